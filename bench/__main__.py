@@ -30,6 +30,7 @@ from bench import (
     throughput,
     zookeeper,
 )
+from bench.broker import partitions
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,6 +68,11 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--megabytes", type=int, default=150, help="through a phase; some take a share of it")
     one.add_argument("--profile", type=Path, help="a folder for profiles of our brokers, from one more round")
     one.add_argument("--picture", type=Path, help="draw it there, as SVG")
+    one = add("broker-partitions", partitions.__doc__)
+    one.add_argument("--partitions", type=int, nargs="+", default=[100, 500, 2000], help="idle ones, ascending")
+    one.add_argument("--sides", nargs="+", choices=["ours", "apache"], default=["ours", "apache"])
+    one.add_argument("--runs", type=int, default=3)
+    one.add_argument("--seconds", type=float, default=8.0, help="of each run")
     one = add("broker-log", broker_log.__doc__)
     one.add_argument("--repeats", type=int, default=3)
     one.add_argument("--partitions", type=int, default=1000, help="of the start after a kill")
@@ -119,6 +125,9 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "micro": lambda: micro.run(arguments.repeats),
         "broker": lambda: broker.run(
             tuple(arguments.brokers), arguments.runs, arguments.megabytes, data, arguments.profile, arguments.picture
+        ),
+        "broker-partitions": lambda: partitions.run(
+            tuple(arguments.partitions), tuple(arguments.sides), arguments.runs, arguments.seconds, data
         ),
         "broker-log": lambda: broker_log.run(arguments.repeats, arguments.partitions, data),
         "gate": lambda: gate.run(arguments.method and gate.Method(arguments.method), arguments.store),

@@ -167,5 +167,10 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def scheduled_s(pid: int) -> float:
+    """Processor time so far of all threads, in nanoseconds where `cpu_s` counts ticks."""
+    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
 def disk_mib(directory: Path) -> float:
     return sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file()) / (1 << 20)

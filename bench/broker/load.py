@@ -93,6 +93,35 @@ class Load:
             "p99_ms": quantile(waits, 0.99) * 1000,
         }
 
+    async def rate(self, hosts: str, name: str, size: int, seconds: float) -> Answer:
+        """Produce with acks=all, as a Java client does by default: small batches, no linger, five in flight."""
+        waits: list[float] = []
+        producer = Producer(
+            {
+                "bootstrap.servers": hosts, "acks": "all", "batch.size": 16 << 10, "linger.ms": 0,
+                "max.in.flight": 5, "queue.buffering.max.messages": 2_000, "partitioner": "random",
+                "sticky.partitioning.linger.ms": 0,
+            }
+        )  # fmt: skip
+        _send_one(producer, name, bytes(size))
+        payload = bytes(size)
+
+        def heard(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                raise KafkaException(error)
+            waits.append(message.latency() or 0.0)
+
+        began = time.monotonic()
+        while time.monotonic() - began < seconds:
+            try:
+                producer.produce(name, payload, on_delivery=heard)
+            except BufferError:
+                producer.poll(0.005)
+            producer.poll(0)
+        producer.flush(PATIENCE_S)
+        took = time.monotonic() - began
+        return {"seconds": took, "records": len(waits), "p50_ms": median(waits) * 1000}
+
     async def consume(self, hosts: str, name: str, partitions: int, size: int, records: int) -> Answer:
         """From the beginning, by a consumer that has just been started. Its own start counts."""
         began = time.monotonic()

@@ -15,9 +15,10 @@ from replica.core.leading import Leading
 from replica.core.log import Log
 from replica.core.partition import Partition
 from replica.core.purgatory import Line, Purgatory
+from replica.core.replica_sessions import ReplicaSession, ReplicaSessions
 from replica.core.settings import Settings
 from replica.core.throttle import Throttle
-from replica.core.wants import Flush, Note, ReadIsr, Ready, RoleTaken, WriteIsr
+from replica.core.wants import Flush, Note, ReadIsr, Ready, Request, RoleTaken, Wanted, WriteIsr
 
 
 class Logs(Protocol):
@@ -36,9 +37,30 @@ class Logs(Protocol):
 
 @define(eq=False)
 class Source:
-    """A leader, and what is fetched from him, in the order in which it is asked for."""
+    """A leader, and the fetch session in which this broker follows it.
+
+    partitions   all that follow it, in the order in which a complete request names them
+    dirty        those that the next request may have to name, and those that it must leave out; all others stand in
+                 the session as they are now
+    id           of the session; 0: the next request is complete
+    epoch        of the session's next request
+    sent         what the session holds of each partition
+    asked        the request under way
+    """
 
     partitions: dict[TopicPartition, None] = field(factory=dict)
+    dirty: dict[TopicPartition, None] = field(factory=dict)
+    id: int = 0
+    epoch: int = 0
+    sent: dict[TopicPartition, Wanted] = field(factory=dict)
+    asked: Request | None = None
+
+    def begin_anew(self) -> None:
+        """The session is over, or an answer of it was lost."""
+        self.id = self.epoch = 0
+        self.sent = {}
+        self.dirty = dict.fromkeys(self.partitions)
+        self.asked = None
 
 
 @define(eq=False)
@@ -60,6 +82,8 @@ class Desk:
     behind: dict[TopicPartition, None] = field(factory=dict)
     purgatory: Purgatory = field(factory=Purgatory)
     sources: dict[BrokerId, Source] = field(factory=dict)
+    sessions: ReplicaSessions = field(init=False)
+    """Of followers, with this broker."""
     throttled: dict[TopicPartition, None] = field(factory=dict)
     throttle: Throttle = field(init=False)
     """Of what is fetched of these."""
@@ -81,6 +105,7 @@ class Desk:
 
     def __attrs_post_init__(self) -> None:
         self.throttle = Throttle(self.settings.throttled_bytes_s)
+        self.sessions = ReplicaSessions(self.settings.session_partitions_max)
 
     def note(self, event: str, **fields: object) -> None:
         self.notes.append(Note(event, tuple(fields.items())))
@@ -108,6 +133,21 @@ class Desk:
     def look_again(self, where: TopicPartition, now: int) -> None:
         heapq.heappush(self.doubts, (now + self.settings.isr_backoff_ms, where))
 
+    def disturb(self, where: TopicPartition) -> None:
+        """Something happened in a partition that a fetch session may hold."""
+        for session in self.sessions.holding(where):
+            if where not in session.dirty:
+                session.dirty[where] = None
+                self.rouse(session, where)
+
+    def rouse(self, session: ReplicaSession, where: TopicPartition) -> None:
+        """From here on the session's requests do not count for this partition by themselves."""
+        partition = self.partitions.get(where)
+        if partition is not None and isinstance(partition.role, Leading):
+            follower = partition.role.followers.get(session.replica)
+            if follower is not None:
+                follower.wake()
+
     def wish_flush(self, partition: Partition) -> None:
         if self.settings.sync_writes:
             self.flushes[partition.where] = Flush(partition.where, partition.cuts)
@@ -134,9 +174,10 @@ class Desk:
     def stop_following(self, partition: Partition) -> None:
         if isinstance(partition.role, Following):
             leader = partition.role.leader
-            source = self.sources[leader].partitions
-            source.pop(partition.where, None)
-            if not source:
+            source = self.sources[leader]
+            source.partitions.pop(partition.where, None)
+            source.dirty[partition.where] = None
+            if not source.partitions:
                 del self.sources[leader]
             self.leaders[leader] = None
             partition.role = None

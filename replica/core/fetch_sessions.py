@@ -44,13 +44,11 @@ class Limits:
 @define(eq=False)
 class Session:
     """owner        who may use it
-    privileged   a replica's: it has to keep up, so it may take the place of a consumer's
     wishes       in the order in which they are served
     """
 
     id: int
     owner: str
-    privileged: bool
     made_ms: int
     used_ms: int
     epoch: int = 1
@@ -71,9 +69,9 @@ class Session:
         return news
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        """The lowest is ended first: consumers before replicas, small ones before large, old before new."""
-        return self.privileged, len(self.wishes), self.made_ms
+    def rank(self) -> tuple[int, int]:
+        """The lowest is ended first: small ones before large, old before new."""
+        return len(self.wishes), self.made_ms
 
 
 class Sessions:
@@ -97,19 +95,17 @@ class Sessions:
         if session is not None and session.owner == owner:
             del self._open[ident]
 
-    def begin(
-        self, owner: str, wishes: Mapping[TopicPartition, Wish], now: int, *, privileged: bool = False
-    ) -> Session | None:
+    def begin(self, owner: str, wishes: Mapping[TopicPartition, Wish], now: int) -> Session | None:
         """None: there is no room, and nobody who has to make any."""
         limits = self.limits
         if not wishes or limits.slots_max <= 0 or self.partitions + len(wishes) > limits.partitions_max:
             return None
-        if len(self._open) >= limits.slots_max and not self._evicted((privileged, len(wishes), now), now):
+        if len(self._open) >= limits.slots_max and not self._evicted(len(wishes), now):
             return None
         ident = self._draw()
         while ident in self._open:
             ident = self._draw()
-        session = self._open[ident] = Session(ident, owner, privileged, now, now, wishes=dict(wishes))
+        session = self._open[ident] = Session(ident, owner, now, now, wishes=dict(wishes))
         return session
 
     def go_on(
@@ -148,16 +144,16 @@ class Sessions:
     def holds(self, session: Session) -> bool:
         return self._open.get(session.id) is session
 
-    def _evicted(self, rank: tuple[bool, int, int], now: int) -> bool:
+    def _evicted(self, partitions: int, now: int) -> bool:
         """Whoever has not been used for long goes; or else the lowest of those that have been there for long, if the
-        new one ranks above it."""
+        new one is larger."""
         idlest = next(iter(self._open.values()))
         if now - idlest.used_ms > self.limits.keep_ms:
             del self._open[idlest.id]
             return True
         old = [each for each in self._open.values() if now - each.made_ms > self.limits.keep_ms]
         lowest = min(old, key=lambda each: each.rank, default=None)
-        if lowest is None or lowest.rank[:2] >= rank[:2]:
+        if lowest is None or len(lowest.wishes) >= partitions:
             return False
         del self._open[lowest.id]
         return True

@@ -7,7 +7,7 @@ falls back steadily, or is silent, does not, however many messages that may be.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import define
 
@@ -19,6 +19,15 @@ STUCK_REPEATS: Final = 5
 """A request or an answer may be lost, or full of other partitions. This often, perhaps what comes is not taken."""
 NEVER: Final = -(1 << 62)
 """Before every time there is."""
+
+
+class Clock(Protocol):
+    """A fetch session of the follower."""
+
+    @property
+    def fetched_ms(self) -> int:
+        """The time of the session's last request."""
+        ...
 
 
 @define
@@ -38,9 +47,13 @@ class Follower:
     repeats: int = 0
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
+    _session: Clock | None = None
+    """Set while the follower has everything: each request of the session then counts for this partition too, although
+    neither names the other."""
 
     def fetched(self, offset: int, start_offset: int, leader_end: int, now: int) -> None:
         """It asks for what begins at `offset`, while the leader's log ends at `leader_end`."""
+        self.wake()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now)
         else:
@@ -51,6 +64,21 @@ class Follower:
         self.start_offset = start_offset
         self._fetched_ms = now
         self._leader_end_then = leader_end
+
+    def rest_in(self, session: Clock) -> None:
+        """The follower has everything; nothing happens here until `wake`."""
+        self._session = session
+
+    def wake(self) -> None:
+        """Something happens in the partition: from here on only fetches of the partition itself count."""
+        if self._session is not None:
+            self.caught_up_ms = self.last_caught_up_ms
+            self._fetched_ms = max(self._fetched_ms, self._session.fetched_ms)
+            self._session = None
+
+    @property
+    def last_caught_up_ms(self) -> int:
+        return self.caught_up_ms if self._session is None else max(self.caught_up_ms, self._session.fetched_ms)
 
     @property
     def is_stuck(self) -> bool:
@@ -65,4 +93,4 @@ class Follower:
         return self._recently(now, settings)
 
     def _recently(self, now: int, settings: Settings) -> bool:
-        return now - self.caught_up_ms <= settings.lag_time_max_ms
+        return now - self.last_caught_up_ms <= settings.lag_time_max_ms

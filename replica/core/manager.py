@@ -138,6 +138,7 @@ class Replicas:
         return results
 
     def fetch(self, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
+        """`SessionFetched` if it belongs to a session."""
         results = serving.fetch(self._desk, token, asked, now)
         self._turn(now)
         return results
@@ -181,7 +182,11 @@ class Replicas:
     def resume_at(self, leader: BrokerId, now: int) -> int | None:
         return replicating.resume_at(self._desk, leader, now)
 
-    def answered(self, request: Request, answers: Sequence[Fetched | EpochAnswer | OffsetAnswer], now: int) -> None:
+    def lacks(self, leader: BrokerId, now: int) -> bool:
+        """Whether the fetch under way to this leader leaves out a partition that can be fetched by now."""
+        return replicating.lacks(self._desk, leader, now)
+
+    def answered(self, request: Request, answers: replicating.Answers, now: int) -> None:
         replicating.answered(self._desk, request, answers, now)
         self._turn(now)
 
@@ -218,6 +223,13 @@ class Replicas:
     def isr_unread(self, where: TopicPartition, now: int) -> None:
         """The store does not answer. It is asked again later."""
         self._desk.look_again(where, now)
+
+    def logs_retired(self) -> None:
+        """Retention ran, and may have moved the start of any log: followers and leaders hear of those that moved."""
+        for partition in self._desk.partitions.values():
+            if partition.log.start_offset != partition.start_seen:
+                partition.start_seen = partition.log.start_offset
+                replicating.start_moved(self._desk, partition)
 
     def flushed(self, where: TopicPartition, cuts: int, upto: int, now: int) -> None:
         producing.flushed(self._desk, where, cuts, upto, now)

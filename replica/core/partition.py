@@ -26,6 +26,7 @@ class Partition:
     leader_epoch    newest that was heard of
     durable         everything before it is on the disk, where that has to be known
     cuts            how often the log was cut: whoever began to flush before a cut has flushed another log
+    start_seen      where the log began when `Replicas.logs_retired` looked last
     """
 
     where: TopicPartition
@@ -39,6 +40,7 @@ class Partition:
     min_insync: int = 1
     durable: int = 0
     cuts: int = 0
+    start_seen: int = -1
 
     def __attrs_post_init__(self) -> None:
         """A watermark that was kept is a lower bound of what was committed. The log may have lost its tail since; and
@@ -46,7 +48,7 @@ class Partition:
         """
         log = self.log
         self.high_watermark = max(min(self.high_watermark, log.end_offset), log.start_offset)
-        self.durable = log.start_offset
+        self.durable = self.start_seen = log.start_offset
 
     @property
     def stable_offset(self) -> int:

@@ -40,9 +40,12 @@ class Parked:
 
 @define(eq=False)
 class ParkedFetch:
+    """session   the id of the replica session that it belongs to; 0: none, and the fetch names all it waits for"""
+
     token: int
     deadline: int
     fetch: Fetch
+    session: int = 0
 
 
 @define(eq=False)
@@ -78,6 +81,8 @@ class Purgatory:
         self._parked: dict[int, Parked | ParkedFetch] = {}
         self._queues: dict[tuple[TopicPartition, Line], _Queue] = {}
         self._fetches: dict[TopicPartition, dict[int, ParkedFetch]] = {}
+        self._in_sessions: dict[int, ParkedFetch] = {}
+        """By session: at most one request of a session is under way."""
         self._timers: list[tuple[int, int]] = []
         self.replies: list[Reply] = []
         """Of what was completed. Whoever takes them empties the list."""
@@ -129,12 +134,19 @@ class Purgatory:
 
     def park_fetch(self, parked: ParkedFetch) -> None:
         self._keep(parked)
+        if parked.session:
+            self._in_sessions[parked.session] = parked
+            return
         for part in parked.fetch.parts:
             self._fetches.setdefault(part.where, {})[parked.token] = parked
 
     def fetches(self, where: TopicPartition) -> Iterable[ParkedFetch]:
         waiting = self._fetches.get(where)
         return tuple(waiting.values()) if waiting else ()
+
+    def fetch_in(self, session: int) -> ParkedFetch | None:
+        """The request of this session that waits."""
+        return self._in_sessions.get(session)
 
     # -- the end of waiting -----------------------------------------------------------------------------------
 
@@ -146,6 +158,9 @@ class Purgatory:
         """Whoever waited is not there any more, or has his answer."""
         parked = self._parked.pop(token, None)
         if isinstance(parked, ParkedFetch):
+            if parked.session:
+                del self._in_sessions[parked.session]
+                return
             for part in parked.fetch.parts:
                 waiting = self._fetches.get(part.where)
                 if waiting is not None:

@@ -1,27 +1,56 @@
-"""Following: what is asked of each leader, and what is made of his answers.
+"""Following: the requests to each leader, and what their answers change.
 
-One request at a time is on its way to a leader. It names every partition that is to be fetched from him, at the end of
-its log; an answer counts only while the partition still follows in the same leader epoch and its log still ends there.
+One request at a time is on its way to a leader. Fetches belong to a session (KIP-227): the first names every partition
+at the end of its log, those after it only partitions that changed since, and what the leader does not answer is as it
+was. An answer counts only while the partition still follows in the same leader epoch and its log still ends where the
+session says. `Source.dirty` holds every partition whose place in the session may be wrong, so the cost of a request
+does not depend on the others. Whatever goes wrong with a request ends the session: the next request is complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.desk import Desk, Source
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetch_sessions import EPOCH_MAX
 from replica.core.following import Following, Step, cut_at, last_epoch
 from replica.core.log import NO_EPOCH, NO_OFFSET, EpochEnd
 from replica.core.partition import Partition
-from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request, Wanted
+from replica.core.wants import (
+    EpochAnswer,
+    EpochAsk,
+    Fetch,
+    Fetched,
+    InSession,
+    OffsetAnswer,
+    OffsetAsk,
+    Request,
+    SessionFetched,
+    Wanted,
+)
+
+Answers: TypeAlias = Sequence[Fetched | EpochAnswer | OffsetAnswer]
+Due: TypeAlias = list[tuple[Partition, Following]]
+NOT_KEPT: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 def begin(desk: Desk, partition: Partition, following: Following) -> None:
     if not desk.settings.fetch_diverges and last_epoch(partition.log) != NO_EPOCH:
         following.step = Step.ASK_EPOCH
-    desk.sources.setdefault(following.leader, Source()).partitions[partition.where] = None
+    source = desk.sources.setdefault(following.leader, Source())
+    source.partitions[partition.where] = None
+    source.dirty[partition.where] = None
     desk.leaders[following.leader] = None
+
+
+def start_moved(desk: Desk, partition: Partition) -> None:
+    """Retention moved the start of a log."""
+    desk.disturb(partition.where)
+    if isinstance(partition.role, Following):
+        desk.sources[partition.role.leader].dirty[partition.where] = None
 
 
 def _when(desk: Desk, partition: Partition, role: Following, now: int) -> int | None:
@@ -35,24 +64,39 @@ def _when(desk: Desk, partition: Partition, role: Following, now: int) -> int | 
     return role.resume_ms
 
 
-def _due(desk: Desk, leader: BrokerId, now: int) -> list[tuple[Partition, Following]]:
-    source = desk.sources.get(leader)
+def _followed(desk: Desk, source: Source, wheres: Iterable[TopicPartition]) -> Due:
     found = []
-    for where in source.partitions if source is not None else ():
-        partition = desk.partitions[where]
-        role = partition.role
-        assert isinstance(role, Following)
-        if desk.settings.sync_writes and partition.durable < partition.log.end_offset:
-            return []  # it is a matter of milliseconds, and a request without this one may wait for much longer
-        when = _when(desk, partition, role, now)
-        if when is not None and when <= now:
-            found.append((partition, role))
+    for where in wheres:
+        if where in source.partitions:
+            partition = desk.partitions[where]
+            assert isinstance(partition.role, Following)
+            found.append((partition, partition.role))
     return found
 
 
 def next_request(desk: Desk, leader: BrokerId, broker_epoch: BrokerEpoch, now: int) -> Request | None:
-    """None: there is nothing to ask him now; see `resume_at`."""
-    due = _due(desk, leader, now)
+    """None: there is nothing to ask him now; see `resume_at`. A request before it that is unanswered is given up."""
+    source = desk.sources.get(leader)
+    if source is None:
+        return None
+    if source.asked is not None or not source.id:
+        source.begin_anew()
+    if desk.throttled and desk.throttle.open_at(now) > now:
+        source.dirty.update((where, None) for where in desk.throttled if where in source.partitions)
+    due: Due = []
+    for partition, role in _followed(desk, source, source.dirty):
+        if desk.settings.sync_writes and partition.durable < partition.log.end_offset:
+            return None  # it is a matter of milliseconds, and a request without this one may wait for much longer
+        when = _when(desk, partition, role, now)
+        if when is not None and when <= now:
+            due.append((partition, role))
+    request = _question(leader, due) or _fetch(desk, source, leader, due, broker_epoch)
+    source.asked = request
+    return request
+
+
+def _question(leader: BrokerId, due: Due) -> Request | None:
+    """What has to be known before these can be fetched."""
     epochs = tuple(
         EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
         for partition, role in due
@@ -68,9 +112,17 @@ def next_request(desk: Desk, leader: BrokerId, broker_epoch: BrokerEpoch, now: i
         )
         if offsets:
             return Request(leader, offsets=offsets)
+    return None
+
+
+def _fetch(desk: Desk, source: Source, leader: BrokerId, due: Due, broker_epoch: BrokerEpoch) -> Request | None:
+    """Name those that are due and not in the session as they are now; take those out that may not be fetched."""
     settings = desk.settings
-    parts = tuple(
-        Wanted(
+    fetched = {partition.where for partition, _ in due}
+    forgotten = tuple(where for where in source.dirty if where in source.sent and where not in fetched)
+    parts = []
+    for partition, role in due:
+        wanted = Wanted(
             partition.where,
             partition.log.end_offset,
             settings.partition_bytes_max,
@@ -78,28 +130,59 @@ def next_request(desk: Desk, leader: BrokerId, broker_epoch: BrokerEpoch, now: i
             last_epoch(partition.log) if settings.fetch_diverges else NO_EPOCH,
             partition.log.start_offset,
         )
-        for partition, role in due
-    )
-    if not parts:
+        if source.sent.get(partition.where) != wanted:
+            parts.append(wanted)
+    if not parts and len(source.sent) == len(forgotten):
         return None
-    fetch = Fetch(parts, desk.me, broker_epoch, settings.fetch_wait_ms, 1, settings.fetch_bytes_max)
-    return Request(leader, fetch)
+    for where in forgotten:
+        del source.sent[where]
+    for wanted in parts:
+        source.sent[wanted.where] = wanted
+    source.dirty = {where: None for where in source.dirty if where not in fetched and _resumes(desk, source, where)}
+    place = InSession(source.id, source.epoch, forgotten)
+    return Request(
+        leader,
+        Fetch(
+            tuple(parts), desk.me, broker_epoch, settings.fetch_wait_ms, 1, settings.fetch_bytes_max, session=place
+        ),
+    )  # fmt: skip
+
+
+def _resumes(desk: Desk, source: Source, where: TopicPartition) -> bool:
+    return any(role.step is not Step.STOP for _, role in _followed(desk, source, (where,)))
 
 
 def resume_at(desk: Desk, leader: BrokerId, now: int) -> int | None:
     """When there may be something to ask him, if nothing else happens before."""
     source = desk.sources.get(leader)
-    times = []
-    for where in source.partitions if source is not None else ():
-        partition = desk.partitions[where]
-        if isinstance(partition.role, Following):
-            times.append(_when(desk, partition, partition.role, now))
+    if source is None:
+        return None
+    times = [_when(desk, partition, role, now) for partition, role in _followed(desk, source, source.dirty)]
     return min((time for time in times if time is not None), default=None)
+
+
+def lacks(desk: Desk, leader: BrokerId, now: int) -> bool:
+    """Whether the fetch under way leaves out a partition that can be fetched by now."""
+    source = desk.sources.get(leader)
+    if source is None or source.asked is None or source.asked.fetch is None:
+        return False
+    return any(
+        partition.where not in source.sent
+        and role.step is Step.FETCH
+        and (when := _when(desk, partition, role, now)) is not None
+        and when <= now
+        for partition, role in _followed(desk, source, source.dirty)
+    )
 
 
 def failed(desk: Desk, request: Request, now: int) -> None:
     """There came no answer."""
-    for where, epoch in _asked(request):
+    source = desk.sources.get(request.leader)
+    asked = dict(_asked(request))
+    if source is not None and source.asked is request:
+        asked |= {where: wanted.leader_epoch for where, wanted in source.sent.items()}
+        source.begin_anew()
+    for where, epoch in asked.items():
         role = _still(desk, where, request.leader, epoch)
         if role is not None:
             role[1].resume_ms = now + desk.settings.fetch_backoff_ms
@@ -121,14 +204,63 @@ def _still(desk: Desk, where: TopicPartition, leader: BrokerId, epoch: int) -> t
     return partition, role
 
 
-def answered(desk: Desk, request: Request, answers: Sequence[Fetched | EpochAnswer | OffsetAnswer], now: int) -> None:
-    given = {answer.where: answer for answer in answers}
-    ends = {part.where: part.offset for part in request.fetch.parts} if request.fetch is not None else {}
-    for where, epoch in _asked(request):
-        still = _still(desk, where, request.leader, epoch)
+def answered(desk: Desk, request: Request, answers: Answers, now: int) -> None:
+    source = desk.sources.get(request.leader)
+    current = source if source is not None and source.asked is request else None
+    if request.fetch is None:
+        _take_each(desk, request.leader, dict(_asked(request)), {each.where: each for each in answers}, {}, now)
+    else:
+        _take_fetched(desk, current, request, request.fetch, answers, now)
+    if current is not None and current.asked is request:
+        current.asked = None
+
+
+def _take_fetched(
+    desk: Desk, current: Source | None, request: Request, fetch: Fetch, answers: Answers, now: int
+) -> None:
+    """`current`: None if the request was given up. Its answer still counts where it names all that was asked."""
+    place = fetch.session
+    complete = place is None or place.epoch == 0
+    kept, error = (answers.id, answers.error) if isinstance(answers, SessionFetched) else (0, ErrorCode.NONE)
+    if error:
+        if error in NOT_KEPT and not complete:
+            desk.note("session_lost", leader=request.leader, error=error.name)
+            if current is not None:
+                current.begin_anew()
+        else:
+            desk.note("fetch_refused", partition="", leader=request.leader, error=error.name)
+            failed(desk, request, now)
+        return
+    if not complete and current is None:
+        return  # of a session that was given up
+    given = {each.where: each for each in answers}
+    sent = {part.where: part for part in fetch.parts} if complete or current is None else current.sent
+    # A complete request is answered in full. In a session, a partition without an answer is as it was.
+    asked = [(where, sent[where].leader_epoch) for where in (sent if complete else given) if where in sent]
+    ends = {where: sent[where].offset for where, _ in asked}
+    if current is not None:
+        if kept:
+            current.id, current.epoch = kept, 1 if complete or current.epoch == EPOCH_MAX else current.epoch + 1
+        else:
+            current.begin_anew()
+    _take_each(desk, request.leader, dict(asked), given, ends, now)
+
+
+def _take_each(
+    desk: Desk,
+    leader: BrokerId,
+    asked: Mapping[TopicPartition, int],
+    given: Mapping[TopicPartition, Fetched | EpochAnswer | OffsetAnswer],
+    ends: Mapping[TopicPartition, int],
+    now: int,
+) -> None:
+    """`asked`: the leader epoch of each partition then. `ends`: the end of its log then."""
+    for where, epoch in asked.items():
+        still = _still(desk, where, leader, epoch)
         if still is None:
             continue
         partition, role = still
+        desk.sources[leader].dirty[where] = None
         before = partition.log.end_offset
         answer = given.get(where)
         try:

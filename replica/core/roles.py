@@ -100,6 +100,7 @@ def _take(desk: Desk, role: Role, now: int) -> None:
             # The same, as the store has it now: perhaps of a change of ours whose answer has not come yet.
             partition.role.isr.heard(state.isr, state.version)
             partition.role.assign(role.assignment.replicas, now)
+            desk.disturb(where)
             upkeep.advance(desk, partition, now)
         return
     if state.leader == desk.me:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
+
+from attrs import evolve
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core import upkeep
@@ -15,27 +18,32 @@ from replica.core.log import Aborted
 from replica.core.log import Fetched as Read
 from replica.core.partition import Partition
 from replica.core.purgatory import ParkedFetch
-from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
+from replica.core.replica_sessions import BEGIN, ReplicaSession
+from replica.core.wants import CONSUMER, Fetch, Fetched, SessionFetched, Wanted
 
 _SAY_WHO_LEADS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def fetch(desk: Desk, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
     """None: it is parked, and answered when there is enough, or when its time is over."""
-    results = read(desk, asked, now, counts=asked.replica >= 0)
-    if (
-        asked.wait_ms <= 0
-        or not asked.parts
-        or _is_enough(asked, results)
-        or len(desk.purgatory) >= desk.settings.parked_max
-    ):
+    if asked.session is not None:
+        return _fetch_in_session(desk, token, asked, now)
+    if asked.replica >= 0:
+        _close_session(desk, asked.replica)
+    results = read(desk, asked, asked.parts, now, counts=asked.replica >= 0)
+    if not asked.parts or _is_answered(desk, asked, results):
         _sent(desk, asked, results, now)
         return results
     desk.purgatory.park_fetch(ParkedFetch(token, now + asked.wait_ms, asked))
     return None
 
 
-def _is_enough(asked: Fetch, results: list[Fetched]) -> bool:
+def _is_answered(desk: Desk, asked: Fetch, results: Sequence[Fetched]) -> bool:
+    """Whether it is answered at once."""
+    return asked.wait_ms <= 0 or _is_enough(asked, results) or len(desk.purgatory) >= desk.settings.parked_max
+
+
+def _is_enough(asked: Fetch, results: Sequence[Fetched]) -> bool:
     size = 0
     for result in results:
         if result.error or result.diverging is not None or result.preferred >= 0:
@@ -57,6 +65,112 @@ def wake(desk: Desk, now: int) -> None:
         for where in sorted(appended | committed):
             for parked in desk.purgatory.fetches(where):
                 _look(desk, parked, now, appended=where in appended, committed=where in committed)
+        _wake_sessions(desk, changed, appended, committed, now)
+
+
+def _wake_sessions(
+    desk: Desk,
+    changed: Collection[TopicPartition],
+    appended: Collection[TopicPartition],
+    committed: Collection[TopicPartition],
+    now: int,
+) -> None:
+    """The same for sessions. Each is looked at once, however many of its partitions have something new."""
+    at_once: dict[ReplicaSession, bool] = {}
+    for where in (*changed, *appended, *committed):
+        desk.disturb(where)
+        must = where in changed or (desk.settings.follower_reads and where in committed)
+        if must or where in appended or desk.settings.follower_reads:
+            for session in desk.sessions.holding(where):
+                at_once[session] = must or at_once.get(session, False)
+    for session, must in at_once.items():
+        parked = desk.purgatory.fetch_in(session.id)
+        if parked is not None:
+            news = _news(desk, session, parked.fetch, now)
+            if must or _is_enough(parked.fetch, news):
+                desk.purgatory.answer(parked.token, _told(desk, session, parked.fetch, news, now))
+
+
+# -- sessions of followers -----------------------------------------------------------------------------------
+
+
+def _fetch_in_session(desk: Desk, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
+    place = asked.session
+    assert place is not None
+    former = desk.sessions.of(asked.replica)
+    if place.epoch == BEGIN or (former is not None and desk.purgatory.fetch_in(former.id) is not None):
+        # A follower that asks before it was answered does not wait for that answer: what it was told is unknown.
+        _close_session(desk, asked.replica)
+    if place.epoch == BEGIN:
+        session = desk.sessions.begin(asked, now) if asked.replica in desk.live else None
+        if session is None:
+            return fetch(desk, token, evolve(asked, session=None), now)
+    else:
+        try:
+            session = desk.sessions.next_of(asked)
+        except KafkaError as error:
+            return SessionFetched(0, (), error.code)
+        for where in place.forgotten:
+            desk.rouse(session, where)
+            desk.sessions.forget(session, where)
+        for part in asked.parts:
+            desk.rouse(session, part.where)
+            desk.sessions.wish(session, part)
+        session.fetched_ms = now
+    news = _news(desk, session, asked, now, counts=True)
+    if _is_answered(desk, asked, news):
+        return _told(desk, session, asked, news, now)
+    desk.purgatory.park_fetch(ParkedFetch(token, now + asked.wait_ms, asked, session.id))
+    return None
+
+
+def _close_session(desk: Desk, replica: BrokerId) -> None:
+    session = desk.sessions.of(replica)
+    if session is None:
+        return
+    desk.sessions.close(replica)
+    waiting = desk.purgatory.fetch_in(session.id)
+    if waiting is not None:
+        desk.purgatory.answer(waiting.token, SessionFetched(0, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+
+
+def _news(desk: Desk, session: ReplicaSession, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
+    """Look at the dirty partitions, and only at those; partitions without news that are settled are clean from here."""
+    news = []
+    for result in read(desk, asked, session.to_look_at(), now, counts=counts):
+        if session.is_news(result):
+            news.append(result)
+        else:
+            _rest(desk, session, result.where)
+    return news
+
+
+def _told(desk: Desk, session: ReplicaSession, asked: Fetch, news: Sequence[Fetched], now: int) -> SessionFetched:
+    _sent(desk, asked, news, now)
+    for result in news:
+        session.tell(result)
+        if not result.records:
+            _rest(desk, session, result.where)
+    return SessionFetched(session.id, news)
+
+
+def _rest(desk: Desk, session: ReplicaSession, where: TopicPartition) -> None:
+    """Make the partition clean if its next fetch would find nothing and change nothing: see `replica_sessions`."""
+    partition = desk.partitions.get(where)
+    if partition is None or not isinstance(partition.role, Leading):
+        return
+    leading, wish, end = partition.role, session.wishes[where], partition.log.end_offset
+    follower = leading.followers.get(session.replica)
+    if (
+        follower is not None
+        and wish.leader_epoch == leading.epoch
+        and wish.offset == follower.end_offset == end == partition.high_watermark
+        and wish.start_offset == follower.start_offset
+        and session.replica in leading.isr.members
+        and session.told.get(where) == (end, partition.log.start_offset)
+    ):
+        session.dirty.pop(where, None)
+        follower.rest_in(session)
 
 
 def _look(desk: Desk, parked: ParkedFetch, now: int, *, appended: bool, committed: bool) -> None:
@@ -68,19 +182,25 @@ def _look(desk: Desk, parked: ParkedFetch, now: int, *, appended: bool, committe
         # A follower that waits hears of a commit with its next answer. To hear at once matters only to those who read
         # there, and costs as many fetches again.
         return
-    results = read(desk, asked, now)
+    results = read(desk, asked, asked.parts, now)
     if _is_enough(asked, results) or (asked.replica != CONSUMER and committed and desk.settings.follower_reads):
         _sent(desk, asked, results, now)
         desk.purgatory.answer(parked.token, results)
 
 
 def answer(desk: Desk, parked: ParkedFetch, now: int) -> None:
-    results = read(desk, parked.fetch, now)
+    if parked.session:
+        session = desk.sessions.of(parked.fetch.replica)
+        assert session is not None, "a session that is closed has no request that waits"
+        news = _news(desk, session, parked.fetch, now)
+        desk.purgatory.answer(parked.token, _told(desk, session, parked.fetch, news, now))
+        return
+    results = read(desk, parked.fetch, parked.fetch.parts, now)
     _sent(desk, parked.fetch, results, now)
     desk.purgatory.answer(parked.token, results)
 
 
-def _sent(desk: Desk, asked: Fetch, results: list[Fetched], now: int) -> None:
+def _sent(desk: Desk, asked: Fetch, results: Sequence[Fetched], now: int) -> None:
     """It counts when it goes out, however often it was read before."""
     if asked.replica >= 0 and desk.sends_slowly:
         desk.sending.took(sum(len(one.records) for one in results if _is_slowed(desk, asked, one.where)), now)
@@ -93,8 +213,8 @@ def _is_slowed(desk: Desk, asked: Fetch, where: TopicPartition) -> bool:
     return where in desk.sends_slowly and isinstance(role, Leading) and asked.replica not in role.isr.members
 
 
-def read(desk: Desk, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
-    """In the order of the request, until there are bytes enough. Whoever comes first gets one batch whole, whatever its
+def read(desk: Desk, asked: Fetch, parts: Iterable[Wanted], now: int, *, counts: bool = False) -> list[Fetched]:
+    """In the order of these parts, until there are bytes enough. Whoever comes first gets one batch whole, whatever its
     size, or he would never get on.
 
     counts   who asks is a follower, and this says what he has: once, when the request comes, not when it is answered
@@ -102,7 +222,7 @@ def read(desk: Desk, asked: Fetch, now: int, *, counts: bool = False) -> list[Fe
     room = min(asked.bytes_max, desk.settings.answer_bytes_max)
     first = True
     results = []
-    for part in asked.parts:
+    for part in parts:
         partition = None
         try:
             partition = desk.find(part.where)
@@ -210,7 +330,7 @@ def _follower(partition: Partition, leading: Leading, asked: Fetch, part: Wanted
         )
     if follower.broker_epoch != -1:
         # Another life: what it had is not what it has. How long it may still be in the ISR is as before.
-        follower = leading.followers[follower.id] = Follower(follower.id, follower.caught_up_ms)
+        follower = leading.followers[follower.id] = Follower(follower.id, follower.last_caught_up_ms)
     follower.broker_epoch = asked.broker_epoch
     return follower
 

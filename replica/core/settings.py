@@ -20,6 +20,7 @@ class Settings:
     isr_backoff_ms         before a change of an ISR, whose outcome is not known, is looked into again
     parked_max             produces and fetches that may wait at a time
     answer_bytes_max       `fetch.max.bytes` of the broker: no answer to a fetch is larger, but for its first batch
+    session_partitions_max partitions in the fetch session of one follower; with more it fetches in full each time
     throttled_bytes_s      what all throttled partitions together may fetch in a second; None: as much as comes
     """
 
@@ -36,6 +37,7 @@ class Settings:
     isr_backoff_ms: int = 500
     parked_max: int = 100_000
     answer_bytes_max: int = 55 * 1024 * 1024
+    session_partitions_max: int = 200_000
     throttled_bytes_s: int | None = None
 
     @property

@@ -136,6 +136,7 @@ def isr_changed(desk: Desk, partition: Partition, leading: Leading, now: int) ->
     """It stands. With fewer members more may be committed at once, though nobody fetches; or nothing more at all."""
     desk.note("isr_changed", partition=str(partition.where), isr=leading.isr.members, version=leading.isr.version)
     desk.behind[partition.where] = None
+    desk.disturb(partition.where)
     advance(desk, partition, now)
     too_few(desk, partition)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from attrs import field, frozen
@@ -35,11 +36,25 @@ class Wanted:
 
 
 @frozen
+class InSession:
+    """The place of a follower's request in its fetch session (KIP-227).
+
+    epoch       0: the request is complete and begins a session. Else the request names only what changed
+    forgotten   partitions that leave the session
+    """
+
+    id: int = 0
+    epoch: int = 0
+    forgotten: tuple[TopicPartition, ...] = ()
+
+
+@frozen
 class Fetch:
     """replica        who asks; `CONSUMER` if it is none
     broker_epoch   of which life of his; -1: he does not say
     committed      read_committed
     any_replica    who asks knows that a follower may answer
+    session        only of a follower; None: the request is complete and belongs to no session
     """
 
     parts: tuple[Wanted, ...]
@@ -51,6 +66,7 @@ class Fetch:
     committed: bool = False
     rack: str = ""
     any_replica: bool = False
+    session: InSession | None = None
 
 
 # -- what is answered ------------------------------------------------------------------------------------
@@ -74,6 +90,19 @@ class Fetched:
     preferred: BrokerId = NOBODY
     leader: tuple[BrokerId, LeaderEpoch] | None = None
     aborted: tuple[Aborted, ...] = ()
+
+
+class SessionFetched(list[Fetched]):
+    """The answer to a fetch in a session: only partitions with news.
+
+    id      of the session; 0: the leader keeps none
+    error   refuses the whole request
+    """
+
+    def __init__(self, id: int, parts: Iterable[Fetched] = (), error: ErrorCode = ErrorCode.NONE) -> None:  # noqa: A002
+        super().__init__(parts)
+        self.id = id
+        self.error = error
 
 
 @frozen

@@ -306,7 +306,7 @@ class Broker:
                 nursery.start_soon(self._hear, listener, ear, nursery)
             await nursery.start(self.replication.run)
             nursery.start_soon(self.watchdogs.run)
-            nursery.start_soon(self.disk.run, self.replication.core.high_watermarks)
+            nursery.start_soon(self.disk.run, self.replication.core.high_watermarks, self.replication.logs_retired)
             nursery.start_soon(self.failed_disks.run)
             nursery.start_soon(self._make_room)
             await nursery.start(self.groups.run)

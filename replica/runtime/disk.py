@@ -22,6 +22,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log import Log as PartitionLog
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.logs import Log
+from replica.runtime.requests import unheard
 from replica.storage import manager
 from replica.storage.checkpoints import METADATA
 from replica.storage.config import LogConfig
@@ -223,8 +224,9 @@ class Disk:
 
     # -- now and then ------------------------------------------------------------------------------------------
 
-    async def run(self, watermarks: Callable[[], Watermarks]) -> None:
-        """`watermarks`: what is committed; nothing behind that is cleaned or goes for its age."""
+    async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = unheard) -> None:
+        """`watermarks`: what is committed; nothing behind that is cleaned or goes for its age. `retired` is called when
+        segments went."""
         pace, logs, now = self._pace, self._logs, self._now
 
         def known() -> Watermarks:
@@ -258,6 +260,7 @@ class Disk:
             finally:
                 if gone:
                     self._log.say("segments-gone", count=gone)
+                    retired()
             if gone:
                 await trio.to_thread.run_sync(logs.checkpoint)
 

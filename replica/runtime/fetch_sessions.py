@@ -1,8 +1,8 @@
 """Fetch sessions at work: what a client says of its session becomes a request of everything in it, and of the answer he
 is sent what is news.
 
-So whoever answers fetches knows nothing of sessions. What a client may read, and how much, is looked at for all that is
-in his session, each time.
+So the handler of a consumer's fetch knows nothing of sessions. What a client may read, and how much, is looked at for
+all that is in his session, each time. A follower's request passes as it is: the core keeps its session.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from attrs import evolve
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_sessions import BEGIN, END, NO_SESSION, Session, Sessions, Wish
+from replica.runtime.handlers.fetch import in_session
 from replica.runtime.requests import Body, Handler, Reply, Request
 
 _WISH: Final = ("fetch_offset", "partition_max_bytes", "current_leader_epoch", "last_fetched_epoch", "log_start_offset")
@@ -25,16 +26,17 @@ _TOLD: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
 def in_sessions(fetch: Handler, sessions: Sessions, now: Callable[[], int], inter_broker: str) -> Handler:
     async def answer(request: Request) -> Reply:
         body = request.body
+        if in_session(request, inter_broker):
+            return await fetch(request)
         ident, epoch, owner = body["session_id"], body["session_epoch"], request.principal
         if epoch in (BEGIN, END):
             sessions.close(ident, owner)
             if epoch == END:
                 return await fetch(request)
             wishes = dict(_wishes(body))
-            replica = body["replica_id"] >= 0 and request.listener == inter_broker
             reply = await fetch(request)
             assert reply is not None
-            begun = sessions.begin(owner, wishes, now(), privileged=replica)
+            begun = sessions.begin(owner, wishes, now())
             if begun is not None:
                 _news(reply, begun)
                 reply = {**reply, "session_id": begun.id}

@@ -1,13 +1,15 @@
 """Fetching from leaders: for each of them a task, a connection, and one request under way.
 
 What is asked and what comes of it is decided by the core; here it becomes Kafka's Fetch, ListOffsets and
-OffsetForLeaderEpoch, in at most the versions that have what replicas need.
+OffsetForLeaderEpoch, in at most the versions that have what replicas need. If a connection breaks, or a request is
+given up, the core begins a new fetch session.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import trio
@@ -17,13 +19,13 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.log import EpochEnd
 from replica.core.manager import Replicas
-from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request
+from replica.core.replicating import NOT_KEPT, Answers
+from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request, SessionFetched
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Body
 
-Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
 LATEST: Final = -1
 EARLIEST: Final = -2
 
@@ -103,9 +105,7 @@ class Fetchers:
             return
         if now - self._interrupted.get(leader, 0) < request.fetch.wait_ms:
             return
-        asked = {part.where for part in request.fetch.parts}
-        wanted = self._replicas.next_request(leader, self._epoch(), now)
-        if wanted is None or wanted.fetch is None or all(part.where in asked for part in wanted.fetch.parts):
+        if not self._replicas.lacks(leader, now):
             return
         self._interrupted[leader] = now
         scope.cancel()
@@ -211,6 +211,8 @@ def fetch_body(asked: Fetch) -> Body:
         )
         for part in asked.parts
     )
+    place = asked.session
+    forgotten = () if place is None else sorted(place.forgotten)
     return {
         "replica_id": asked.replica,
         "replica_state": {"replica_id": asked.replica, "replica_epoch": asked.broker_epoch},
@@ -218,18 +220,23 @@ def fetch_body(asked: Fetch) -> Body:
         "min_bytes": asked.bytes_min,
         "max_bytes": asked.bytes_max,
         "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
+        "session_id": 0 if place is None else place.id,
+        "session_epoch": -1 if place is None else place.epoch,
         "topics": _by_topic(parts, "topic"),
-        "forgotten_topics_data": [],
+        "forgotten_topics_data": [
+            {"topic": topic, "partitions": [where.partition for where in wheres]}
+            for topic, wheres in groupby(forgotten, lambda where: where.topic)
+        ],
         "rack_id": "",
     }
 
 
-def fetched(reply: Body) -> list[Fetched]:
-    if reply["error_code"]:
-        raise KafkaError(_error(reply["error_code"]), "the leader answers to the whole request")
-    return [_fetched(topic["topic"], part) for topic in reply["responses"] for part in topic["partitions"]]
+def fetched(reply: Body) -> SessionFetched:
+    error = _error(reply["error_code"])
+    if error and error not in NOT_KEPT:
+        raise KafkaError(error, "the leader answers to the whole request")
+    parts = [_fetched(topic["topic"], part) for topic in reply["responses"] for part in topic["partitions"]]
+    return SessionFetched(reply["session_id"], parts, error)
 
 
 def _fetched(topic: str, part: Body) -> Fetched:

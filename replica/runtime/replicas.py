@@ -54,7 +54,7 @@ AGAIN_S: Final = 1.0
 """Before the next look after one that failed."""
 LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
 """Notes that somebody has to see. Others are told as they are."""
-QUIET: Final = frozenset({"role_refused", "not_appended", "log_rotten"})
+QUIET: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
 """Notes that may come again and again."""
 
 RoleTaken = Callable[[TopicPartition, bool | None, int], None]
@@ -225,6 +225,10 @@ class Replication:
         finally:
             if self._waiting.pop(token, None) is not None:
                 self.core.forget(token)
+
+    def logs_retired(self) -> None:
+        """Retention ran, and may have moved the start of any log."""
+        self.core.logs_retired()
 
     def disk_failed(self, where: TopicPartition, why: str) -> None:
         """Its log can be neither read nor written any more."""

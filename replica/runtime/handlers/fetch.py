@@ -1,6 +1,7 @@
 """`Fetch`: of consumers, and of the replicas of other brokers.
 
-Each is complete here, and answered in full: of sessions knows `replica.runtime.fetch_sessions`.
+A consumer's fetch is complete here, and answered in full: `replica.runtime.fetch_sessions` keeps its session. The core
+keeps the sessions of followers (`replica.core.replica_sessions`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import trio
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.wants import CONSUMER, Fetch, Fetched, Wanted
+from replica.core.fetch_sessions import END
+from replica.core.wants import CONSUMER, Fetch, Fetched, InSession, SessionFetched, Wanted
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
@@ -26,6 +28,7 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
 
     async def fetch(request: Request) -> Body:
         body = request.body
+        committed = body["isolation_level"] == READ_COMMITTED
         if body["replica_id"] >= 0 and request.listener != inter_broker:
             results = [
                 Fetched(TopicPartition(topic["topic"], part["partition"]), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -33,14 +36,15 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
                 for part in topic["partitions"]
             ]
         else:
-            asked = _asked(request)
+            asked = _asked(request, inter_broker)
             if len(asked.parts) > MANY:
                 await trio.lowlevel.checkpoint()
             results = await replicas.fetch(asked)
         if len(results) > MANY:
             await trio.lowlevel.checkpoint()
+        if isinstance(results, SessionFetched):
+            return _in_session(results)
         given = iter(results)
-        committed = body["isolation_level"] == READ_COMMITTED
         return {
             "throttle_time_ms": 0,
             "error_code": ErrorCode.NONE,
@@ -54,7 +58,34 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
     return {ApiKey.FETCH: fetch}
 
 
-def _asked(request: Request) -> Fetch:
+def in_session(request: Request, inter_broker: str) -> bool:
+    """Whether it is a follower's request that begins or continues a session."""
+    body = request.body
+    return body["replica_id"] >= 0 and request.listener == inter_broker and body["session_epoch"] != END
+
+
+def _in_session(found: SessionFetched) -> Body:
+    topics: dict[str, list[Body]] = {}
+    for part in found:
+        topics.setdefault(part.where.topic, []).append(_part(part, committed=False))
+    return {
+        "throttle_time_ms": 0,
+        "error_code": found.error,
+        "session_id": found.id,
+        "responses": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
+    }
+
+
+def _place(body: Body) -> InSession:
+    forgotten = tuple(
+        TopicPartition(topic["topic"], number)
+        for topic in body["forgotten_topics_data"]
+        for number in topic["partitions"]
+    )
+    return InSession(body["session_id"], body["session_epoch"], forgotten)
+
+
+def _asked(request: Request, inter_broker: str) -> Fetch:
     body = request.body
     parts = []
     for topic in body["topics"]:
@@ -81,6 +112,7 @@ def _asked(request: Request) -> Fetch:
         body["isolation_level"] == READ_COMMITTED,
         body["rack_id"],
         request.version >= ANY_REPLICA_SINCE,
+        _place(body) if in_session(request, inter_broker) else None,
     )
 
 

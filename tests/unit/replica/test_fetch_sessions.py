@@ -60,7 +60,7 @@ def test_who_closes_must_be_the_owner() -> None:
     assert not made.holds(begun)
 
 
-def test_a_full_cache_keeps_who_is_new_or_larger_and_replicas_before_consumers() -> None:
+def test_a_full_cache_keeps_who_is_new_or_larger() -> None:
     made = sessions(2)
     small, large = made.begin(ME, wishes(2), 0), made.begin(ME, wishes(4), 0)
     assert small is not None
@@ -73,11 +73,11 @@ def test_a_full_cache_keeps_who_is_new_or_larger_and_replicas_before_consumers()
     third = made.begin(ME, wishes(3), late)
     assert third is not None
     assert (made.holds(small), made.holds(large)) == (False, True)
-    replica = made.begin(ME, wishes(1), late, privileged=True)
-    assert replica is not None
+    fifth = made.begin(ME, wishes(5), late)
+    assert fifth is not None
     assert (made.holds(large), made.holds(third)) == (False, True)  # the only one that was there for long
-    assert made.begin(ME, wishes(5), late + KEEP_MS + 1) is not None
-    assert (made.holds(third), made.holds(replica)) == (False, True)  # nobody had used it
+    assert made.begin(ME, wishes(1), late + KEEP_MS + 1) is not None
+    assert (made.holds(third), made.holds(fifth)) == (False, True)  # nobody had used it
 
 
 def test_bounds() -> None:

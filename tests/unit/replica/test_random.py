@@ -45,6 +45,7 @@ class Chaos(World):
                 follower_reads=self.chance.random() < 0.5,
                 sync_writes=self.chance.random() < 0.2,
             ),
+            sessions=seed % 2 == 1,
         )
         self.brokers = (1, 2, 3)
         self.deaths = self.chance.choice((0.003, 0.01, 0.02))
@@ -274,6 +275,7 @@ class Chaos(World):
     # -- judging -------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
+        self.check_clean()
         for token, record in list(self.pending.items()):
             results = self.answers.get(token)
             if results is not None:

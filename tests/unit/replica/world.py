@@ -60,7 +60,16 @@ class Server:
 
 
 class World:
-    def __init__(self, brokers: int = 3, *, racks: Sequence[str] = (), settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        racks: Sequence[str] = (),
+        settings: Settings | None = None,
+        sessions: bool = False,
+    ) -> None:
+        """`sessions`: leaders keep fetch sessions of followers; else each fetch is complete."""
+        self.sessions = sessions
         self.settings = settings or Settings()
         self.racks = dict(enumerate(racks, start=1))
         self.now = 1_000_000
@@ -103,6 +112,25 @@ class World:
             for each in self.servers.values()
             if each.alive
         ]
+
+    def check_clean(self) -> None:
+        """A partition that a leader does not look at has nothing to tell its follower, and nothing to learn from it."""
+        for server in self.servers.values():
+            if not server.alive:
+                continue
+            desk = server.replicas._desk
+            for session in desk.sessions._open.values():
+                assert session.dirty.keys() <= session.wishes.keys()
+                for where in session.wishes.keys() - session.dirty.keys():
+                    partition, wish = desk.partitions[where], session.wishes[where]
+                    assert isinstance(partition.role, Leading)
+                    follower, log = partition.role.followers[session.replica], partition.log
+                    assert follower._session is session
+                    assert session.replica in partition.role.isr.members
+                    assert wish.leader_epoch == partition.leader_epoch
+                    assert wish.offset == follower.end_offset == log.end_offset == partition.high_watermark
+                    assert session.told[where] == (partition.high_watermark, log.start_offset)
+                    assert wish.start_offset == follower.start_offset
 
     # -- the controller ----------------------------------------------------------------------------------------
 
@@ -288,7 +316,8 @@ class World:
         server = self.servers[request.leader]
         answers: Answers | None
         if request.fetch is not None:
-            answers = server.replicas.fetch(self.token(), evolve(request.fetch, wait_ms=0), self.now)
+            asked = evolve(request.fetch, wait_ms=0, session=request.fetch.session if self.sessions else None)
+            answers = server.replicas.fetch(self.token(), asked, self.now)
             assert answers is not None
         elif request.epochs:
             answers = [server.replicas.epoch_end(ask.where, ask.leader_epoch, ask.epoch) for ask in request.epochs]
