@@ -249,11 +249,17 @@ class LogDirectory:
                 self._gone.clear()
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
-        """Those of logs that are here; one that nobody names keeps what was known of it."""
+        """Those of logs that are here; one that nobody names keeps what was known of it. Nothing is written if the file
+        says so already."""
         with self._lock:
-            known = {each: values.get(each, self.high_watermarks.get(each)) for each in list(self.logs)}
-            self.high_watermarks |= {each: value for each, value in known.items() if value is not None}
-            files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
+            moved = {
+                each: values[each]
+                for each in list(self.logs)
+                if each in values and values[each] != self.high_watermarks.get(each)
+            }
+            if moved:
+                self.high_watermarks |= moved
+                files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
 
     def checkpoint_cleaned(self, partition: TopicPartition, upto: int) -> None:
         with self._lock:
