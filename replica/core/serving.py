@@ -131,7 +131,11 @@ def _close_session(desk: Desk, replica: BrokerId) -> None:
     desk.sessions.close(replica)
     waiting = desk.purgatory.fetch_in(session.id)
     if waiting is not None:
-        desk.purgatory.answer(waiting.token, SessionFetched(0, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        desk.purgatory.answer(waiting.token, _no_session())
+
+
+def _no_session() -> SessionFetched:
+    return SessionFetched(0, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
 
 def _news(desk: Desk, session: ReplicaSession, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
@@ -191,7 +195,9 @@ def _look(desk: Desk, parked: ParkedFetch, now: int, *, appended: bool, committe
 def answer(desk: Desk, parked: ParkedFetch, now: int) -> None:
     if parked.session:
         session = desk.sessions.of(parked.fetch.replica)
-        assert session is not None, "a session that is closed has no request that waits"
+        if session is None or session.id != parked.session:
+            desk.purgatory.answer(parked.token, _no_session())
+            return
         news = _news(desk, session, parked.fetch, now)
         desk.purgatory.answer(parked.token, _told(desk, session, parked.fetch, news, now))
         return

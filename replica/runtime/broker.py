@@ -505,7 +505,9 @@ class Broker:
         """Replicas first: a client that is told of a leader finds one."""
         errors: Mapping[TopicPartition, int] = self.replication.obey(command)
         if isinstance(command, UpdateMetadata):
-            before = {name: topic.id for name, topic in self.cache.topics.items()}
+            named = self.cache.topics.keys() if command.full else {role.where.topic for role in command.roles}
+            named = named | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
+            before = {name: self.cache.topics[name].id for name in named if name in self.cache.topics}
             self.cache.update(command)
             gone = {name for name, ident in before.items() if self._is_another(name, ident)}
             for topic in gone:

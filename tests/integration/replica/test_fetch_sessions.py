@@ -1,15 +1,19 @@
-"""A client that we did not write consumes in a fetch session, also when the broker has forgotten it."""
+"""Fetch sessions over sockets: of a client that we did not write, and between brokers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPartition
 
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.core import serving
+from replica.core.wants import Fetched
 from replica.runtime.broker import Broker
-from tests.integration.brokers import cluster, in_thread
+from tests.integration.brokers import cluster, in_thread, until
 
 
 def consume(broker: Broker, hosts: str) -> None:
@@ -48,3 +52,63 @@ def test_kafka_python_consumes_in_a_session(tmp_path: Path) -> None:
             await in_thread(consume, made.brokers[1], made.hosts)
 
     trio.run(main)
+
+
+IDLE = 60
+RECORDS = 30
+LOOKS_MAX = 12
+"""Partitions that leaders look at for a record: two followers, each asked for at most a few times."""
+
+
+def produce_all(hosts: str, count: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=hosts, acks="all")
+    for number in range(count):
+        producer.send("busy", b"%d" % number).get(60)
+    producer.close()
+
+
+def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[TopicPartition] = []
+    read_one = serving._read_one
+
+    def counting(*arguments: object) -> Fetched:
+        result: Fetched = read_one(*arguments)  # type: ignore[arg-type]
+        looked.append(result.where)
+        return result
+
+    async def main() -> None:
+        async with cluster(tmp_path, 3) as made:
+            brokers = made.brokers.values()
+            await made.brokers[1].topics.create("idle", partitions=IDLE, factor=3)
+            await made.brokers[1].topics.create("busy", partitions=1, factor=3)
+            await made.brokers[1].topics.led("idle", IDLE, 60_000)
+            await made.brokers[1].topics.led("busy", 1, 60_000)
+            await in_thread(produce_all, made.hosts, 1)
+            await until(lambda: all(at_rest(broker) for broker in brokers))
+            monkeypatch.setattr(serving, "_read_one", counting)
+            await in_thread(produce_all, made.hosts, RECORDS)
+            assert {where.topic for where in looked} == {"busy"}
+            assert len(looked) <= LOOKS_MAX * RECORDS
+            busy = TopicPartition("busy", 0)
+            await until(lambda: {each.replication.core.high_watermarks()[busy] for each in brokers} == {RECORDS + 1})
+
+            # A leader that has lost a session is fetched from in full, once, and then again in a session.
+            leader = made.brokers[made.brokers[1].cache.leader(busy) or 0]
+            sessions = leader.replication.core._desk.sessions
+            former = {each: sessions.of(BrokerId(each)) for each in made.brokers if each != leader.config.id}
+            for each in former:
+                sessions.close(BrokerId(each))
+            await in_thread(produce_all, made.hosts, 1)
+            for each, session in former.items():
+                now = sessions.of(BrokerId(each))
+                assert session is not None
+                assert now is not None
+                assert now.id != session.id
+                assert now.wishes.keys() == session.wishes.keys()
+
+    trio.run(main)
+
+
+def at_rest(broker: Broker) -> bool:
+    sessions = broker.replication.core._desk.sessions
+    return len(sessions) == 2 and not any(each.dirty for each in sessions._open.values())
