@@ -127,6 +127,7 @@ class PartitionBroker(Broker):
         self.world.keeper.idle(self)
         self._due.look(self.disk.due_for_flush(self.clock()))
         cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
+        self.core.logs_retired()
         self.world.keeper.looked(self)
         if cleaned is not None:
             self.world.keeper.cleaned(self, cleaned)
