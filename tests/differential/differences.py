@@ -127,13 +127,19 @@ UNSEEN: Final = {
     "Sets": "The order in which children, ephemeral nodes, identities and the deletions of a closed session are told.",
     "A multiRead": "It has a bound, since its reply can be thousands of times as large as itself. Where that would be "
     "larger than `multi_read_bytes_max` (16 MiB), it is not built, and the answer is `MARSHALLING_ERROR`.",
-    "Bounds on the work of one request": "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a "
-    "multi of more than 10,000 operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the "
-    "paths of its session take more than 2 MiB, with 64 bytes more for each; the 101st identity of a connection is "
-    "`AUTHFAILED`. The original has no bound but the size of the request. Each is a [setting](zoo-cfg.md).",
+    "Bounds on the work of one request": ""
+    "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a multi of more than 10,000 "
+    "operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the paths of its "
+    "session take more than 2 MiB, with 64 bytes more for each; a path of more than 256 names is "
+    "`BADARGUMENTS`; the 101st identity of a connection is `AUTHFAILED`. The original has no bound but "
+    "the size of the request. Each is a [setting](zoo-cfg.md).",
     "Bounds on watches": "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a "
     "server, is `QUOTAEXCEEDED` and leaves none. A `setWatches` ends the connection as well, because clients do not "
     "look at its error: they try another server. The original has no bound.",
+    "Bounds on quotas": ""
+    "A node of limits or statistics that holds more than 1,024 bytes says nothing, and a multi that "
+    "creates the statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path "
+    "parses these nodes, and their creation walks the limited subtree. The original has no bound.",
 }
 """What scripts cannot show, because it differs from run to run, or needs a failure at the right moment."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ def test_only_the_records_without_a_key_are_refused_by_a_compacted_topic(tmp_pat
     without_key = set(range(5, 100, 10))
     errors: dict[int, Any] = {}
 
+    def note(number: int, error: object, _: object) -> None:
+        errors[number] = error
+
     def write(hosts: str) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": hosts, "linger.ms": 1000})
         for number in range(100):
@@ -53,7 +57,7 @@ def test_only_the_records_without_a_key_are_refused_by_a_compacted_topic(tmp_pat
                 "compacted",
                 b"v",
                 None if number in without_key else b"%d" % number,
-                callback=lambda error, _, number=number: errors.update({number: error}),
+                callback=partial(note, number),
             )
         assert producer.flush(60) == 0
 

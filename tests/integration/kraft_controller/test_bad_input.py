@@ -254,7 +254,7 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
     failing = True
 
     async def sleep(seconds: float) -> None:
-        if seconds not in (1, 2, 4, 8, 10):
+        if seconds not in (3, 6, 12, 24, 30):
             await real(seconds)  # that is somebody else's
             return
         paused.append(seconds)
@@ -277,12 +277,12 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
                 await session.ensure_path(path)
             wires = Wires(nursery)
             chance = Chance(lambda: 1, lambda size: bytes(range(1, size + 1)))
-            pace = Pace(balance_s=None, pause_s=1, pause_s_max=10)
+            pace = Pace(balance_s=None, pause_s=3, pause_s_max=30)
             wires.controller = Controller(session, BrokerId(1), wires, chance, pace=pace)
             nursery.start_soon(wires.controller.run)
             while len(paused) < 6:
                 await real(0.01)
-            assert paused[:6] == [1, 2, 4, 8, 10, 10]
+            assert paused[:6] == [3, 6, 12, 24, 30, 30]
             assert "a mistake" in caplog.text
             failing = False
             while not (wires.controller.active and wires.controller.counts.events["TookOver"]):

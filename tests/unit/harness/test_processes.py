@@ -167,7 +167,8 @@ def test_the_configuration_means_what_the_script_says(tmp_path: Path) -> None:
         pace = Pace.of(script, 1.0)
         config.write_text(configuration(data, places, 2, members, script, pace, founds=True))
         plan = read_plan(config)
-        assert plan.warnings == ()
+        (warning,) = plan.warnings
+        assert "servers speak without TLS" in warning
         assert plan.ensemble is not None
         assert plan.ensemble.servers == tuple(members)
         assert (plan.server_id, plan.settings.tick_ms) == (2, pace.tick_ms)
