@@ -6,26 +6,33 @@ examples:
   zab-broker consume orders --partition 2 --offset 1000 --count 10 --json
   zab-broker consume orders --from-beginning --keys | sort
   zab-broker consume orders --isolation read_committed         nothing of transactions that are open, or were aborted
+  zab-broker consume orders --group billing --from-beginning   as a member of a group, from where the group is
 
-Without a group: nothing is committed, and nobody else is told. Values that are no text are shown with escapes.
+Without --group nothing is committed. With it the members of the group share the partitions; what was printed is
+committed every five seconds and at the end, also with Ctrl-C. After a crash a record may be printed twice. Where the
+group has committed nothing it begins at the end, or with --from-beginning at the beginning. Values that are no text are
+shown with escapes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Collection
 from typing import Any, Final
 
+import trio
 from attrs import define
 
-from kraft_controller.cli.common import DONE, Failed, progress
+from kraft_controller.cli.common import DONE, Failed, Misuse, progress
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalance
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Client, raise_for
+from replica.runtime.client import PAUSE_S, Client, Unreachable, raise_for
 from replica.wire.api import ApiKey
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
@@ -34,6 +41,8 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 WAIT_MS: Final = 500
 PARTITION_BYTES_MAX: Final = 1 << 20
+LEAVES_S: Final = 10.0
+"""To commit and to leave the group at the end."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 act = asked
 
@@ -42,6 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(work=_consume)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument("--partition", type=int, action="append", default=[], metavar="N", help="may be repeated")
+    parser.add_argument("--group", metavar="NAME", help="as a member of this group: its offsets are read and committed")
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--from-beginning", action="store_true", help="from the first record that is there")
     start.add_argument("--offset", type=int, metavar="N", help="from here on, in each partition")
@@ -76,6 +86,8 @@ Found = tuple[Position, Record, int]
 
 
 async def _consume(client: Client, arguments: argparse.Namespace) -> int:
+    if arguments.group is not None:
+        return await _consume_in_group(client, arguments)
     positions = await _start(client, arguments)
     left, isolation = arguments.count, ISOLATION[arguments.isolation]
     while (left is None or left > 0) and not all(each.done for each in positions):
@@ -89,6 +101,145 @@ async def _consume(client: Client, arguments: argparse.Namespace) -> int:
             left = None if left is None else left - 1
         sys.stdout.flush()
     return DONE
+
+
+# -- as a member of a group ------------------------------------------------------------------------------------
+
+
+async def _consume_in_group(client: Client, arguments: argparse.Namespace) -> int:
+    if arguments.partition or arguments.offset is not None or arguments.since is not None:
+        raise Misuse("--group: the group says which partitions are read, and from where")
+    reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def until_told() -> None:
+                async for _ in signals:
+                    reader.stop()
+                    return
+
+            nursery.start_soon(until_told)
+            await reader.run()
+            nursery.cancel_scope.cancel()
+    return DONE
+
+
+class GroupReader:
+    """Reads what the group assigns, until enough was read or `stop` is called; then it commits and leaves."""
+
+    def __init__(self, client: Client, arguments: argparse.Namespace, member: GroupMember) -> None:
+        self.positions: list[Position] | None = None
+        """None while no partitions are assigned, as the group rebalances."""
+        self._client = client
+        self._arguments = arguments
+        self._member = member
+        self._left: int | None = arguments.count
+        self._scope = trio.CancelScope()
+        self._commit_at = self._heartbeat_at = 0.0
+        self._committed: dict[int, int] = {}
+        self._read_at = 0.0
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                while not self._is_over():
+                    try:
+                        await self._read_a_generation()
+                    except Rebalance:
+                        self.positions = None
+        finally:
+            with trio.move_on_after(LEAVES_S, shield=True):
+                await self._leave()
+
+    def _is_over(self) -> bool:
+        if self._left is not None and self._left <= 0:
+            return True
+        until_end: bool = self._arguments.until_end
+        return until_end and self.positions is not None and all(each.done for each in self.positions)
+
+    async def _read_a_generation(self) -> None:
+        numbers = await self._member.join()
+        progress(f"group {self._member.group}: generation {self._member.generation}, partitions {_listed(numbers)}")
+        self.positions = await self._client.patiently(lambda: self._begin(numbers))
+        now = trio.current_time()
+        self._commit_at, self._heartbeat_at, self._read_at = now + COMMIT_S, now + HEARTBEAT_S, now
+        while not self._is_over():
+            await self._read_once(self.positions)
+            await self._keep_up()
+
+    async def _begin(self, numbers: list[int]) -> list[Position]:
+        """Begin where the group is; where it has been nowhere yet, at the end or at the beginning."""
+        if not numbers:
+            return []
+        committed = await self._member.committed(numbers)
+        leaders = await leaders_of(self._client, self._member.topic, numbers)
+        isolation, until_end = ISOLATION[self._arguments.isolation], self._arguments.until_end
+        made = []
+        for where, leader in leaders.items():
+            end = await _look_up(self._client, leader, where, LATEST, isolation)
+            first = committed.get(where.partition)
+            if first is None:
+                first = await _first(self._client, leader, where, self._arguments, end)
+            made.append(Position(where, first, end if until_end else None))
+        self._committed = committed
+        return made
+
+    async def _read_once(self, positions: list[Position]) -> None:
+        """Print what one fetch finds. One that fails is tried again behind a heartbeat, for as long as it may pass."""
+        wanted = [each for each in positions if not each.done]
+        found: list[Found] = []
+        if wanted:
+            try:
+                found = await _fetch(self._client, wanted, ISOLATION[self._arguments.isolation])
+                self._read_at = trio.current_time()
+            except (KafkaError, Unreachable) as error:
+                passes = isinstance(error, Unreachable) or error.code.retriable
+                if not passes or trio.current_time() - self._read_at > self._client.settings.patience_s:
+                    raise
+        if not found:
+            await trio.sleep(PAUSE_S)
+        for position, record, after in found[: self._left]:
+            _show(self._arguments, position.where, record)
+            position.offset = after
+            self._left = None if self._left is None else self._left - 1
+        sys.stdout.flush()
+
+    async def _keep_up(self) -> None:
+        """Commit and send a heartbeat when their times have come. A rebalance comes after a last commit."""
+        now = trio.current_time()
+        if now >= self._commit_at:
+            await self._commit()
+            self._commit_at = now + COMMIT_S
+        if now >= self._heartbeat_at:
+            self._heartbeat_at = now + HEARTBEAT_S
+            try:
+                await self._member.heartbeat()
+            except Rebalance:
+                await self._commit()
+                raise
+
+    async def _commit(self) -> None:
+        offsets = {each.where.partition: each.offset for each in self.positions or ()}
+        fresh = {number: offset for number, offset in offsets.items() if self._committed.get(number) != offset}
+        await self._member.commit(fresh)
+        self._committed.update(fresh)
+
+    async def _leave(self) -> None:
+        for last in (self._commit, self._member.leave):
+            try:
+                await last()
+            except (Rebalance, KafkaError, Unreachable) as error:
+                progress(f"group {self._member.group}: {error}")
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"
+
+
+# -- from where ------------------------------------------------------------------------------------------------
 
 
 async def _start(client: Client, arguments: argparse.Namespace) -> list[Position]:

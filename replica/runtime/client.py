@@ -33,6 +33,8 @@ Address = tuple[str, int]
 
 RECEIVE_BYTES: Final = 256 * 1024
 PAUSE_S: Final = 0.1
+WAITS_FOR_OTHERS_S: Final = {ApiKey.JOIN_GROUP: 300.0, ApiKey.SYNC_GROUP: 300.0}
+"""Added to `request_s` where the answer waits for other members of a group: Kafka's `max.poll.interval.ms`."""
 RENEWED: Final = 0.85
 """So much of the time for which a login counts may pass before it is proved anew; Kafka's clients begin there, too."""
 HUNG_UP: Final = "the broker ended the connection"
@@ -119,8 +121,9 @@ class Connection:
     async def _exchange(self, api: ApiKey, version: int, body: Body) -> Body:
         self._correlation += 1
         request = encode_request(api, version, self._correlation, self._settings.client_id, body)
+        patience_s = self._settings.request_s + WAITS_FOR_OTHERS_S.get(api, 0)
         try:
-            with trio.fail_after(self._settings.request_s):
+            with trio.fail_after(patience_s):
                 await self.stream.send_all(request)
                 while not self._frames:
                     data = await self.stream.receive_some(RECEIVE_BYTES)
@@ -129,7 +132,7 @@ class Connection:
                     self._frames = self._framing.feed(data)
         except trio.TooSlowError:
             self.broken = True
-            raise Unreachable(f"{api.name} was not answered within {self._settings.request_s} s") from None
+            raise Unreachable(f"{api.name} was not answered within {patience_s} s") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             self.broken = True
             raise _broken(error, "the connection broke: ") from error

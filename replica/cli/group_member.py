@@ -1,0 +1,222 @@
+"""A member of a consumer group that reads one topic: it joins, syncs, sends heartbeats, commits and leaves.
+
+The protocol is `range`, in the encoding that Kafka's clients use, so it may share a group with them; any member may be
+the one that the coordinator has lead the group and assign the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import pack, unpack_from
+from typing import Any, Final
+
+from replica.cli.topic import leaders_of
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.client import Client, raise_for
+from replica.wire.api import ApiKey
+
+PROTOCOL: Final = "range"
+SESSION_MS: Final = 45_000
+REBALANCE_MS: Final = 60_000
+HEARTBEAT_S: Final = 3.0
+COMMIT_S: Final = 5.0
+NO_OFFSET: Final = -1
+_JOIN_ANEW: Final = frozenset(
+    {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
+)
+
+
+class Rebalance(Exception):
+    """The generation is over: the member has to join again before it reads on."""
+
+
+class GroupMember:
+    def __init__(self, client: Client, group: str, topic: str) -> None:
+        self.group = group
+        self.topic = topic
+        self.member_id = ""
+        self.generation = -1
+        self._client = client
+
+    async def join(self) -> list[int]:
+        """Return the partitions that are assigned to this member, when all members have joined."""
+        while True:
+            try:
+                joined = await self._join()
+                assignments = await self._assign(joined) if joined["leader"] == joined["member_id"] else []
+                reply = await self._ask(
+                    ApiKey.SYNC_GROUP,
+                    {
+                        **self._identity,
+                        "protocol_type": "consumer",
+                        "protocol_name": PROTOCOL,
+                        "assignments": assignments,
+                    },
+                )
+            except Rebalance:
+                continue
+            return _assigned(reply["assignment"], self.topic)
+
+    async def heartbeat(self) -> None:
+        """Raise `Rebalance` if others come or go."""
+        await self._ask(ApiKey.HEARTBEAT, self._identity)
+
+    async def committed(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Return the committed offset of each partition that has one."""
+        topics = [{"name": self.topic, "partition_indexes": list(partitions)}]
+        reply = await self._ask(ApiKey.OFFSET_FETCH, {"group_id": self.group, "topics": topics}, version_max=7)
+        found = {}
+        for topic in reply["topics"]:
+            for part in topic["partitions"]:
+                raise_for(part["error_code"], f"group {self.group}: partition {part['partition_index']}")
+                if part["committed_offset"] != NO_OFFSET:
+                    found[part["partition_index"]] = part["committed_offset"]
+        return found
+
+    async def commit(self, offsets: Mapping[int, int]) -> None:
+        """Raise `Rebalance` if the generation is over, and nothing was committed."""
+        if not offsets:
+            return
+        parts = [
+            {"partition_index": number, "committed_offset": offset, "committed_metadata": ""}
+            for number, offset in offsets.items()
+        ]
+        body = {**self._identity, "topics": [{"name": self.topic, "partitions": parts}]}
+        await self._ask(ApiKey.OFFSET_COMMIT, body)
+
+    async def leave(self) -> None:
+        if self.member_id:
+            await self._ask(
+                ApiKey.LEAVE_GROUP,
+                {"group_id": self.group, "member_id": self.member_id, "members": [{"member_id": self.member_id}]},
+            )
+
+    # -- asking ------------------------------------------------------------------------------------------------
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        return {"group_id": self.group, "generation_id": self.generation, "member_id": self.member_id}
+
+    async def _join(self) -> dict[str, Any]:
+        body = {
+            "group_id": self.group,
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "protocol_type": "consumer",
+            "protocols": [{"name": PROTOCOL, "metadata": subscription([self.topic])}],
+        }
+        while True:
+            reply = await self._ask(
+                ApiKey.JOIN_GROUP, {**body, "member_id": self.member_id}, expected=ErrorCode.MEMBER_ID_REQUIRED
+            )
+            self.member_id, self.generation = reply["member_id"], reply["generation_id"]
+            if reply["error_code"] != ErrorCode.MEMBER_ID_REQUIRED:
+                return reply
+
+    async def _assign(self, joined: dict[str, Any]) -> list[dict[str, Any]]:
+        async def known() -> list[int]:
+            return [where.partition for where in await leaders_of(self._client, self.topic, ())]
+
+        numbers = await self._client.patiently(known)
+        members = {one["member_id"]: topics_of(one["metadata"]) for one in joined["members"]}
+        others = {topic for topics in members.values() for topic in topics} - {self.topic}
+        partitions = {self.topic: numbers}
+        if others:
+            for topic in (await self._client.metadata(sorted(others)))["topics"]:
+                partitions[topic["name"]] = sorted(each["partition_index"] for each in topic["partitions"])
+        return [
+            {"member_id": member, "assignment": assignment(mine)}
+            for member, mine in in_ranges(members, partitions).items()
+        ]
+
+    async def _ask(
+        self, api: ApiKey, body: dict[str, Any], version_max: int | None = None, expected: ErrorCode = ErrorCode.NONE
+    ) -> dict[str, Any]:
+        def error_of(reply: dict[str, Any]) -> int:
+            codes = [reply.get("error_code", 0)]
+            if api is ApiKey.OFFSET_COMMIT:
+                codes += [part["error_code"] for topic in reply["topics"] for part in topic["partitions"]]
+            return next((code for code in codes if code not in (ErrorCode.NONE, expected)), 0)
+
+        try:
+            return await self._client.ask_coordinator(self.group, api, body, error_of, version_max)
+        except KafkaError as error:
+            if error.code not in _JOIN_ANEW:
+                raise
+            if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            raise Rebalance(str(error)) from error
+
+
+# -- what members say to each other ----------------------------------------------------------------------------
+
+
+def subscription(topics: Sequence[str]) -> bytes:
+    """Encode the topics that a member reads: version 0 of Kafka's ConsumerProtocolSubscription."""
+    return pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + pack(">i", -1)
+
+
+def topics_of(data: bytes) -> list[str]:
+    """Decode the topics of a subscription of any version. `KafkaError` if it is none."""
+    reader = _Reader(data)
+    return [reader.text() for _ in range(reader.number())]
+
+
+def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    """Encode version 0 of Kafka's ConsumerProtocolAssignment."""
+    pieces = [pack(">hi", 0, len(partitions))]
+    for topic, numbers in partitions.items():
+        pieces += [_text(topic), pack(f">i{len(numbers)}i", len(numbers), *numbers)]
+    return b"".join((*pieces, pack(">i", -1)))
+
+
+def in_ranges(
+    members: Mapping[str, Iterable[str]], partitions: Mapping[str, Sequence[int]]
+) -> dict[str, dict[str, list[int]]]:
+    """Give the partitions of each topic to its members as Kafka's range assignor does: runs, in the order of ids."""
+    made: dict[str, dict[str, list[int]]] = {member: {} for member in members}
+    for topic, numbers in partitions.items():
+        readers = sorted(member for member, topics in members.items() if topic in topics)
+        begin = 0
+        for place, member in enumerate(readers):
+            size = len(numbers) // len(readers) + (place < len(numbers) % len(readers))
+            if size:
+                made[member][topic] = list(numbers[begin : begin + size])
+            begin += size
+    return made
+
+
+def _assigned(data: bytes, topic: str) -> list[int]:
+    if not data:
+        return []
+    reader, found = _Reader(data), []
+    for _ in range(reader.number()):
+        named = reader.text()
+        numbers = [reader.number() for _ in range(reader.number())]
+        if named == topic:
+            found += numbers
+    return found
+
+
+def _text(text: str) -> bytes:
+    raw = text.encode()
+    return pack(">h", len(raw)) + raw
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 2  # behind the version
+
+    def number(self) -> int:
+        return self._take(">i", 4)
+
+    def text(self) -> str:
+        size = self._take(">h", 2)
+        self._at += size
+        return self._data[self._at - size : self._at].decode()
+
+    def _take(self, form: str, size: int) -> int:
+        (value,) = unpack_from(form, self._data, self._at)
+        self._at += size
+        return int(value)
