@@ -113,6 +113,24 @@ def hidden(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return faults
 
 
+# -- changes that only their leader has -------------------------------------------------------------------
+
+
+def proposed_alone(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """A voter more or less, again and again; writes follow, so that what stays pending goes into force."""
+    ops: list[Op] = [Write(at, 1, 8) for at in range(200, length_ms, 12)]
+    watches = draw.voters + 1
+    for at in range(2 * CHANGE_MS, length_ms, CHANGE_MS):
+        ops += [Reconfigure(at, change, watches) for change in ("promote", "remove", "add")]
+    return ops
+
+
+def leader_cut_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """The leader is isolated around its proposal, and back when another leader has what the change is not in."""
+    changes = (at // CHANGE_MS + 1) * CHANGE_MS
+    return (Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
+
+
 # -- who is healed while the members change ----------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from harness.checkers.delivery import Agreement, CommittedAndDurable, Integrity, PrefixConsistency, TotalOrder
 from harness.checkers.durability import (
+    ActivatedIsDecided,
     AdoptedByQuorum,
     DecidedIsInForce,
     DurableBeforeAck,
@@ -60,6 +61,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     HistoryBeforeEpoch,
     MembersBeforeSnapshot,
     DecidedIsInForce,
+    ActivatedIsDecided,
     ReadmittedBySomethingNewer,
     EpochsAscend,
     DurableOnQuorum,

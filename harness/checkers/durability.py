@@ -6,9 +6,10 @@ from harness.checkers.ghost import Ghost, Known
 from harness.checkers.judge import Checker
 from harness.quorums import in_words, is_quorum
 from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
 from zab.core.ready import Recovered
-from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of, show
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, epoch_of, show
 
 
 class DurableBeforeAck(Checker):
@@ -129,6 +130,38 @@ class DecidedIsInForce(Checker):
             self.fail(
                 f"server {who.id} acknowledges {show(message.zxid)} and goes by the members of {show(known)}; it was"
                 f" told that {show(heard)} is decided, and there those of {show(there.version)} are in force"
+            )
+
+
+class ActivatedIsDecided(Checker):
+    """A server puts in force only a membership that was decided, as it was decided, and that its own history contains.
+
+    Two memberships are in force without being in the history: the first one, which an epoch gives its version and which
+    holds until a change is decided, and one that a server learns during an election, which is newer than its history.
+    """
+
+    promise = "a membership in force was decided"
+
+    def activated(self, who: Known, ensemble: Ensemble) -> None:
+        ghost, version = self.ghost, ensemble.version
+        if not counter_of(version):
+            before = ghost.governing[ghost.initial.get(epoch_of(version), NOTHING)]
+            if before is not ghost.initial_ensemble or not ensemble.same_members(before):
+                self.fail(
+                    f"server {who.id} puts the members of {show(version)} in force, {in_words(ensemble)}; epoch"
+                    f" {epoch_of(version)} began with those of {show(before.version)}, {in_words(before)}"
+                )
+            return
+        if version not in ghost.place or ghost.governing[version] != ensemble:
+            self.fail(
+                f"server {who.id} puts the members of {show(version)} in force, {in_words(ensemble)}, which was never"
+                f" decided; committed is {show(ghost.committed)}"
+            )
+        expected = version <= who.tip or who.serving
+        if expected and not who.impaired and not ghost.holds(who.tip, version):
+            self.fail(
+                f"server {who.id} puts the members of {show(version)} in force, which its history up to"
+                f" {show(who.tip)} does not contain"
             )
 
 

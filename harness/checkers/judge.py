@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from harness.checkers.ghost import Ghost, Known, Violation
 from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Recovered, Write
 from zab.core.zxid import Epoch, ServerId, Zxid
@@ -81,6 +82,9 @@ class Checker:
         """From now on clients may read here."""
 
     def applied(self, who: Known, batch: Batch) -> None: ...
+    def activated(self, who: Known, ensemble: Ensemble) -> None:
+        """The server puts `ensemble` in force. Its log and what is committed already include the same turn."""
+
     def restored(self, who: Known, zxid: Zxid) -> None: ...
     def machine(self, who: Known, zxid: Zxid, state: int, digest: int) -> None:
         """A checksum of what the machine holds at `zxid`, and the digest of the history that led there."""
@@ -151,6 +155,7 @@ class Judge:
         self._applied_again = self._asking("applied", again=True)
         self._fed: dict[Zxid, tuple[Batch, Zxid]] = {}
         """By first zxid: which batch was applied last, and behind what."""
+        self._activated = self._asking("activated")
         self._restored = self._asking("restored")
         self._machine = self._asking("machine")
         self._acknowledged = self._asking("acknowledged")
@@ -334,6 +339,11 @@ class Judge:
             self._fed[batch.first] = batch, who.applied
         who.applied = batch.last
         who.count += batch.count
+
+    def activated(self, sid: ServerId, ensemble: Ensemble) -> None:
+        who = self.ghost.servers[sid]
+        for check in self._activated:
+            check(who, ensemble)
 
     def restored(self, sid: ServerId, zxid: Zxid) -> None:
         ghost = self.ghost

@@ -7,6 +7,7 @@ from typing import Final
 from harness.mutants.edit import Mutant, mutant
 
 ENSEMBLE: Final = "zab.core.ensemble:Ensemble"
+HISTORY: Final = "zab.core.history:History"
 LEADING: Final = "zab.core.leading:Leading"
 LEARNING: Final = "zab.core.learning:Learning"
 REPLICA: Final = "zab.core.replica:Replica"
@@ -57,6 +58,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "decided-and-not-in-force",
         "who hears while it is brought up to date that a membership is decided goes on by the one before",
         (f"{LEARNING}._on_commit", "self._replica.activate_decided(message.zxid)", "pass"),
+    ),
+    mutant(
+        "cut-change-stays-pending",
+        "a membership change that a truncation takes away stays pending, and goes into force with what comes after it",
+        (f"{HISTORY}.truncate", "self.configs = [config for config in self.configs if config.version <= zxid]", "pass"),
+    ),
+    mutant(
+        "replaced-change-stays-pending",
+        "a membership change that a snapshot replaces stays pending, and goes into force with what comes after it",
+        (f"{HISTORY}.reset", "self.configs = []", "pass"),
     ),
     mutant(
         "let-in-by-the-first-it-hears",

@@ -84,6 +84,8 @@ PROFILES: Final[dict[str, str]] = {
     "observer-synced-to-applied": "leader's disk lags",
     "removed-leader-stays": "leaders leave",
     "membership-hidden-by-a-snapshot": "unseen change",
+    "cut-change-stays-pending": "change cut off",
+    "replaced-change-stays-pending": "change cut off",
     "let-in-by-what-it-was-sent": "healed in a change",
     "counted-by-what-it-was-sent": "healed in a change",
     "barrier-outlives-its-link": "links replaced",

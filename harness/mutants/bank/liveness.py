@@ -268,6 +268,7 @@ def _changes() -> Iterator[tuple[str, Story]]:
         yield f"{sid} is behind", of("machine", sid, {"zxid": make(1, 6)})
         yield f"{sid} is ahead", of("machine", sid, {"zxid": make(1, 8)})
         yield f"{sid} has another state", of("machine", sid, {"digest": 12})
+    yield "one has other members", of("node", TWO, {"ensemble": evolve(OBSERVED, version=make(1, 3))})
     yield "one that is to vote observes", of("node", ONE, {"state": State.OBSERVING})
     yield "one that is to observe follows", of("node", FOUR, {"state": State.FOLLOWING})
     yield "the leader has not applied all", of("machine", THREE, {"zxid": make(1, 6)})

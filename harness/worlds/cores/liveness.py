@@ -27,7 +27,7 @@ class Stage(Enum):
 
     QUORUM = "a quorum that serves"
     WRITE = "a new write to be acknowledged"
-    EQUAL = "all servers to serve, and to be equal"
+    EQUAL = "all servers to serve, and to be equal, also in their members"
 
 
 class Liveness:
@@ -116,6 +116,7 @@ class Liveness:
             server.up
             and server.node.serving
             and server.node.leader == leader.id
+            and server.node.ensemble == leader.node.ensemble
             and (server.node.state is State.OBSERVING) is (server.id in leader.node.ensemble.observers)
             and server.machine.zxid == leader.node.committed == leader.machine.zxid
             and server.machine.digest == leader.machine.digest
@@ -132,5 +133,6 @@ class Liveness:
             node = server.node
             role = node.state.name.lower()
             whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
-            words.append(f"{server.id} {role}{whom} in {node.phase}, epoch {node.epoch}, {show(node.applied)}")
+            where = f"epoch {node.epoch}, {show(node.applied)}, members of {show(node.ensemble.version)}"
+            words.append(f"{server.id} {role}{whom} in {node.phase}, {where}")
         return "; ".join(words)

@@ -526,6 +526,7 @@ class Server:
                 self._restore(what.zxid)  # type: ignore[union-attr]
             elif kind is Activate:
                 world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
+                judge.activated(self.id, what.ensemble)  # type: ignore[union-attr]
                 world.activated(self, what.ensemble)  # type: ignore[union-attr]
         if self.machine.count - self._snapshot_at >= self.knobs.snapshot_every:
             self.snapshot()

@@ -12,7 +12,18 @@ from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
-from zab.core.ready import Append, Apply, InstallSnapshot, Ready, Recovered, SaveEpochs, Settings, Truncate, Write
+from zab.core.ready import (
+    Activate,
+    Append,
+    Apply,
+    InstallSnapshot,
+    Ready,
+    Recovered,
+    SaveEpochs,
+    Settings,
+    Truncate,
+    Write,
+)
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 if TYPE_CHECKING:
@@ -103,6 +114,8 @@ class ToldNode(Node):
         for what in ready.apply:
             if isinstance(what, Apply):
                 self._life.fed.expect(what.batch)
+            elif isinstance(what, Activate):
+                self._judge.activated(self.me, what.ensemble)
         return ready
 
     def _as_far_as(self, ready: Ready) -> Ready:

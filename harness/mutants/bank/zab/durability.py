@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from harness.checkers.durability import (
+    ActivatedIsDecided,
     AdoptedByQuorum,
     DecidedIsInForce,
     DurableBeforeAck,
@@ -20,7 +21,7 @@ from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Group
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, State, UpToDate
 from zab.core.ready import Recovered
-from zab.core.zxid import NOTHING, Epoch, ServerId
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid
 
 
 @breaks(DurableBeforeAck)
@@ -644,3 +645,73 @@ def what_is_committed_already_needs_nobody(story: Story, bad: bool) -> None:
     more = story.proposes(THREE, 1, 2)
     story.logs(more, THREE)
     story.commits(THREE, more.last if bad else first.last)
+
+
+def _members(version: Zxid) -> Ensemble:
+    """Server 4 votes, too."""
+    return ENSEMBLE.changed([member(FOUR)], version=version)
+
+
+@breaks(ActivatedIsDecided)
+def a_change_that_was_cut_off_goes_into_force(story: Story, bad: bool) -> None:
+    first = story.begins()
+    members = _members(z(1, 2))
+    change = pack(z(1, 2), [members.text().encode()], config=True)
+    story.logs(change, THREE)
+    story.epochs(2, ONE, TWO)
+    story.leads(TWO, 2)
+    if bad:
+        story.judge.truncated(THREE, first.last)
+        story.judge.durable_end(THREE, first.last)
+    else:
+        story.logs(change, TWO)
+        story.commits(TWO, change.last)
+    more = story.proposes(TWO, 2, 1)
+    story.logs(more, TWO, THREE)
+    story.commits(TWO, more.last)
+    story.judge.activated(THREE, members)
+
+
+@breaks(ActivatedIsDecided)
+def a_decided_change_goes_into_force_with_other_members(story: Story, bad: bool) -> None:
+    change = _decides(story)
+    members = _members(change.last)
+    story.judge.activated(ONE, members.changed(leaving=(TWO,), version=change.last) if bad else members)
+
+
+@breaks(ActivatedIsDecided)
+def a_server_that_serves_has_not_logged_what_it_puts_in_force(story: Story, bad: bool) -> None:
+    """A server that looks for a leader may learn it from others."""
+    change = _decides(story)
+    story.judge.role(FOUR, State.OBSERVING, Epoch(1), THREE, bad)
+    story.judge.activated(FOUR, _members(change.last))
+
+
+@breaks(ActivatedIsDecided)
+def a_history_without_the_change_that_is_older_than_its_end(story: Story, bad: bool) -> None:
+    """The disk of a server that lost something says nothing of the server."""
+    change = _decides(story)
+    story.logs(batch(2, 1), FOUR)
+    if not bad:
+        story.judge.disk_lost(FOUR)
+    story.judge.activated(FOUR, _members(change.last))
+
+
+@breaks(ActivatedIsDecided)
+def the_first_members_again_behind_a_change(story: Story, bad: bool) -> None:
+    """The members are the same as before the change, but a version of theirs was decided."""
+    same = evolve(ENSEMBLE, version=z(1, 2))
+    change = pack(z(1, 2), [same.text().encode()], config=True)
+    story.begins()
+    story.logs(change, ONE, TWO, THREE)
+    story.commits(THREE, change.last)
+    story.judge.activated(ONE, evolve(ENSEMBLE, version=z(1, 0)))
+    story.epochs(2, ONE, TWO)
+    story.leads(TWO, 2)
+    story.judge.activated(TWO, evolve(ENSEMBLE, version=z(2, 0)) if bad else same)
+
+
+@breaks(ActivatedIsDecided)
+def the_first_members_are_others(story: Story, bad: bool) -> None:
+    story.begins()
+    story.judge.activated(ONE, evolve(_members(z(1, 0)) if bad else ENSEMBLE, version=z(1, 0)))
