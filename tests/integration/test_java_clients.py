@@ -31,6 +31,7 @@ class Program:
     def __init__(self, process: trio.Process) -> None:
         self._process = process
         self._held = b""
+        self.heard: list[str] = []
 
     async def hear(self) -> str:
         """The next line, or nothing at the end."""
@@ -41,7 +42,8 @@ class Program:
                 return ""
             self._held += data
         line, _, self._held = self._held.partition(b"\n")
-        return line.decode()
+        self.heard.append(line.decode())
+        return self.heard[-1]
 
     async def hear_until(self, text: str) -> str:
         """Everything up to a line with this text."""
@@ -75,8 +77,10 @@ async def started(command: list[str]) -> AsyncIterator[Program]:
     async with trio.open_nursery() as nursery:
         process = await nursery.start(partial(trio.run_process, command, check=False, **piped))
         try:
-            with trio.fail_after(PATIENCE_S):
-                yield Program(process)
+            program = Program(process)
+            with trio.move_on_after(PATIENCE_S) as patience:
+                yield program
+            assert not patience.cancelled_caught, "the program stalled after: " + "; ".join(program.heard[-5:])
         finally:
             for stream in (process.stdin, process.stdout):
                 await trio.aclose_forcefully(stream)

@@ -97,6 +97,17 @@ async def gets_in(client: Client) -> bool:
         return False
 
 
+async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Path) -> None:
+    two = evolve(DOORS, connections_max=2, connections_per_host_max=0)
+    async with stores(tmp_path, 1, doors=two) as running, raw(running) as one, raw(running) as other:
+        assert await one.connect() is not None
+        assert await other.connect() is not None
+        with trio.fail_after(PATIENCE_S):
+            async with raw(running) as beyond:
+                assert not await gets_in(beyond)
+        assert (await one.ask(get(1, "/")))[0][2] == 0
+
+
 async def test_idle_connections_by_the_hundred(tmp_path: Path) -> None:
     """They send nothing, or half of a frame. The oldest of them makes room for a client beyond the limit."""
     few = evolve(DOORS, connections_max=100, connections_per_host_max=0)
