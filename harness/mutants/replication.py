@@ -126,7 +126,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-answers-count",
         "an answer that was asked for under an earlier leader is taken in",
         (f"{REPLICATING}:_still", "or role.leader != leader or role.epoch != epoch", ""),
-        (f"{REPLICATING}:answered", "if partition.log.end_offset == ends[where]:", "if True:"),
+        (f"{REPLICATING}:_take_each", "if partition.log.end_offset == ends[where]:", "if True:"),
     ),
     of_partitions(
         "KIP-320",
@@ -330,7 +330,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "fetched-before-durable",
         "a follower asks for what comes next before its disk has what came before",
         (f"{REPLICATING}:_when", "if desk.settings.sync_writes and", "if False and"),
-        (f"{REPLICATING}:_due", "if desk.settings.sync_writes and", "if False and"),
+        (f"{REPLICATING}:next_request", "if desk.settings.sync_writes and", "if False and"),
     ),
     of_partitions(
         "counted-before-durable",

@@ -48,7 +48,8 @@ class Partition:
         """
         log = self.log
         self.high_watermark = max(min(self.high_watermark, log.end_offset), log.start_offset)
-        self.durable = self.start_seen = log.start_offset
+        self.durable = log.start_offset
+        self.start_seen = log.start_offset
 
     @property
     def stable_offset(self) -> int:
