@@ -36,12 +36,14 @@ class LeaveSettings:
     """tries     `controlled.shutdown.max.retries`, and the first one
     pause_s   `controlled.shutdown.retry.backoff.ms`
     answer_s  for one try
+    store_s   how long the store may be out of reach before a broker that leaves goes anyway
     dial      how a stream is had
     """
 
     tries: int = 4
     pause_s: float = 5.0
     answer_s: float = 30.0
+    store_s: float = 10.0
     tls: ssl.SSLContext | None = None
     dial: Dial = dialled
 

@@ -94,6 +94,8 @@ TRANSACTIONS_CONFIG: Final = {
     "compression.type": "uncompressed",
     "unclean.leader.election.enable": "false",
 }
+STORE_LOOK_S: Final = 0.1
+"""Between two looks whether the store is in reach, while a broker leaves."""
 DOUBT_S: Final = 0.1
 OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 
@@ -461,10 +463,26 @@ class Broker:
         leaving = self.config.leaving
         if leaving is not None:
             leaving = evolve(leaving, dial=Between(self.config.controllers).stream)
-        left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, leaving)
+        left: tuple[TopicPartition, ...] | None = None
+        async with trio.open_nursery() as nursery:
+            if leaving is not None:
+                nursery.start_soon(self._until_store_is_lost, leaving.store_s, nursery.cancel_scope)
+            left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, leaving)
+            nursery.cancel_scope.cancel()
         if left is None or left:
             why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"
             self.log.say("leaves_anyway", logging.WARNING, why=why)
+
+    async def _until_store_is_lost(self, patience_s: float, scope: trio.CancelScope) -> None:
+        """Cancel the scope when the store has been out of reach for so long without a break."""
+        reached = trio.current_time()
+        while trio.current_time() - reached < patience_s:
+            await trio.sleep(min(STORE_LOOK_S, patience_s))
+            session = self.session()
+            if session is not None and session.state is zab.SessionState.CONNECTED:
+                reached = trio.current_time()
+        self.log.say("leaves_anyway", logging.WARNING, why=f"the store is out of reach for {patience_s:g} s")
+        scope.cancel()
 
     def _answered(self, event: object) -> None:
         if self.controller is not None:

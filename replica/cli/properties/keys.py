@@ -216,6 +216,7 @@ _WITH_EFFECT: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _read("controlled.shutdown.enable", "true", flag, "a broker that is told to end has what it leads given to others first"),
             _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "how often it asks again before it ends anyway"),
             _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds_of_ms(0, LONG_MAX), "between two times"),
+            _sets("zab.controlled.shutdown.store.timeout.ms", "10000", "leaving.store_s", seconds_of_ms(0), "a broker that is told to end, and cannot reach the store for so long, ends: without the store nothing can be given to others. Kafka has no such key"),
         ),
     ),
 )  # fmt: skip

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import trio
@@ -12,7 +15,11 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.picture import read_picture
 from kraft_controller.runtime.admin.topics import create_topic
 from kraft_controller.runtime.leaving import LeaveSettings, ask_to_leave
+from replica.runtime.client import Client, connect
+from replica.wire.api import ApiKey
+from tests.integration.broker_processes import store_processes
 from tests.integration.brokers import cluster
+from tests.ports import free_port
 
 T0 = TopicPartition("t", 0)
 QUICK = LeaveSettings(tries=2, pause_s=0.01)
@@ -66,3 +73,56 @@ def test_what_nobody_else_can_lead_is_named(tmp_path: Path) -> None:
             assert await ask_to_leave(BrokerId(2), lambda: two.epoch, lambda: None, None) == ()
 
     trio.run(main)
+
+
+def test_brokers_end_though_the_store_is_gone(tmp_path: Path) -> None:
+    """Each asks a controller that waits for the store, and would go on to ask for hours."""
+
+    async def main() -> None:
+        async with store_processes(tmp_path) as stores:
+            ports = [free_port(), free_port()]
+            brokers = [_serving(tmp_path, number, port, stores.hosts) for number, port in enumerate(ports, start=1)]
+            try:
+                for number in (1, 2):
+                    log = tmp_path / f"broker{number}.log"
+                    while " serves " not in log.read_text():
+                        await trio.sleep(0.05)
+                async with connect([("127.0.0.1", ports[0])]) as client:
+                    await client.ask(ApiKey.METADATA, {"topics": [{"name": "t"}], "allow_auto_topic_creation": True})
+                    await _all_in_sync(client)
+                for sid in list(stores.running):
+                    stores.kill(sid)
+                for broker in brokers:
+                    broker.send_signal(signal.SIGTERM)
+                with trio.fail_after(120):
+                    while any(broker.poll() is None for broker in brokers):
+                        await trio.sleep(0.05)
+                assert [broker.returncode for broker in brokers] == [0, 0]
+            finally:
+                for broker in brokers:
+                    broker.kill()
+                    broker.wait()
+
+    trio.run(main)
+    logs = [(tmp_path / f"broker{number}.log").read_text() for number in (1, 2)]
+    assert any("why='the store is out of reach for 0.5 s'" in log for log in logs)
+
+
+async def _all_in_sync(client: Client) -> None:
+    while True:
+        [topic] = (await client.metadata(["t"]))["topics"]
+        if len(topic["partitions"]) == 4 and all(len(each["isr_nodes"]) == 2 for each in topic["partitions"]):
+            return
+        await trio.sleep(0.05)
+
+
+def _serving(path: Path, number: int, port: int, store: str) -> subprocess.Popen[bytes]:
+    properties = path / f"server{number}.properties"
+    properties.write_text(
+        f"broker.id={number}\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={path / f'broker{number}'}\n"
+        f"zookeeper.connect={store}\ncontrolled.shutdown.max.retries=1000\n"
+        "default.replication.factor=2\nnum.partitions=4\nzab.controlled.shutdown.store.timeout.ms=500\n"
+    )
+    with (path / f"broker{number}.log").open("wb") as log:
+        command = [sys.executable, "-m", "replica.cli", "serve", str(properties)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
