@@ -129,6 +129,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (f"{REPLICATING}:_take_each", "if partition.log.end_offset == ends[where]:", "if True:"),
     ),
     of_partitions(
+        "clean-for-ever",
+        "a leader does not look again at a partition of a fetch session in which something happened",
+        ("replica.core.desk:Desk.disturb", "if where not in session.dirty:", "if False:"),
+    ),
+    of_partitions(
+        "lost-answer-counts",
+        "a fetch session goes on after a request of which nobody knows what was answered",
+        (f"{REPLICATING}:failed", "source.begin_anew()", "source.asked = None"),
+        (f"{CORE}.replica_sessions:ReplicaSessions.next_of", "if session.epoch != place.epoch:", "if False:"),
+    ),
+    of_partitions(
         "KIP-320",
         "KIP-320, KAFKA-7395, 6880: whoever asks under another leader epoch is answered all the same",
         (f"{PARTITION}.check_epoch", "if asked == -1 or asked == self.leader_epoch:", "if True:"),
