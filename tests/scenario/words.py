@@ -126,6 +126,8 @@ _NOTES: dict[str, str] = {
     "up_to_date": "joins epoch {epoch} of {leader}",
     "synchronize": "syncs {peer} by {form} from {common}",
     "diverged": "finds that {peer} differs at {at}",
+    "truncates": "warns that it cuts {count} of {peer}, from {from} to {to}",
+    "truncated": "warns that it loses {count}, from {from} to {to}",
     "learner_dropped": "drops {peer}: {why}",
     "history_distrusted": "distrusts its history: {why}",
     "protocol_error": "is offended by {message} of {source}: {error}",

@@ -324,6 +324,11 @@ class Leading:
             self._out.send(sid, SendSnapshot(how.common, digest))
         elif how.form is Form.TRUNC:
             self._out.send(sid, Trunc(how.common, digest))
+            last = learner.ack_epoch.last
+            same = last >> 32 == how.common >> 32
+            count = str(last - how.common) if same else f"{counter_of(last)} or more"
+            cut = {"from": show(last), "to": show(how.common), "count": count}
+            self._out.note("truncates", "warning", peer=sid, **cut, why="they are not in this leader's history")
         else:
             self._out.send(sid, Diff(how.common, digest))
         start = how.common

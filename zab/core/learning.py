@@ -258,13 +258,28 @@ class Learning:
         replica = self._replica
         if message.common > replica.history.last:
             raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
-        if message.common < replica.committed:
-            replica.distrust(f"the leader lacks {show(replica.committed)}, which was committed here")
+        if self._lacks_committed(message.common):
             self.over = "asked to truncate what was committed"
             return
         self._common(message.common, message.digest)
         if self.over is None:
+            if replica.durable > message.common:
+                last = replica.history.last
+                count = replica.history.entries_between(message.common, last)
+                self._out.note(
+                    "truncated", "warning", leader=self.leader, **{"from": show(last), "to": show(message.common)},
+                    count=count, why="the leader lacks them; what was durable here may have been acknowledged"
+                )  # fmt: skip
             replica.truncate(message.common)
+
+    def _lacks_committed(self, reaches: Zxid) -> bool:
+        """Distrust this history rather than cut it if the leader's, up to `reaches`, lacks committed transactions."""
+        replica = self._replica
+        known = replica.known
+        if reaches >= known:
+            return False
+        replica.distrust(f"the leader's history ends at {show(reaches)}, but {show(known)} was committed here")
+        return True
 
     def _common(self, common: Zxid, digest: int | None) -> None:
         """Where both are said to agree, the numbers must agree, and the contents, too."""
@@ -315,6 +330,11 @@ class Learning:
         if message.epoch != self._epoch or self._snapshot is not None:
             raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
         replica = self._replica
+        if self._received is not None:
+            behind = self._behind_snapshot
+            if self._lacks_committed(behind[-1].last if behind else self._received[0]):
+                self.over = "asked to replace what was committed"
+                return
         self._ensemble = message.ensemble
         if counter_of(message.ensemble.version):
             # In force already. A snapshot may have taken the place of the transaction that would tell me so later.

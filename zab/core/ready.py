@@ -212,6 +212,7 @@ class Recovered:
     voting         false when the history may be incomplete: damaged, never initialised, or saved so
     forgotten      true when promises may have been lost: the epochs record is missing, damaged, or says so
     damage         what is damaged, for people; empty when nothing is
+    committed      everything up to here was known to be committed; it may lie far before the end of what was
     """
 
     accepted: Epoch
@@ -225,6 +226,7 @@ class Recovered:
     voting: bool = True
     forgotten: bool = False
     damage: tuple[str, ...] = ()
+    committed: Zxid = Zxid(0)
 
 
 @frozen

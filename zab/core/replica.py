@@ -31,7 +31,7 @@ from zab.core.ready import (
     SnapshotChunk,
     Truncate,
 )
-from zab.core.zxid import UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch_of, make, show
+from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch_of, make, show
 
 
 class Replica:
@@ -49,6 +49,7 @@ class Replica:
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         self.durable = self.history.last
+        self._known = max(recovered.snapshot, recovered.committed)
         self.committed = recovered.snapshot
         self.applied = recovered.snapshot
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
@@ -92,6 +93,14 @@ class Replica:
     def observer(self) -> bool:
         return self.me in self.ensemble.observers
 
+    @property
+    def known(self) -> Zxid:
+        """Everything up to here is known to be committed, now or from before a restart, and is in my history.
+
+        The machine may not hold it yet: what is applied waits for a leader.
+        """
+        return max(self.committed, self._known) if self.whole else NOTHING
+
     # -- towards the disk --------------------------------------------------------------------------
 
     def save_epochs(self) -> Ticket:
@@ -132,6 +141,7 @@ class Replica:
         ticket = self.out.next_ticket()
         self.out.save.append(InstallSnapshot(ticket, zxid, digest))
         self.history.reset(zxid, digest)
+        self._known = zxid
         self._appends.clear()
         self._appends.append((ticket, zxid))
         self.durable = min(self.durable, zxid)

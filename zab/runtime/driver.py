@@ -369,6 +369,7 @@ class Driver:
         self._snapshots.count(count, size)
         self.applied += count
         self.applied_bytes += size
+        self._storage.know_committed(batch.last)
         if batch.config:
             (text,) = payloads
             self.membership(Ensemble.parse(text.decode()), batch.last)
@@ -398,6 +399,7 @@ class Driver:
         self.restoring.set()
         self.restoring = None
         self.restores += 1
+        self._storage.know_committed(restore.zxid)
         self._snapshots.restored()
         self._requests.origin.jumped()
         self._requests.changes.jumped(restore.zxid)

@@ -9,7 +9,10 @@ the opposite to somebody else. So the record stands in its file twice, and one c
 
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
     copy    magic 8, version 2, standing 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
-            length of the membership's text 4, text, CRC-32 of all of that 4          (big-endian)
+            length of the membership's text 4, text, CRC-32 of all of that 4,
+            "cmtd" 4, committed 8, CRC-32 of all of that 4          (big-endian)
+
+Earlier versions wrote zeros in the place of the last line, and do not read it.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ _MAGIC: Final = b"zab.epo\n"
 _VERSION: Final = 1
 _HEAD: Final = Struct(">8sHBBIIQQI")
 _CRC: Final = Struct(">I")
+_HINT: Final = Struct(">4sQ")
+_HINT_MAGIC: Final = b"cmtd"
 _PAGE: Final = 4096
 
 
@@ -54,6 +59,9 @@ class Record:
     """`reaches`: the history was durable up to here. `segment`: first zxid of the newest log segment, or NOTHING.
 
     `forgotten`: there may have been promises of which this record does not know.
+
+    `committed`: everything up to here was known to be committed. It is a hint that may lag far behind, and is at most
+    `reaches`. A history that ends before it has lost acknowledged transactions.
     """
 
     accepted: Epoch = Epoch(0)
@@ -63,6 +71,7 @@ class Record:
     forgotten: bool = False
     reaches: Zxid = NOTHING
     segment: Zxid = NOTHING
+    committed: Zxid = NOTHING
 
 
 def missing(names: tuple[str, ...]) -> str:
@@ -85,6 +94,8 @@ def encode(record: Record) -> bytes:
     )
     copy = head + text
     copy += _CRC.pack(crc32(copy))
+    copy += _HINT.pack(_HINT_MAGIC, record.committed)
+    copy += _CRC.pack(crc32(copy))
     return (copy + bytes(-len(copy) % _PAGE)) * 2
 
 
@@ -103,6 +114,9 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[Record, tuple[str, 
     good = [copy for copy in copies if isinstance(copy, Record)]
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
+    if len(good) == 2 and good[0].committed != good[1].committed:
+        # Zeros in the place of one of them: what the other says was true when it was written.
+        good = [evolve(copy, committed=max(each.committed for each in good)) for copy in good]
     if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
     notes = [
@@ -125,6 +139,9 @@ def _decode_copy(data: bytes) -> Record | str:
         return f"{magic!r} is no record of ours"
     if version != _VERSION:
         raise other_version(NAME, version, _VERSION)
+    committed = _decode_hint(data, end + _CRC.size)
+    if committed is None:
+        return "the checksum of what was committed is wrong"
     try:
         ensemble = Ensemble.parse(data[end - length : end].decode()) if length else None
         return Record(
@@ -135,9 +152,19 @@ def _decode_copy(data: bytes) -> Record | str:
             bool(forgotten),
             Zxid(reaches),
             Zxid(segment),
+            committed,
         )
     except (ValueError, ZabError) as error:
         return f"the membership makes no sense: {error}"
+
+
+def _decode_hint(data: bytes, start: int) -> Zxid | None:
+    end = start + _HINT.size
+    if not any(data[start : end + _CRC.size]):
+        return NOTHING  # written by an earlier version
+    if len(data) < end + _CRC.size or crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
+        return None
+    return Zxid(_HINT.unpack_from(data, start)[1])
 
 
 def _read(file: DiskFile, offset: int, length: int) -> bytes | str:
@@ -152,6 +179,8 @@ class EpochsFile:
 
     def __init__(self, disk: Disk, record: Record, *, damaged: bool = False) -> None:
         self.record = record
+        self.committed = record.committed
+        """What the next record says of it; a driver may raise it at any time, in any thread."""
         self._disk = disk
         self._damaged = damaged
         self._saved: Record | None = None
@@ -183,6 +212,7 @@ class EpochsFile:
 
         In memory it counts only then: a promise that failed was not made.
         """
+        record = evolve(record, committed=min(self.committed, record.reaches))
         if record == self._saved:
             return
         old = self.record

@@ -38,6 +38,7 @@ def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
     disk.sync_dir()
     if standing is not Standing.WHOLE:
         standing = Standing.HEALING
+    epochs.committed = zxid
     epochs.save(evolve(epochs.record, standing=standing, reaches=zxid, segment=NOTHING))
     disk.rename(f"{INSTALL}{zxid:x}", snapshots.name_of(zxid))
     disk.sync_dir()

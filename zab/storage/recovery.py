@@ -109,6 +109,7 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
         walk.start,
         tuple(zxid for zxid in walk.epoch_ends if zxid > walk.start),
         forgotten=record.forgotten,
+        committed=record.committed,
     )
     segments, unsound = tuple(walk.segments), frozenset(walk.unsound)
     return Recovery(epochs, recovered, walk.newest, segments, last, end, notes, unsound, tuple(walk.rotten))

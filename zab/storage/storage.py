@@ -106,6 +106,10 @@ class Storage:
         """None: there is no snapshot on this disk; the machine starts empty."""
         return self._newest
 
+    def know_committed(self, zxid: Zxid) -> None:
+        """Note in the next record that is saved anyway that everything up to `zxid` is committed. Any thread."""
+        self._epochs.committed = zxid
+
     # -- writing ---------------------------------------------------------------------------------------
 
     def perform(self, writes: Sequence[Write]) -> None:

@@ -521,6 +521,7 @@ class Server:
                 if world.trace is not None:
                     world.record(self.id, "applies", 0, batch)
                 judge.applied(self.id, batch)
+                self.storage.know_committed(batch.last)
                 self._feed(batch)
             elif kind is Restore:
                 self._restore(what.zxid)  # type: ignore[union-attr]
@@ -541,6 +542,7 @@ class Server:
     def _restore(self, zxid: Zxid) -> None:
         world = self.world
         world.record(self.id, "restores", 0, None)
+        self.storage.know_committed(zxid)
         try:
             self._become(zxid)
         except StorageError as error:

@@ -38,9 +38,9 @@ from zab.core.messages import (
     Propose,
     UpToDate,
 )
-from zab.core.ready import BarrierDone, HangUp, Recovered, Settings
+from zab.core.ready import BarrierDone, HangUp, Note, Recovered, Settings
 from zab.core.replica import Replica
-from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make
+from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make, show
 
 SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5)
 
@@ -73,6 +73,7 @@ class Leader:
         self.sent: list[tuple[int, object]] = []
         self.links: list[object] = []
         self.barriers: list[BarrierDone] = []
+        self.notes: list[Note] = []
         self.drain()
 
     @property
@@ -86,6 +87,7 @@ class Leader:
         self.sent += [(envelope.to, envelope.message) for envelope in ready.send]
         self.links += ready.links
         self.barriers += ready.barriers
+        self.notes += ready.notes
 
     def said(self, to: int) -> list[object]:
         """What this learner was told since the last time that somebody asked."""
@@ -860,3 +862,18 @@ def test_learner_that_works_off_a_backlog_is_not_dropped() -> None:
     leader.hear(1, Pong(0), now=now)
     at(leader, now)
     assert leader.links == [HangUp(ServerId(1), dialled=False)]
+
+
+@pytest.mark.parametrize(("last", "count"), [(make(1, 4), "3"), (make(2, 3), "3 or more")])
+def test_truncation_of_a_learner_is_a_warning_with_from_to_and_count(last: Zxid, count: str) -> None:
+    leader = Leader(txn(1, 1), txn(3, 1), current=3, accepted=3)
+    for sid in (1, 2):
+        leader.greet(sid, accepted=3)
+    leader.save()
+    leader.promise(1, make(3, 1), epoch=3)
+    leader.save()
+    leader.promise(2, last, epoch=2)
+    (note,) = [note for note in leader.notes if note.event == "truncates"]
+    said = dict(note.fields)
+    assert note.level == "warning"
+    assert (said["peer"], said["from"], said["to"], said["count"]) == (2, show(last), "1/1", count)

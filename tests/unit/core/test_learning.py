@@ -30,7 +30,7 @@ from zab.core.messages import (
     Trunc,
     UpToDate,
 )
-from zab.core.ready import AbortSnapshot, BarrierDone, Dial, HangUp, Recovered, SaveEpochs, Settings
+from zab.core.ready import AbortSnapshot, BarrierDone, Dial, HangUp, Note, Recovered, SaveEpochs, Settings
 from zab.core.replica import Replica
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
 
@@ -49,7 +49,7 @@ def txn(epoch: int, counter: int, text: str = "x") -> Batch:
 class Follower:
     """One attempt to follow server 3, whose disk reports only when it is told to."""
 
-    def __init__(self, *batches: Batch, accepted: int = 1, current: int = 1, **recovered: bool) -> None:
+    def __init__(self, *batches: Batch, accepted: int = 1, current: int = 1, **recovered: bool | Zxid) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
         self.replica = Replica(ME, members(1, 2, 3), disk, SETTINGS)
         self.role = Learning(self.replica, LEADER, 0, observer=False)
@@ -58,6 +58,7 @@ class Follower:
         self.barriers: list[BarrierDone] = []
         self.writes: list[object] = []
         self.said: list[object] = []
+        self.notes: list[Note] = []
         self._drain()
 
     def _drain(self) -> None:
@@ -67,6 +68,7 @@ class Follower:
         self.writes += ready.save
         self.links += ready.links
         self.barriers += ready.barriers
+        self.notes += ready.notes
         self.said += [envelope.message for envelope in ready.send]
 
     def hear(self, *messages: object, now: int = 0) -> list[object]:
@@ -483,3 +485,56 @@ def test_pings_are_no_progress_once_only_the_disk_is_waited_for() -> None:
     follower.role.progress(LEADER, 1_000, 100)
     assert reports(follower, 100) == []
     assert follower.save() == [AckNewLeader(Epoch(2))]
+
+
+# -- histories that are cut --------------------------------------------------------------------------------------
+
+
+LOGGED = (txn(1, 1), txn(1, 2), txn(1, 3))
+
+
+def asked_to_cut(*, committed: Zxid = NOTHING) -> Follower:
+    """Started anew with three transactions on disk; of what was committed it knows what the record says."""
+    follower = Follower(*LOGGED, committed=committed)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    return follower
+
+
+def noted(follower: Follower, event: str) -> dict[str, object]:
+    (note,) = [note for note in follower.notes if note.event == event]
+    assert note.level == "warning"
+    return dict(note.fields)
+
+
+def test_truncation_of_what_was_durable_is_a_warning_with_from_to_and_count() -> None:
+    follower = asked_to_cut(committed=make(1, 1))
+    follower.hear(Trunc(make(1, 1), None))
+    said = noted(follower, "truncated")
+    assert (said["leader"], said["from"], said["to"], said["count"]) == (3, "1/3", "1/1", 2)
+    assert follower.replica.history.last == make(1, 1)
+
+
+def test_truncation_below_what_was_committed_before_a_restart_is_distrusted() -> None:
+    follower = asked_to_cut(committed=make(1, 2))
+    follower.hear(Trunc(make(1, 1), None))
+    assert follower.role.over == "asked to truncate what was committed"
+    assert noted(follower, "history_distrusted")["why"] == (
+        "the leader's history ends at 1/1, but 1/2 was committed here"
+    )
+    assert follower.replica.history.last == make(1, 3), "nothing is cut"
+    assert not follower.replica.whole
+    assert follower.replica.known == NOTHING, "whoever distrusts itself takes what a leader has"
+
+
+def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_distrusted() -> None:
+    follower = asked_to_cut(committed=make(1, 3))
+    follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert follower.role.over == "asked to replace what was committed"
+    assert not follower.replica.whole
+
+    follower = asked_to_cut(committed=make(1, 3))
+    more = (txn(1, 2), txn(1, 3))
+    follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), *map(Propose, more), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert follower.save() == [AckNewLeader(Epoch(2))], "what the leader has behind its snapshot counts"

@@ -114,3 +114,39 @@ def test_a_record_that_contradicts_itself_is_damage() -> None:
     disk.put("epochs", encode(evolve(RECORD, accepted=Epoch(4))))
     with pytest.raises(DamagedError, match="newer than the accepted"):
         EpochsFile.read(disk)
+
+
+def test_what_is_known_committed_is_saved_with_any_record_and_never_beyond_the_history() -> None:
+    disk = MemoryDisk()
+    epochs = EpochsFile(disk, Record())
+    epochs.committed = z("5/8")
+    epochs.save(RECORD)
+    assert EpochsFile.read(disk)[0].record.committed == z("5/8")
+    epochs.committed = z("6/1")
+    epochs.save(RECORD)
+    assert EpochsFile.read(disk)[0].committed == RECORD.reaches
+    writes = disk.changes
+    epochs.save(RECORD)
+    assert disk.changes == writes
+
+
+def test_record_of_an_earlier_version_says_nothing_of_what_was_committed() -> None:
+    record = evolve(RECORD, committed=z("5/7"))
+    data = bytearray(encode(record))
+    half = len(data) // 2
+    length = 46 + len(ENSEMBLE.text().encode())
+    for start in (length - 8, length + half - 8):
+        at = data.index(b"cmtd", start - 16)
+        data[at : at + 16] = bytes(16)
+        if start < half:
+            assert decoded(bytes(data)) == (record, ()), "the other copy has it"
+    assert decoded(bytes(data)) == (RECORD, ())
+
+
+def test_damaged_hint_costs_its_copy() -> None:
+    record = evolve(RECORD, committed=z("5/7"))
+    data = bytearray(encode(record))
+    data[data.index(b"cmtd") + 5] ^= 1
+    found, notes = decoded(bytes(data))
+    assert found == record
+    assert "first copy: the checksum of what was committed is wrong" in notes[0]

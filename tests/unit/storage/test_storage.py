@@ -77,6 +77,7 @@ def test_an_empty_directory_may_also_be_a_lost_one() -> None:
         (batch("3/8", b"a"),),
         z("3/7"),
         forgotten=True,
+        committed=z("3/7"),
     )
 
 
@@ -581,3 +582,16 @@ def test_a_closed_log_says_how_far_it_reached() -> None:
     _, recovered = reopened(disk)
     assert not recovered.voting
     assert "reached 1/2 before" in recovered.damage[0]
+
+
+def test_what_was_known_committed_is_there_after_a_restart() -> None:
+    disk = MemoryDisk()
+    storage, recovered = Storage.open(disk, ROOMY)
+    storage.perform([epochs(3, 3), append("3/1", b"a"), append("3/2", b"b"), append("3/3", b"c")])
+    storage.know_committed(z("3/2"))
+    storage.close()
+    storage, recovered = reopened(disk, ROOMY)
+    assert recovered.committed == z("3/2")
+    storage.perform([*snapshot_writes("3/1", 1, b"state"), epochs(3, 3)])
+    _, recovered = reopened(disk, ROOMY)
+    assert recovered.committed == z("3/1"), "of a history that took the place of the old one"
