@@ -26,7 +26,7 @@ class Looked(World):
     def __init__(self, script: Script) -> None:
         super().__init__(script)
         self.dropped: list[str] = []
-        self.gave_up: list[str] = []
+        self.left_because: list[str] = []
         self.served_at: int | None = None
         self.push(LOST_MS * 1_000 + 250_000, self._look, None, None)
 
@@ -41,7 +41,7 @@ class Looked(World):
         if note.event == "learner_dropped":
             self.dropped.append(dict(note.fields)["why"])
         elif note.event == "role_over" and server.id == LATE:
-            self.gave_up.append(dict(note.fields)["why"])
+            self.left_because.append(dict(note.fields)["why"])
         super().noted(server, note)
 
 
@@ -67,9 +67,9 @@ def test_snapshot_that_stalls_is_given_up_and_the_log_names_setting_and_rate() -
     world.push((LOST_MS + 2_000) * 1_000, lambda *_: world.network.clog(3, LATE), None, None)
     outcome = world.run()
     assert outcome.held, outcome.what
-    assert world.gave_up
-    assert "in synchronization for 600 ms, the limit of init_limit * tick_ms; it took" in world.gave_up[0]
-    assert "bytes/s" in world.gave_up[0]
+    assert world.left_because
+    assert "in synchronization for 600 ms, the limit of init_limit * tick_ms; it took" in world.left_because[0]
+    assert "bytes/s" in world.left_because[0]
 
 
 @pytest.mark.parametrize("writing", [False, True])

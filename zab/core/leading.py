@@ -278,6 +278,18 @@ class Leading:
             # Not with this history: what is newer may be committed. (Once a quorum adopted mine, it cannot be.)
             self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
             return
+        if newer and message.counts and message.current_epoch > self._summary[0] and self._may_know_more(learner):
+            where = {
+                "theirs": f"{message.current_epoch}:{show(message.last)}",
+                "mine": f"{self._summary[0]}:{show(self._initial)}",
+            }
+            self._out.note(
+                "overrules",
+                "warning",
+                peer=learner.sid,
+                **where,
+                why="this epoch began with an older history; were the disks of a majority lost or emptied?",
+            )
         learner.ack_epoch = message
         learner.forgotten = message.forgotten
         self._unsynchronized = True

@@ -278,7 +278,14 @@ class Learning:
         known = replica.known
         if reaches >= known:
             return False
-        replica.distrust(f"the leader's history ends at {show(reaches)}, but {show(known)} was committed here")
+        history = replica.history
+        common = history.floor(reaches)
+        count = history.entries_between(NOTHING if common is None else common, history.last)
+        replica.distrust(
+            f"the leader's history ends at {show(reaches)}, but {show(known)} was committed here; the {count} "
+            f"transactions up to {show(history.last)} that the leader lacks are kept in files named damaged.* when a "
+            f"snapshot of the leader takes their place; stop this server to keep it as it is"
+        )
         return True
 
     def _common(self, common: Zxid, digest: int | None) -> None:

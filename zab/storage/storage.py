@@ -26,7 +26,7 @@ from zab.core.ready import (
     Write,
 )
 from zab.core.zxid import NOTHING, Zxid, epoch_of, show
-from zab.storage import snapshots
+from zab.storage import remains, snapshots
 from zab.storage.disk import Disk
 from zab.storage.epochs import Record, Standing
 from zab.storage.install import install
@@ -41,12 +41,18 @@ SEGMENT_BYTES_MAX: Final = 1 << 31
 
 @frozen
 class StorageSettings:
-    """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one."""
+    """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.
+
+    damaged_files_max, damaged_bytes_max   what is kept of damaged histories, in files named `damaged.*`; above either,
+                                           new remains displace those of earlier damage, and the newest are always kept
+    """
 
     segment_bytes: int = 16 << 20
     preallocate: bool = True
     snapshots_kept: int = 3
     autocreate: bool = True
+    damaged_files_max: int = 1_000
+    damaged_bytes_max: int = 4 << 30
 
     def __attrs_post_init__(self) -> None:
         check_settings(self, {})  # the newest snapshot is never superfluous
@@ -87,6 +93,10 @@ class Storage:
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
         """Recover. `Storage.notes` says what was found and done; `Recovered.damage` what is beyond repair here."""
         found = recover(disk, settings.autocreate)
+        warning = remains.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
+        if warning:
+            found.notes.append(warning)
+            found.rotten = (*found.rotten, warning)
         return cls(disk, settings, found), found.recovered
 
     # -- what it holds -------------------------------------------------------------------------------
@@ -200,7 +210,10 @@ class Storage:
             raise LocalProtocolError(f"{show(zxid)} is of an epoch that this server has not accepted")
         self._incoming = None
         self._log.reset(zxid)
+        earlier = remains.found(self._disk)
         install(self._disk, self._epochs, incoming, digest)
+        settings = self._settings
+        remains.bound(self._disk, earlier, settings.damaged_files_max, settings.damaged_bytes_max)
         self._newest, self._verified, self._unsound = zxid, None, frozenset()
         self._begun = True
 

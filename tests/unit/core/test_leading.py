@@ -877,3 +877,17 @@ def test_truncation_of_a_learner_is_a_warning_with_from_to_and_count(last: Zxid,
     said = dict(note.fields)
     assert note.level == "warning"
     assert (said["peer"], said["from"], said["to"], said["count"]) == (2, show(last), "1/1", count)
+
+
+def test_survivor_of_a_newer_epoch_that_is_overruled_is_a_warning() -> None:
+    leader = established(2)
+    leader.greet(1)
+    leader.promise(1, make(1, 0), epoch=1)
+    assert [note for note in leader.notes if note.event == "overrules"] == [], "of the same epoch"
+    leader = established(2)
+    leader.role.link_up(ServerId(1), 0)
+    leader.hear(1, FollowerInfo(Epoch(2), NOTHING))
+    leader.hear(1, AckEpoch(Epoch(5), make(5, 500), 0))
+    (note,) = [note for note in leader.notes if note.event == "overrules"]
+    said = dict(note.fields)
+    assert (note.level, said["peer"], said["theirs"], said["mine"]) == ("warning", 1, "5:5/500", "1:0/0")

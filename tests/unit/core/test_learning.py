@@ -520,8 +520,8 @@ def test_truncation_below_what_was_committed_before_a_restart_is_distrusted() ->
     follower = asked_to_cut(committed=make(1, 2))
     follower.hear(Trunc(make(1, 1), None))
     assert follower.role.over == "asked to truncate what was committed"
-    assert noted(follower, "history_distrusted")["why"] == (
-        "the leader's history ends at 1/1, but 1/2 was committed here"
+    assert str(noted(follower, "history_distrusted")["why"]).startswith(
+        "the leader's history ends at 1/1, but 1/2 was committed here; the 2 transactions up to 1/3 "
     )
     assert follower.replica.history.last == make(1, 3), "nothing is cut"
     assert not follower.replica.whole

@@ -1,0 +1,63 @@
+"""Files named `damaged.*`: what was left of a history when the leader's took its place, bounded in number and size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zab.core.words import counted
+from zab.storage.disk import Disk
+from zab.storage.epochs import ASIDE
+
+
+def found(disk: Disk) -> dict[str, int]:
+    """The files, and the bytes of each."""
+    sizes = {}
+    for name in disk.list():
+        if name.startswith(ASIDE):
+            file = disk.open(name)
+            try:
+                sizes[name] = file.size()
+            finally:
+                file.close()
+    return sizes
+
+
+def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int) -> None:
+    """Delete remains of earlier damage until what is left is within the bounds, or new.
+
+    `earlier` is what was found before the newest were set aside. If none were, everything stays.
+    """
+    now = found(disk)
+    if now.keys() == earlier.keys():
+        return
+    files, size = len(now), sum(now.values())
+    for name in sorted(earlier, key=_place):
+        if files <= files_max and size <= bytes_max:
+            break
+        if now.get(name) == earlier[name]:  # else a new file has taken its name
+            disk.delete(name)
+            files -= 1
+            size -= now[name]
+    disk.sync_dir()
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Order by zxid, whatever the kind of file."""
+    number = name.rpartition(".")[2]
+    try:
+        return int(number, 16), name
+    except ValueError:
+        return 0, name
+
+
+def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
+    """A warning if half of a bound is used up: the next damage may cost these remains."""
+    now = found(disk)
+    files, size = len(now), sum(now.values())
+    if 2 * files <= files_max and 2 * size <= bytes_max:
+        return None
+    return (
+        f"{counted(files, 'file')} of {size} bytes named {ASIDE}* are kept from earlier damage; the limits are "
+        f"damaged_files_max = {files_max} and damaged_bytes_max = {bytes_max}, and above them further damage deletes "
+        f"these files: save or delete them now"
+    )
