@@ -258,8 +258,8 @@ class LogDirectory:
                 if each in values and values[each] != self.high_watermarks.get(each)
             }
             if moved:
+                files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks | moved)
                 self.high_watermarks |= moved
-                files_of.write_offsets(self.files, files_of.HIGH_WATERMARKS, self.high_watermarks)
 
     def checkpoint_cleaned(self, partition: TopicPartition, upto: int) -> None:
         with self._lock:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from replica.core.errors import ErrorCode, KafkaError
+from replica.storage import checkpoints
 from replica.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     EPOCHS,
@@ -22,7 +23,7 @@ from replica.storage.checkpoints import (
     read_offsets,
 )
 from replica.storage.config import LogConfig
-from replica.storage.files import StorageFailure
+from replica.storage.files import Files, StorageFailure
 from replica.storage.manager import LogManager, ManagerSettings
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.real_files import LOCK
@@ -149,6 +150,24 @@ def test_another_brokers_directory_is_refused() -> None:
     broker = Broker()
     with pytest.raises(StorageFailure, match=r"broker\.id=1, and this broker's is 2"):
         LogManager(broker.disks, lambda topic: LogConfig()).load(2, "cluster")
+
+
+def test_high_watermarks_are_written_only_if_one_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    for partition in (T0, DASHED):
+        broker.manager.get_or_create(partition).append_as_leader(batch(b"a", b"b"), 0, NOW)
+    written: list[dict[tuple[str, int], int]] = []
+    write_offsets = checkpoints.write_offsets
+
+    def counting(files: Files, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        written.append(dict(offsets))
+        write_offsets(files, name, offsets)
+
+    monkeypatch.setattr(checkpoints, "write_offsets", counting)
+    for value in (1, 1, 1, 2, 2):
+        broker.manager.checkpoint_high_watermarks({T0: value, DASHED: 0})
+    assert written == [{T0: 1, DASHED: 0}, {T0: 2, DASHED: 0}]
+    assert read_offsets(broker.disks[0], HIGH_WATERMARKS) == {T0: 2, DASHED: 0}
 
 
 def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
