@@ -492,13 +492,13 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
     chance = Random(7)
     async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         counter, queue = await session.create(f"{it.root}/counter", b"0"), await session.create(f"{it.root}/queue")
-        added = doubts = 0
+        added = doubts = queued = 0
         mirror: dict[str, bytes | None] = {}
         done = trio.Event()
 
         async def count() -> None:
-            nonlocal added, doubts
-            for _ in range(15):
+            nonlocal added, doubts, queued
+            for number in count_from(1):
                 while True:
                     data, stat = await session.get(counter)
                     try:
@@ -511,6 +511,9 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
                         added += 1
                     break
                 await session.create_protected(f"{queue}/n-", ephemeral=chance.random() < 0.5)
+                queued += 1
+                if number >= 15 and proxy.accepted > 3:  # on a fast machine the work is done before enough was broken
+                    return
 
         async def watch(events: zab.Watch) -> None:
             """A cache as one writes it by hand: look when something happened, and when something may have."""
@@ -544,9 +547,8 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
         total = int((await other.get(counter))[0] or b"")
         assert added <= total <= added + doubts
         names = await other.children(queue)
-        assert len(names) == 151, "each create was made, and once"
+        assert len(names) == queued + 1 > 150, "each create was made, and once"
         assert set(mirror) == set(names)
-        assert proxy.accepted > 3, "else nothing was broken"
         assert session.over is None
 
 
