@@ -54,7 +54,10 @@ ENTRIES_MAX: Final = 500
 ID_CHARS_MAX: Final = 4_096
 """Default bound of `StoreSettings.acl_id_chars_max`."""
 
-_INTERNED_MAX: Final = 1 << 16
+_INTERNED_MAX: Final = 1 << 13
+_SMALL_BYTES: Final = 1 << 10
+_SMALL_ENTRIES: Final = 8
+_LARGE_BYTES_MAX: Final = 8 << 20
 
 
 def can_be_carried(entry: AclEntry) -> bool:
@@ -77,14 +80,35 @@ def is_text(text: str) -> bool:
 # -- encoded and interned ------------------------------------------------------------------------------
 
 
-@lru_cache(_INTERNED_MAX)
 def _decoded(encoded: bytes) -> Acl:
     acl = tuple((perms, scheme, name) for perms, scheme, name in msgpack.unpackb(encoded, unicode_errors=_LENIENT))
-    _compile(acl)
+    _compile(acl, len(encoded))
+    return acl
+
+
+_decoded_small = lru_cache(_INTERNED_MAX)(_decoded)
+_decoded_large: Final[dict[bytes, Acl]] = {}
+"""Lists of more than `_SMALL_BYTES`, the oldest first. A client may send any number, so their bytes are bounded."""
+
+
+def _interned_large(encoded: bytes) -> Acl:
+    acl = _decoded_large.get(encoded)
+    if acl is None:
+        acl = _decoded_large[encoded] = _decoded(encoded)
+        held = sum(map(len, _decoded_large))
+        for oldest in list(_decoded_large):
+            if held <= _LARGE_BYTES_MAX:
+                break
+            held -= len(oldest)
+            _decoded_large.pop(oldest, None)
     return acl
 
 
 @lru_cache(_INTERNED_MAX)
+def _encoded_small(acl: Acl) -> bytes:
+    return _encoded(acl)
+
+
 def _encoded(acl: Acl) -> bytes:
     encoded: bytes = msgpack.packb(acl, unicode_errors=_LENIENT)
     return encoded
@@ -99,12 +123,17 @@ READ_ONLY: Final[Acl] = ((READ, *ANYONE),)
 
 def encode_acl(acl: Acl) -> bytes:
     """Nothing at all stands for what nearly all nodes have."""
-    return b"" if acl is OPEN or acl == OPEN else _encoded(acl)
+    if acl is OPEN or acl == OPEN:
+        return b""
+    small = len(acl) <= _SMALL_ENTRIES and sum([len(name) for _, _, name in acl]) <= _SMALL_BYTES
+    return _encoded_small(acl) if small else _encoded(acl)
 
 
 def decode_acl(encoded: bytes) -> Acl:
     """The one list of this content."""
-    return _decoded(encoded) if encoded else OPEN
+    if not encoded:
+        return OPEN
+    return _decoded_small(encoded) if len(encoded) <= _SMALL_BYTES else _interned_large(encoded)
 
 
 def intern(acl: Acl) -> Acl:
@@ -231,10 +260,11 @@ _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
 class _Grants:
     """The permissions that a list grants, by scheme and id, and for networks by prefix length."""
 
-    __slots__ = ("_names", "_networks", "_world", "acl")
+    __slots__ = ("_names", "_networks", "_world", "acl", "size")
 
-    def __init__(self, acl: Acl) -> None:
+    def __init__(self, acl: Acl, size: int = 0) -> None:
         self.acl = acl
+        self.size = size
         self._names: dict[str, dict[str, int]] = {}
         networks: dict[tuple[int, int], dict[int, int]] = {}
         for perms, scheme, name in acl:
@@ -280,24 +310,27 @@ _COMPILED: Final[dict[int, _Grants]] = {}
 
 This is no attribute of a subclass of `tuple`: the cyclic collector would walk every node with such a list for ever.
 """
-_COMPILED_KEPT_MIN: Final = 1024
-_sweep_at = _COMPILED_KEPT_MIN
+_COMPILED_BYTES_MIN: Final = 4 << 20
+_compiled_bytes = 0
+"""The encoded bytes of all compiled lists."""
+_sweep_at = _COMPILED_BYTES_MIN
 
 
-def _compile(acl: Acl) -> None:
-    """Called when a list is interned."""
+def _compile(acl: Acl, size: int) -> None:
+    """Compile a list that is interned. `size` is that of its encoded form."""
     if len(acl) <= _SCANNED_MAX and all(scheme != "ip" for _, scheme, _ in acl):
         return
     if not all(type(perms) is int and type(scheme) is type(name) is str for perms, scheme, name in acl):
         return
-    global _sweep_at
-    if len(_COMPILED) >= _sweep_at:
+    global _compiled_bytes, _sweep_at
+    if _compiled_bytes >= _sweep_at:
         # The only reference to a list that no node and no cache holds any more is that of `_Grants`.
         for key, grants in list(_COMPILED.items()):
-            if sys.getrefcount(grants.acl) <= 2:
-                _COMPILED.pop(key, None)
-        _sweep_at = max(_COMPILED_KEPT_MIN, 2 * len(_COMPILED))
-    _COMPILED[id(acl)] = _Grants(acl)
+            if sys.getrefcount(grants.acl) <= 2 and _COMPILED.pop(key, None) is not None:
+                _compiled_bytes -= grants.size
+        _sweep_at = max(_COMPILED_BYTES_MIN, 2 * _compiled_bytes)
+    _COMPILED[id(acl)] = _Grants(acl, size)
+    _compiled_bytes += size
 
 
 # -- a list that a client hands in ---------------------------------------------------------------------
@@ -357,7 +390,7 @@ def fix_up(
             fixed.append((perms, scheme, name))
         else:
             return None
-    return intern(tuple(fixed)) if len(fixed) <= entries_max else None
+    return tuple(fixed) if len(fixed) <= entries_max else None
 
 
 def _proves(scheme: str, access: Access) -> bool:

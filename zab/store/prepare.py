@@ -287,6 +287,8 @@ class Preparer:
             self._tree.measure(measured_by(path))  # pays here what every server will pay: so the leader paces it
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
+        if acl is not OPEN:
+            acl = acls.intern(acl)  # not before: refused requests leave nothing behind
         txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
             self._owns(owner, owned_bytes)
@@ -400,6 +402,7 @@ class Preparer:
         if expected != node[8] and expected != ANY_VERSION:
             raise Failure(ErrorCode.BAD_VERSION)
         aversion = next_version(node[8])
+        acl = acls.intern(acl)
         txn = txns.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
         # The new list is in force for all that is prepared from here on, not only once it is applied.
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))

@@ -136,13 +136,19 @@ def test_checks_of_a_node_with_a_long_list_cost_as_much_as_of_one_with_a_short_l
     assert cost(4_000) <= cost(4) + 1
 
 
-def test_compiled_lists_of_nodes_that_are_gone_are_let_go() -> None:
-    before = len(acls._COMPILED)
-    for number in range(5_000):
-        acl = acls._decoded.__wrapped__(acls._encoded(((READ, "ip", f"10.{number >> 8}.{number & 255}.1"),)))
-        assert allows(acl, READ, (("ip", f"10.{number >> 8}.{number & 255}.1"),))
+def test_compiled_lists_of_nodes_that_are_gone_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.collect()
-    assert len(acls._COMPILED) < max(2 * before, acls._COMPILED_KEPT_MIN) + acls._COMPILED_KEPT_MIN
+    monkeypatch.setattr(acls, "_COMPILED_BYTES_MIN", 1_000)
+    monkeypatch.setattr(acls, "_sweep_at", 0)
+    made = kept = 0
+    while made < 5 * kept + 1_000_000:
+        acl = tuple((READ, "ip", f"10.{made >> 16 & 255}.{made >> 8 & 255}.{entry}") for entry in range(200))
+        encoded = acls._encoded(acl)
+        acl = acls._decoded(encoded)
+        made += len(encoded)
+        assert allows(acl, READ, (("ip", acl[7][2]),))
+        kept = kept or acls._compiled_bytes
+    assert acls._compiled_bytes <= 2 * kept + 10_000
 
 
 # -- bounds --------------------------------------------------------------------------------------------
@@ -192,3 +198,26 @@ def test_a_longer_list_in_the_state_is_loaded_and_stays_in_force() -> None:
         it.zxid = it.store.zxid
         it.log = []
         assert it.error(Op.SET_DATA, "/a", b"", -1, identities=(HERE,)) == 0
+
+
+def long_list(number: int) -> Acl:
+    return tuple((31, "digest", f"{number}x{entry}".ljust(3900, "a") + ":" + "A" * 28) for entry in range(20))
+
+
+@pytest.mark.parametrize("op", [Op.CREATE, Op.SET_ACL])
+def test_refused_requests_leave_no_list_in_memory(op: Op) -> None:
+    it = leader()
+    it.create("/closed", acl=((31, "digest", "nobody:x"),))
+    before = len(acls._decoded_large), len(acls._COMPILED), acls._encoded_small.cache_info().currsize
+    for number in range(20):
+        fields = ("/missing/x", b"", long_list(number), 0) if op is Op.CREATE else ("/closed", long_list(number), -1)
+        assert it.error(op, *fields) in (ErrorCode.NO_NODE, ErrorCode.NO_AUTH)
+    assert (len(acls._decoded_large), len(acls._COMPILED), acls._encoded_small.cache_info().currsize) == before
+
+
+def test_large_lists_in_memory_are_bounded_by_their_bytes() -> None:
+    for number in range(250):
+        intern(long_list(1_000_000 + number))
+    assert sum(map(len, acls._decoded_large)) <= acls._LARGE_BYTES_MAX
+    assert sum(grants.size for grants in acls._COMPILED.values()) == acls._compiled_bytes
+    assert acls._compiled_bytes <= 3 * acls._LARGE_BYTES_MAX
