@@ -31,8 +31,8 @@ class Scale:
     large_bytes: int
 
 
-SMALL: Final = Scale(wide=1_000, inner=300, deep=100, owned=300, junk_bytes=20_000, large_bytes=20_000)
-LARGE: Final = Scale(wide=30_000, inner=20_000, deep=500, owned=20_000, junk_bytes=1_000_000, large_bytes=1_000_000)
+SMALL: Final = Scale(wide=1_000, inner=300, deep=90, owned=300, junk_bytes=20_000, large_bytes=20_000)
+LARGE: Final = Scale(wide=30_000, inner=20_000, deep=90, owned=20_000, junk_bytes=1_000_000, large_bytes=1_000_000)
 
 
 def junk(size: int) -> bytes:
@@ -62,7 +62,7 @@ def nodes(scale: Scale) -> Iterator[Operation]:
 
 def quotas(scale: Scale) -> Iterator[Operation]:
     quota = "/zookeeper/quota"
-    for path in ("/wide", "/limited", "/limited/below", "/deep"):
+    for path in ("/limited", "/limited/below", "/deep", "/wide"):  # the next walk has to wait after a large one
         yield Op.CREATE, (quota + path, b"", OPEN, 0)
         yield Op.CREATE, (f"{quota}{path}/zookeeper_limits", junk(scale.junk_bytes), OPEN, 0)
         yield Op.CREATE, (f"{quota}{path}/zookeeper_stats", b"", OPEN, 0)

@@ -130,7 +130,7 @@ UNSEEN: Final = {
     "Bounds on the work of one request": ""
     "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a multi of more than 10,000 "
     "operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the paths of its "
-    "session take more than 2 MiB, with 64 bytes more for each; a path of more than 256 names is "
+    "session take more than 2 MiB, with 64 bytes more for each; a path of more than 100 names is "
     "`BADARGUMENTS`; the 101st identity of a connection is `AUTHFAILED`. The original has no bound but "
     "the size of the request. Each is a [setting](zoo-cfg.md).",
     "Bounds on watches": "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a "
@@ -139,7 +139,8 @@ UNSEEN: Final = {
     "Bounds on quotas": ""
     "A node of limits or statistics that holds more than 1,024 bytes says nothing, and a multi that "
     "creates the statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path "
-    "parses these nodes, and their creation walks the limited subtree. The original has no bound.",
+    "parses these nodes, and their creation walks the limited subtree: after a walk over 100,000 nodes the next "
+    "one is `THROTTLEDOP` for a second. The original has no bound.",
 }
 """What scripts cannot show, because it differs from run to run, or needs a failure at the right moment."""
 

@@ -147,11 +147,17 @@ def encode_identities(identities: Iterable[Identity]) -> bytes:
     return encoded
 
 
-@lru_cache(1 << 12)
 def decode_identities(encoded: bytes) -> tuple[Identity, ...]:
     if not encoded:
         return ()
+    return _identities_small(encoded) if len(encoded) <= _SMALL_BYTES // 4 else _identities(encoded)
+
+
+def _identities(encoded: bytes) -> tuple[Identity, ...]:
     return tuple((scheme, name) for scheme, name in msgpack.unpackb(encoded, unicode_errors=_LENIENT))
+
+
+_identities_small = lru_cache(1 << 12)(_identities)
 
 
 # -- the rules of one server ---------------------------------------------------------------------------

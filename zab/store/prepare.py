@@ -44,14 +44,20 @@ def next_version(version: int) -> int:
     return version + 1 if version != INT_MAX else INT_MIN
 
 
+MEASURED_PER_MS: Final = 100
+"""A walk over so many nodes costs a millisecond of pause until the next walk: about a tenth of it is work."""
+MEASURE_PAUSE_MS_MAX: Final = 60_000
+
+
 class Preparer:
     """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
 
     __slots__ = (
         "_access", "_acl_entries_max", "_acl_id_chars_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
-        "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_multi_ops_max", "_nodes",
-        "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas", "_records", "_request",
-        "_server", "_session", "_sessions", "_start", "_tree", "_undo", "_undo_owned", "reconfigure", "zxid",
+        "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_measure_from_ms",
+        "_multi_ops_max", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas",
+        "_records", "_request", "_server", "_session", "_sessions", "_start", "_tree", "_undo", "_undo_owned",
+        "reconfigure", "zxid",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +96,8 @@ class Preparer:
         self._undo_owned: list[tuple[int, int]] = []
         self.zxid = 0
         """For which something was prepared last."""
+        self._measure_from_ms = 0
+        """The time from which a subtree may be measured again."""
         self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
         self._request = b""
@@ -284,7 +292,7 @@ class Preparer:
             if owned_bytes > self._ephemeral_bytes_max:
                 raise Failure(ErrorCode.QUOTA_EXCEEDED)
         if name == STATS and starts_measuring(path):
-            self._tree.measure(measured_by(path))  # pays here what every server will pay: so the leader paces it
+            self._measure(measured_by(path))
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         if acl is not OPEN:
@@ -391,6 +399,13 @@ class Preparer:
         txn = txns.delete(self._session, self._cxid, self._now_ms, path, txns.DELETE_CONTAINER)
         self._put_deleted(path, parent_path, parent)
         return txn
+
+    def _measure(self, path: str) -> None:
+        """Walk the subtree as every server will: so the leader paces this request, and refuses the next for a while."""
+        if 0 < self._measure_from_ms - self._now_ms <= MEASURE_PAUSE_MS_MAX:
+            raise Failure(ErrorCode.THROTTLED_OP)
+        count, _ = self._tree.measure(path)
+        self._measure_from_ms = self._now_ms + min(count // MEASURED_PER_MS, MEASURE_PAUSE_MS_MAX)
 
     def _set_acl(self, op: int, fields: Fields) -> bytes:
         path, acl, expected = fields

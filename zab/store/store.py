@@ -68,7 +68,7 @@ class StoreSettings:
     checkpoints: bool = True
     acl_entries_max: int = ENTRIES_MAX
     acl_id_chars_max: int = ID_CHARS_MAX
-    path_depth_max: int = 256
+    path_depth_max: int = 100
     multi_ops_max: int = 10_000
     ephemeral_bytes_max: int = 2 << 20
 

@@ -194,3 +194,18 @@ def test_measure_agrees_with_a_walk(path: str) -> None:
     tree = it.store.tree
     walked = [size_of(node[0]) for _, node in tree.walk(path)] if path in tree.nodes else []
     assert tree.measure(path) == (len(walked), sum(walked))
+
+
+def test_walks_over_large_subtrees_are_paced() -> None:
+    """The creation of a quota's statistics walks the subtree at every server, and may be repeated at will."""
+    it = leader()
+    it.create("/t")
+    for number in range(1_000):
+        it.create(f"/t/{number}")
+    it.create("/zookeeper/quota/t")
+    path = "/zookeeper/quota/t/zookeeper_stats"
+    it.create(path)
+    it.delete(path)
+    assert it.error(Op.CREATE, path, b"", OPEN, 0) == ErrorCode.THROTTLED_OP
+    it.now_ms += 11
+    it.create(path)

@@ -107,7 +107,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             _sets("jute.maxbuffer", "1048575", "doors.frame_bytes_max", _whole(1024), "the largest request, in bytes"),
             _sets("maxAclEntries", "500", "store.acl_entries_max", _whole(1), "entries of a list of permissions that a client sets, with `auth` expanded; not a key of ZooKeeper's"),
             _sets("maxAclIdLength", "4096", "store.acl_id_chars_max", _whole(1), "characters of one id in such a list; not a key of ZooKeeper's"),
-            _sets("maxPathDepth", "256", "store.path_depth_max", _whole(1), "names in the path of a node that is created; not a key of ZooKeeper's"),
+            _sets("maxPathDepth", "100", "store.path_depth_max", _whole(1), "names in the path of a node that is created; not a key of ZooKeeper's"),
             _sets("maxIdentities", "100", "doors.identities_max", _whole(1), "identities that one client may prove, its address included; not a key of ZooKeeper's"),
             _sets("maxMultiOps", "10000", "store.multi_ops_max", _whole(1), "operations of one multi; not a key of ZooKeeper's"),
             _sets("maxEphemeralBytes", "2097152", "store.ephemeral_bytes_max", _whole(1), "paths of the ephemeral nodes of one session, and 64 bytes more for each node; not a key of ZooKeeper's"),
