@@ -57,3 +57,23 @@ async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest
                 body = (await get(made.servers[1].admin_port, "/metrics")).body.decode()
                 (line,) = [line for line in body.splitlines() if line.startswith("zab_loop_stalls ")]
                 assert int(line.split()[1]) >= 2
+
+
+async def test_slow_transaction_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "zab"):
+        async with stores(tmp_path, 1) as made:
+            await made.leader()
+            async with zab.connect(made.hosts(), timeout_ms=20_000) as session:
+                await session.create("/slow", b"")
+                machine = made.servers[1].machine
+                apply = machine.apply
+
+                def slowly(zxid: int, txn: bytes) -> object:
+                    if b"/slow" in txn:
+                        time.sleep(STALL_S + 0.1)
+                    return apply(zxid, txn)
+
+                machine.apply = slowly  # type: ignore[method-assign, assignment]
+                await session.set("/slow", b"new")
+        stalls = [record.getMessage() for record in caplog.records if "loop_stalled" in record.getMessage()]
+        assert any("applying set_data of session 0x" in line for line in stalls), stalls

@@ -21,7 +21,7 @@ from zab.core.messages import ALIVE, LinkDown, LinkUp, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
 from zab.core.ready import Activate, Append, Apply, Envelope, HangUp, Ready, Restore
-from zab.core.zxid import Millis, Ticket, Zxid
+from zab.core.zxid import Millis, Ticket, Zxid, show
 from zab.runtime.doorbell import Doorbell
 from zab.runtime.elections import Elections
 from zab.runtime.host import REAL_HOST, Host
@@ -29,12 +29,12 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
 from zab.runtime.logs import Log
-from zab.runtime.machine import Machine
+from zab.runtime.machine import Describes, Machine
 from zab.runtime.pace import beside_the_loop
 from zab.runtime.requests import RELAYS, Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
-from zab.runtime.watchdog import Watchdog
+from zab.runtime.watchdog import STALL_S, Watchdog
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
 from zab.wire.relay import TAG, TAG_BYTES
@@ -376,14 +376,25 @@ class Driver:
             return
         apply, origin = self._machine.apply, self._requests.origin
         mine, applied, time = origin.tag, origin.applied, self._time
+        started = time()
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             result = apply(zxid, payload[TAG_BYTES:])
             where, counter = _unpack_tag(payload)
             if where == mine:
                 applied(counter, result)
-            if time() >= self._pause_at:
+            ended = time()
+            if ended - started > STALL_S:
+                self._watchdog.took(ended - started, partial(self._applying, zxid, payload))
+            if ended >= self._pause_at:
                 yield Pause.LET_OTHERS
-                self._pause_at = time() + APPLY_S
+                ended = time()
+                self._pause_at = ended + APPLY_S
+            started = ended
+
+    def _applying(self, zxid: Zxid, payload: bytes) -> str:
+        machine, txn = self._machine, payload[TAG_BYTES:]
+        described = machine.describe_transaction(txn) if isinstance(machine, Describes) else "a transaction"
+        return f"applying {described} of {len(txn)} bytes, zxid {show(zxid)}"
 
     async def _restore(self, restore: Restore) -> None:
         """In a thread, so that the rest of the application lives on; this member has nothing else to do."""

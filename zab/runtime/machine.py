@@ -85,10 +85,14 @@ class KeepsAccount(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """A machine that names a request for the log, if the request has held up the leader."""
+    """A machine that names requests and transactions for the log, if they have held up a server."""
 
     def describe(self, request: bytes) -> str:
         """Return a few words, such as "multi of session 0x10000". Never fails, whatever the bytes are."""
+        ...
+
+    def describe_transaction(self, txn: bytes) -> str:
+        """Return a few words, as `describe` does. The transaction was applied, so it can be read."""
         ...
 
 

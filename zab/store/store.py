@@ -25,12 +25,13 @@ from zab.store.apply import Applier, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
 from zab.store.missed import Missed
 from zab.store.node import Node
+from zab.store.ops import Op
 from zab.store.outstanding import Outstanding
 from zab.store.paths import CONFIG
 from zab.store.prepare import Preparer, Reconfigure
 from zab.store.quota import Quotas
 from zab.store.reads import Reads
-from zab.store.request import Decode, describe_request, no_decoder
+from zab.store.request import Decode, describe_request, no_decoder, op_name
 from zab.store.sessions import Sessions
 from zab.store.snapshot import Snapshot
 from zab.store.tree import Tree
@@ -132,6 +133,14 @@ class Store:
     def describe(self, request: bytes) -> str:
         """Name a request for the log."""
         return describe_request(request)
+
+    def describe_transaction(self, txn: bytes) -> str:
+        """Name a transaction for the log."""
+        if txn[0] == txns.CHECKPOINT:
+            txn = txn[txns.CHECKPOINT_HEAD.size :]
+        kind, session, _, _ = txns.HEAD.unpack_from(txn)
+        op = next((each for each in Op if each & 0xFF == kind), kind)
+        return f"{op_name(op)} of session {session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
     def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
         self.tree = tree

@@ -96,7 +96,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
         (1, "at most 249", ("create", "x" * 250)),
         (1, "would be one in metrics", ("create", "a_b")),
         (1, "there already", ("create", "a.b")),
-        (1, "it is delete", ("create", "t", "--config", "cleanup.policy=")),
+        (1, "it is one of delete, compact", ("create", "t", "--config", "cleanup.policy=compact,")),
         (1, "it is one of", ("create", "t", "--config", "cleanup.policy=burn")),
         (1, "is it min.insync.replicas?", ("create", "t", "--config", "min.in.sync.replicas=2")),
         (1, "whole number, 1 or more", ("create", "t", "--config", "min.insync.replicas=0")),

@@ -170,6 +170,9 @@ def test_desk_names_the_request_that_took_long_to_prepare() -> None:
         def describe(self, request: bytes) -> str:
             return f"the request '{request.decode()}'"
 
+        def describe_transaction(self, txn: bytes) -> str:
+            raise AssertionError("nothing is applied at a desk")
+
     desk = Desk(Slow(), Limits(), LOG, dog)
     desk.open(EPOCH)
     desk.put(Parcel(EPOCH, None, A, 0, (b"quick", b"slow", b"quick")))
