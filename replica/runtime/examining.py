@@ -2,6 +2,11 @@
 
 A few kilobytes may be unpacked to many megabytes, or hold a million records. Neither can be known before it is tried:
 so what is compressed is unpacked at once up to a bound, and given to a thread when it goes beyond.
+
+The threads form two lanes. The ordinary lane bounds a batch by its compressed size, and gives it up beyond that bound.
+The oversized lane then examines it again, with one thread and the full bounds. So a batch of a few kilobytes that
+unpacks to 64 MiB costs the ordinary lane no more than an honest batch, and honest batches do not queue behind it.
+Searches for a timestamp have a thread of their own: they unpack stored batches, which may be as large.
 """
 
 from __future__ import annotations
@@ -30,7 +35,11 @@ class ExaminingSettings:
     unpacked_bytes_max  of one batch, that are unpacked at once
     records_max         of one batch, with their headers, that are stepped through at once
     record_errors_max   refused records that the answer to one request names
-    threads_max         batches under way in threads at a time; each may take twice what a batch may be unpacked to
+    threads_max         threads of the ordinary lane; the oversized lane and searches have one more thread each, which
+                        may take twice `batch_bytes_max` of memory
+    ordinary_bytes_max  unpacked bytes of one batch in the ordinary lane, whatever its compressed size
+    ordinary_ratio_max  the same bound for each compressed byte, if that allows more
+    ordinary_record_bytes  unpacked bytes for each record or header that the ordinary lane steps through
     """
 
     batch_bytes_max: int = INFLATED_BYTES_MAX
@@ -40,6 +49,9 @@ class ExaminingSettings:
     records_max: int = 16_384
     threads_max: int = 2
     record_errors_max: int = 10_000
+    ordinary_bytes_max: int = 4 << 20
+    ordinary_ratio_max: int = 32
+    ordinary_record_bytes: int = 64
 
     @property
     def bounds(self) -> Bounds:
@@ -48,6 +60,13 @@ class ExaminingSettings:
     @property
     def bounds_at_once(self) -> Bounds:
         return Bounds(min(self.batch_bytes_max, self.unpacked_bytes_max), min(self.batch_records_max, self.records_max))
+
+    def ordinary_bounds(self, size: int) -> Bounds:
+        """Return the ordinary lane's bounds for a batch of `size` bytes as sent."""
+        unpacked = max(self.ordinary_bytes_max, self.ordinary_ratio_max * size)
+        return Bounds(
+            min(self.batch_bytes_max, unpacked), min(self.batch_records_max, unpacked // self.ordinary_record_bytes)
+        )
 
 
 _OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
@@ -60,7 +79,9 @@ class Examiner:
     def __init__(self, settings: ExaminingSettings) -> None:
         self._settings = settings
         self._bounds, self._bounds_at_once = settings.bounds, settings.bounds_at_once
-        self._threads = trio.CapacityLimiter(settings.threads_max)
+        self._ordinary = trio.CapacityLimiter(settings.threads_max)
+        self._oversized = trio.CapacityLimiter(1)
+        self._searches = trio.CapacityLimiter(1)
 
     async def all_examined(
         self, entries: Sequence[tuple[TopicPartition, bytes]], log_of: Callable[[TopicPartition], Log | None]
@@ -93,7 +114,11 @@ class Examiner:
             found = log.examine(records, self._bounds_at_once, all_of_it=False)
             if found is not None:
                 return found
-        return await trio.to_thread.run_sync(log.examine, records, self._bounds, limiter=self._threads) or records
+        bounds = self._settings.ordinary_bounds(len(records))
+        found = await trio.to_thread.run_sync(log.examine, records, bounds, limiter=self._ordinary)
+        if bounds != self._bounds and _is_beyond_bounds(found):
+            found = await trio.to_thread.run_sync(log.examine, records, self._bounds, limiter=self._oversized)
+        return found or records
 
     async def with_record_errors(
         self,
@@ -109,7 +134,7 @@ class Examiner:
             log = log_of(where) if result.error in _OF_RECORDS and left else None
             if log is not None:
                 found = await trio.to_thread.run_sync(
-                    log.refused_records, records, self._bounds, clock, left, limiter=self._threads
+                    log.refused_records, records, self._bounds, clock, left, limiter=self._oversized
                 )
                 left -= len(found)
                 result = evolve(result, record_errors=found)
@@ -121,7 +146,7 @@ class Examiner:
         found: Found | None = None
         wrong: KafkaError | None = None
         try:
-            found = await trio.to_thread.run_sync(search, log, timestamp, limiter=self._threads)
+            found = await trio.to_thread.run_sync(search, log, timestamp, limiter=self._searches)
         except KafkaError as error:
             wrong = error
 
@@ -131,6 +156,11 @@ class Examiner:
             return found
 
         return known
+
+
+def _is_beyond_bounds(found: Examined | None) -> bool:
+    """Return whether the examination ended at a bound: it reports this code for nothing else."""
+    return found is not None and found.wrong is not None and found.wrong.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def _is_plain(records: bytes) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Callable
+import zlib
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 import trio
+import trio.testing
 from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
@@ -181,12 +185,121 @@ def test_a_bomb_is_refused_and_never_unpacked_on_the_loop(codec: Codec) -> None:
     log, batch = Watched(), bomb(codec, INFLATED_BYTES_MAX + 1)
     assert len(batch) < 100_000
     found = examined(log, batch, ExaminingSettings())
-    assert log.asked == [("some", True), ("all", False)]
+    assert log.asked == [("some", True), ("all", False), ("all", False)]
     assert isinstance(found, Examined)
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(found, 1, NOW)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert log.end_offset == 0
+
+
+class Held(Watched):
+    """Until `release` is set, hold threads that examine `large` with full bounds, search or name refused records."""
+
+    def __init__(self, large: bytes = b"") -> None:
+        super().__init__()
+        self.large, self.holding, self.release = large, threading.Event(), threading.Event()
+
+    def _hold(self) -> None:
+        self.holding.set()
+        self.release.wait()
+
+    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
+        if batches is self.large and bounds.bytes_max == INFLATED_BYTES_MAX:
+            self._hold()
+        return super().examine(batches, bounds, all_of_it=all_of_it)
+
+    def find_timestamp(self, timestamp: int) -> Found | None:
+        self._hold()
+        return super().find_timestamp(timestamp)
+
+    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+        self._hold()
+        return super().refused_records(batch, bounds, now_ms, most)
+
+
+def honest(codec: Codec) -> bytes:
+    """Return a batch of 6 MB that compresses to about a tenth."""
+    noise = random.Random(1)
+    return build([Record(index, NOW, b"k", noise.randbytes(200) + bytes(1_800)) for index in range(3_000)], codec=codec)
+
+
+async def examined_beside(
+    log: Held, examiner: Examiner, batch: bytes, other: Callable[[], Awaitable[object]]
+) -> bytes | Examined | None:
+    """Examine the batch while eight calls of `other` are held. Return None if the batch waits for them."""
+    found = None
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(other)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(10):  # only to end a failing test
+            found = await examiner.examined(log, batch)
+        log.release.set()
+    return found
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("headers", [0, 100_000])
+def test_a_batch_does_not_wait_for_batches_that_unpack_to_much_more(codec: Codec, headers: int) -> None:
+    size = 60_000_000 if not headers else 10
+    large = build([Record(0, NOW, b"k", bytes(size), (("", None),) * headers)], codec=codec)
+    batch = honest(codec)
+    log, examiner, found = Held(large), Examiner(ExaminingSettings()), []
+
+    async def bomb() -> None:
+        found.append(await examiner.examined(log, large))
+
+    assert trio.run(examined_beside, log, examiner, batch, bomb) == Examined(batch, 0, 0)
+    assert found == [Examined(large, 0, 0)] * 8
+
+
+def test_a_batch_does_not_wait_for_searches() -> None:
+    log, examiner, batch = Held(), Examiner(ExaminingSettings()), honest(Codec.GZIP)
+    assert trio.run(examined_beside, log, examiner, batch, partial(examiner.searched, log, NOW)) == Examined(batch)
+
+
+def test_a_batch_does_not_wait_for_the_errors_of_records() -> None:
+    log, examiner, batch = Held(), Examiner(ExaminingSettings()), honest(Codec.GZIP)
+    entries = [(WHERE, records(10))]
+    refused = [Produced(WHERE, ErrorCode.INVALID_RECORD)]
+
+    async def ask() -> None:
+        await examiner.with_record_errors(refused, entries, lambda where: log, NOW)
+
+    assert trio.run(examined_beside, log, examiner, batch, ask) == Examined(batch)
+
+
+@pytest.mark.parametrize("large", [records(1, 60_000_000, Codec.GZIP), bomb(Codec.GZIP, INFLATED_BYTES_MAX + 1)])
+def test_the_ordinary_lane_gives_a_batch_up_at_its_bound(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, examiner, unpacked = Held(large), Examiner(ExaminingSettings()), 0
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._member = decompressobj(wbits=wbits)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._member, name)
+
+        def decompress(self, data: bytes, bytes_max: int) -> bytes:
+            nonlocal unpacked
+            piece = self._member.decompress(data, bytes_max)
+            unpacked += 0 if threading.get_ident() == log.loop else len(piece)
+            return piece
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(examiner.examined, log, large)
+            await trio.to_thread.run_sync(log.holding.wait, 10)
+            in_ordinary_lane.append(unpacked)
+            log.release.set()
+
+    decompressobj = zlib.decompressobj
+    monkeypatch.setattr("replica.wire.compression.zlib.decompressobj", Counted)
+    in_ordinary_lane: list[int] = []
+    trio.run(main)
+    assert in_ordinary_lane == [(4 << 20) + 1]
+    assert unpacked > 60_000_000
 
 
 def _bad_checksum(batch: bytes) -> bytes:
