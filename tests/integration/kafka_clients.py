@@ -18,6 +18,18 @@ Pairs = Sequence[tuple[bytes | None, bytes | None]]
 READ_S: Final = 400.0
 
 
+async def stop(consumer: aiokafka.AIOKafkaConsumer) -> None:
+    """Stop a consumer of aiokafka.
+
+    It cancels its fetches and waits for them. If one has just failed and pauses, the cancellation escapes from `stop`,
+    which then leaves the connections open.
+    """
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()
+
+
 class Client(Protocol):
     name: str
 
@@ -115,7 +127,7 @@ class Aio:
                         found += [(record.key, record.value) for record in records]
                 await consumer.commit()
             finally:
-                await consumer.stop()
+                await stop(consumer)
             return found
 
         return asyncio.run(work())

@@ -23,6 +23,7 @@ from replica.core.groups.partitioning import partition_of
 from replica.core.groups.states import Cause
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from tests.integration.brokers import Cluster, cluster, in_thread
+from tests.integration.kafka_clients import stop as leave
 
 pytestmark = pytest.mark.slow
 
@@ -191,11 +192,11 @@ def test_aiokafka_commits_survive_the_coordinator(tmp_path: Path) -> None:
             await producer.send_and_wait("t", str(number).encode(), partition=number % 4)
         got = {int(message.value) for message in await take(first, 100)}
         assert got == set(range(200, 300))
-        await first.stop()  # without a commit: the next one begins where this one had committed
+        await leave(first)  # without a commit: the next one begins where this one had committed
         second = await consumer(running)
         got = {int(message.value) for message in await take(second, 100)}
         assert got == set(range(200, 300))
-        await second.stop()
+        await leave(second)
         await producer.stop()
 
     async def consumer(running: Cluster) -> AIOKafkaConsumer:

@@ -285,7 +285,7 @@ async def test_a_path_is_made_and_a_tree_is_felled(door: Door) -> None:
 async def test_long_paths_and_large_trees_take_few_steps(door: Door) -> None:
     """Each step of its own is a write that somebody waits for, at the disks of a quorum."""
     async with door.open() as it, it.session() as session:
-        deep = f"{it.root}/deep" + "".join(f"/{number}" for number in range(200))
+        deep = f"{it.root}/deep" + "".join(f"/{number}" for number in range(90))
         await session.ensure_path(deep)
         first, last = await session.exists(f"{it.root}/deep"), await session.exists(deep)
         assert first is not None
