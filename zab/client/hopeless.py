@@ -9,7 +9,7 @@ CAUSES_MAX = 10
 
 
 def is_hopeless(error: BaseException | None, *, refusals: bool = False) -> bool:
-    """Return True for a refusal of TLS, which is a matter of certificates and settings, and for a name that nobody has.
+    """Return True if TLS refused the connection, for its certificates or settings, or if the host name does not exist.
 
     With `refusals`, a refused connection counts, too: no server listens there. An end in the midst of a handshake may
     be a server that stops, and a resolver that does not answer comes back.

@@ -13,12 +13,13 @@ try again.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
 from math import log2
 from typing import Final
 
 from attrs import define, frozen
 
+from zab.core.addresses import address_of
 from zab.core.checks import check_settings
 
 _NETWORK_BITS: Final = 64
@@ -101,9 +102,8 @@ class FailedLogins:
 
 def network_of(host: str) -> str:
     """Return what one client can be told from others by: an IPv4 address, or the first 64 bits of an IPv6 address."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
+    address = address_of(host.partition("%")[0])
+    if address is None:
         return host
     if not isinstance(address, IPv6Address):
         return str(address)

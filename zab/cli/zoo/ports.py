@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
 from itertools import combinations
 from typing import Any, Final
 
@@ -74,7 +73,7 @@ def peer_warnings(
 ) -> Iterator[str]:
     """Warn of settings that let strangers pose as a server of the ensemble."""
     if ensemble is not None and peers is None:
-        far = [server for server in ensemble.servers if everywhere or not _is_loopback(server.host)]
+        far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:
             yield (
                 f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. Whoever "
@@ -94,13 +93,6 @@ def peer_warnings(
             "client and that names the host of a server can pose as that server. Let ssl.quorum.trustStore trust an "
             "authority that signs nothing but servers (docs/howto/use-tls.md)"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _first_words(servers: Sequence[Server]) -> str:
