@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from attrs import frozen
 
 from replica.wire.fields import Api, Field, Kind
+from replica.wire.varint import encode_unsigned
 
 CLIENT_ID: Final = "edges"
 _FIXED: Final = {
@@ -137,8 +138,8 @@ def _struct(fields: tuple[Field, ...], version: int, flexible: bool, body: Mappi
     said = sorted((one.tag, one) for one in present if one.tag is not None and one.name in body)
     for tag, one in said:
         value = _value(one, version, flexible, body[one.name])
-        tags += _uvarint(tag) + _uvarint(len(value)) + value
-    return b"".join((*placed, _uvarint(len(said)), tags))
+        tags += encode_unsigned(tag) + encode_unsigned(len(value)) + value
+    return b"".join((*placed, encode_unsigned(len(said)), tags))
 
 
 def _value(field: Field, version: int, flexible: bool, value: Any) -> bytes:
@@ -169,13 +170,4 @@ def _one(field: Field, version: int, flexible: bool, value: Any) -> bytes:
 
 
 def _length(number: int, flexible: bool, code: str) -> bytes:
-    return _uvarint(number + 1) if flexible else struct.pack(f">{code}", number)
-
-
-def _uvarint(number: int) -> bytes:
-    made = bytearray()
-    while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
-        number >>= 7
-    made.append(number)
-    return bytes(made)
+    return encode_unsigned(number + 1) if flexible else struct.pack(f">{code}", number)
