@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import Any, Final
 
 import trio
 from attrs import frozen
 
-from kraft_controller.core.commands import Role
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.metadata import MetadataCache
+from replica.runtime.metadata import MetadataCache, TopicMetadata
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 from replica.wire.schemas.cluster import NOT_ASKED
 
@@ -67,12 +66,16 @@ def handlers(
             missing = await _made(absent, make) if allowed else {name: _code_of(name) for name in absent}
         operations = ALL_OF_TOPIC if request.body["include_topic_authorized_operations"] else NOT_ASKED
         whole = request.body["include_cluster_authorized_operations"]
+        reachable = {broker.id for broker, _ in cache.reachable(request.listener)}
         return {
             "brokers": brokers(request, "node_id"),
             "cluster_id": settings.cluster_id,
             "controller_id": controller_id(),
             "topics": [
-                {**_topic(cache, request, name, ident, missing), "topic_authorized_operations": operations}
+                {
+                    **_topic(cache, reachable, request.version, name, ident, missing),
+                    "topic_authorized_operations": operations,
+                }
                 for name, ident in names
             ],
             "cluster_authorized_operations": ALL_OF_CLUSTER if whole else NOT_ASKED,
@@ -122,7 +125,12 @@ def _code_of(name: str) -> ErrorCode:
 
 
 def _topic(
-    cache: MetadataCache, request: Request, name: str | None, ident: str | None, missing: dict[str, ErrorCode]
+    cache: MetadataCache,
+    reachable: Set[BrokerId],
+    version: int,
+    name: str | None,
+    ident: str | None,
+    missing: dict[str, ErrorCode],
 ) -> dict[str, Any]:
     if ident is not None:
         name = cache.name_of(TopicId(ident))
@@ -130,7 +138,7 @@ def _topic(
     topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
     if topic is None:
         if ident is not None:
-            code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if request.version >= 12 else ""
+            code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if version >= 12 else ""
         else:
             code, shown = missing.get(name or "", ErrorCode.LEADER_NOT_AVAILABLE), name or ""
         return {"error_code": code, "name": shown, "topic_id": ident}
@@ -138,23 +146,33 @@ def _topic(
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.name in INTERNAL,
-        "partitions": [_partition(cache, request, role) for _, role in sorted(topic.partitions.items())],
+        "partitions": _partitions(cache, reachable, version, topic),
     }
 
 
-def _partition(cache: MetadataCache, request: Request, role: Role) -> Body:
-    state, code, leader = role.state, ErrorCode.NONE, int(role.state.leader)
-    if state.leader not in cache.brokers:
-        code, leader = ErrorCode.LEADER_NOT_AVAILABLE, -1
-    elif cache.endpoint(state.leader, request.listener) is None:
-        found = request.version >= _LISTENER_NOT_FOUND_SINCE
-        code, leader = ErrorCode.LISTENER_NOT_FOUND if found else ErrorCode.LEADER_NOT_AVAILABLE, -1
-    return {
-        "error_code": code,
-        "partition_index": role.where.partition,
-        "leader_id": leader,
-        "leader_epoch": state.leader_epoch,
-        "replica_nodes": list(role.assignment.replicas),
-        "isr_nodes": list(state.isr),
-        "offline_replicas": cache.offline(role.assignment.replicas),
-    }
+def _partitions(cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata) -> list[Body]:
+    """Describe the partitions of a topic. Many clients ask again whenever they reconnect, so each partition is cheap.
+
+    reachable   brokers that are alive and have the client's listener
+    """
+    alive = cache.brokers.keys()
+    known = version >= _LISTENER_NOT_FOUND_SINCE
+    not_reachable = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+    partitions: list[Body] = []
+    for number, role in sorted(topic.partitions.items()):
+        state, replicas = role.state, role.assignment.replicas
+        code, leader = ErrorCode.NONE, int(state.leader)
+        if state.leader not in reachable:
+            code, leader = not_reachable if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE, -1
+        partitions.append(
+            {
+                "error_code": code,
+                "partition_index": number,
+                "leader_id": leader,
+                "leader_epoch": state.leader_epoch,
+                "replica_nodes": replicas,
+                "isr_nodes": state.isr,
+                "offline_replicas": () if alive >= set(replicas) else cache.offline(replicas),
+            }
+        )
+    return partitions

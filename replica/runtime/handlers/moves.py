@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import trio
-
 from kraft_controller.core import events, moves
 from kraft_controller.core.desk import Desk
 from kraft_controller.core.names import BrokerId, TopicPartition
@@ -34,19 +32,17 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         controller = current()
         return controller.desk if controller is not None and controller.active else None
 
-    async def ask(event: events.Event, timeout_ms: int) -> object:
+    async def ask(event: events.Event) -> object:
+        """Return the controller's answer. Like Kafka's brokers, ignore the timeout of the request."""
         controller = current()
         try:
             if controller is None:
                 raise NotController("this broker has no session with the store now")
-            with trio.fail_after(max(timeout_ms, 0) / 1000):
-                return await controller.ask(event)
+            return await controller.ask(event)
         except NotController as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error
         except (EventFailed, ValueError) as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error}") from error
-        except trio.TooSlowError as error:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller has not done it in time") from error
 
     async def elect(request: Request) -> Body:
         body = request.body
@@ -58,7 +54,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
             everything = tuple(TopicPartition(one["topic"], number) for one in asked for number in one["partitions"])
         unclean = body["election_type"] == _UNCLEAN
         try:
-            verdicts = await ask(events.ElectionAsked(everything, unclean), body["timeout_ms"])
+            verdicts = await ask(events.ElectionAsked(everything, unclean))
         except KafkaError as error:
             return {"error_code": error.code, "replica_election_results": _elected(everything, error)}
         assert isinstance(verdicts, dict)
@@ -80,7 +76,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
             for one in topic["partitions"]
         }
         try:
-            failed = await ask(events.MovesAsked(wanted), request.body["timeout_ms"])
+            failed = await ask(events.MovesAsked(wanted))
         except KafkaError as error:
             return {"error_code": error.code, "error_message": error.text}
         assert isinstance(failed, dict)

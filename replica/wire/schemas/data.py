@@ -7,10 +7,11 @@ from typing import Final
 from replica.wire.api import ApiKey
 from replica.wire.fields import Api, i8, i16, i32, i64, many, message, octets, struct, structs, text
 
+# Versions 10 and 11 add the address of another leader, as optional tagged fields that are not sent, and an error code.
 PRODUCE: Final = Api(
     ApiKey.PRODUCE,
     3,
-    9,
+    11,
     9,
     request=(
         text("transactional_id", null=0, default=None),

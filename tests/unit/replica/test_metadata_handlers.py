@@ -16,7 +16,7 @@ from kraft_controller.core.names import (
     TopicId,
     TopicPartition,
 )
-from kraft_controller.core.state import Assignment, PartitionState
+from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.handlers import metadata
 from replica.runtime.metadata import MetadataCache
@@ -26,20 +26,40 @@ from replica.runtime.topics import Defaults, Topics
 ONE = BrokerId(1)
 
 
-async def ask(
-    make: Callable[[str], Awaitable[None]], names: Sequence[str], cache: MetadataCache | None = None, **said: Any
-) -> dict[str, ErrorCode]:
-    settings = metadata.MetadataSettings("cluster", auto_create=said.get("auto_create", True))
-    act = metadata.handlers(cache or MetadataCache(), settings, lambda: ONE, make)[ApiKey.METADATA]
+async def answer(
+    cache: MetadataCache,
+    make: Callable[[str], Awaitable[None]],
+    names: Sequence[str],
+    version: int = 12,
+    *,
+    auto_create: bool = True,
+) -> dict[str, Any]:
+    settings = metadata.MetadataSettings("cluster", auto_create=auto_create)
+    act = metadata.handlers(cache, settings, lambda: ONE, make)[ApiKey.METADATA]
     body = {
         "topics": [{"name": name, "topic_id": None} for name in names],
         "allow_auto_topic_creation": True,
         "include_topic_authorized_operations": False,
         "include_cluster_authorized_operations": False,
     }
-    reply = await act(Request(ApiKey.METADATA, 12, 1, None, body))
+    reply = await act(Request(ApiKey.METADATA, version, 1, None, body))
     assert reply is not None
+    return reply
+
+
+async def ask(
+    make: Callable[[str], Awaitable[None]],
+    names: Sequence[str],
+    cache: MetadataCache | None = None,
+    *,
+    auto_create: bool = True,
+) -> dict[str, ErrorCode]:
+    reply = await answer(cache or MetadataCache(), make, names, auto_create=auto_create)
     return {topic["name"]: topic.get("error_code", ErrorCode.NONE) for topic in reply["topics"]}
+
+
+async def nothing_made(name: str) -> None:
+    raise AssertionError(name)
 
 
 async def test_missing_topics_of_one_request_are_made_together() -> None:
@@ -81,11 +101,36 @@ async def test_a_topic_made_for_a_request_is_not_described_in_its_answer() -> No
     assert await ask(make, ["a", "b"], cache) == dict.fromkeys(["a", "b"], ErrorCode.NONE)
 
 
-async def test_no_topic_is_made_if_the_broker_does_not_make_topics() -> None:
-    async def make(name: str) -> None:
-        raise AssertionError(name)
+async def test_partitions_without_a_reachable_leader_say_why() -> None:
+    def partition(number: int, leader: int) -> Role:
+        state = PartitionState(BrokerId(leader), (ONE,), LeaderEpoch(7), ControllerEpoch(1))
+        replicas = Assignment((ONE, BrokerId(2), BrokerId(3)))
+        return Role(TopicPartition("t", number), TopicId("t" * 22), state, replicas)
 
-    found = await ask(make, ["a", "no/name"], auto_create=False)
+    brokers = (
+        Broker(ONE, BrokerEpoch(1), (Endpoint("PLAINTEXT", "one", 9092),)),
+        Broker(BrokerId(2), BrokerEpoch(2), (Endpoint("SSL", "two", 9093),)),
+    )
+    cache = MetadataCache()
+    roles = (partition(2, 3), partition(1, 2), partition(0, 1))
+    cache.update(UpdateMetadata(ONE, ControllerEpoch(1), BrokerEpoch(1), roles, brokers, full=True))
+
+    async def described(version: int) -> list[tuple[int, int, ErrorCode]]:
+        reply = await answer(cache, nothing_made, ["t"], version)
+        assert [each["node_id"] for each in reply["brokers"]] == [1]
+        (topic,) = reply["topics"]
+        for each in topic["partitions"]:
+            assert list(each["offline_replicas"]) == [3]
+            assert each["leader_epoch"] == 7
+        return [(each["partition_index"], each["leader_id"], each["error_code"]) for each in topic["partitions"]]
+
+    none, away = ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE
+    assert await described(6) == [(0, 1, none), (1, -1, ErrorCode.LISTENER_NOT_FOUND), (2, -1, away)]
+    assert await described(5) == [(0, 1, none), (1, -1, away), (2, -1, away)]
+
+
+async def test_no_topic_is_made_if_the_broker_does_not_make_topics() -> None:
+    found = await ask(nothing_made, ["a", "no/name"], auto_create=False)
     assert found == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
