@@ -1,4 +1,4 @@
-"""`kill -9` under load with the settings that `zab member` has by default: how long nobody can write."""
+"""`kill -9` under load with the default settings of a member: how long nobody can write."""
 
 from __future__ import annotations
 

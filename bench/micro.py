@@ -16,7 +16,7 @@ from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, Commit, LinkEvent, LinkUp, Message, Propose
 from zab.core.node import Node
-from zab.core.ready import Apply, Dial, Ready, Recovered, SendLog, SendSnapshot, Settings
+from zab.core.ready import Apply, Dial, Ready, Recovered, SendLog, SendRest, SendSnapshot, Settings
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode, encode
@@ -69,7 +69,7 @@ class Trio:
                 self._heard.append((node.me, link.to, LinkUp(dialled=False)))
                 self._heard.append((link.to, node.me, LinkUp(dialled=True)))
         for envelope in ready.send:
-            assert not isinstance(envelope.message, SendSnapshot | SendLog), "all nodes begin empty"
+            assert not isinstance(envelope.message, SendSnapshot | SendRest | SendLog), "all nodes begin empty"
             self._heard.append((node.me, envelope.to, envelope.message))
         for applied in ready.apply:
             if type(applied) is Apply:

@@ -78,23 +78,25 @@ class Client:
 class Counted(Ours):
     """With a command in front of that of each server."""
 
-    def __init__(self, directory: Path, before: Callable[[int], list[str]]) -> None:
+    def __init__(self, directory: Path, before: Callable[[int], list[str]], embedded: bool) -> None:
         super().__init__(directory)
         self._before = before
+        self._embedded = embedded
 
     def start(self, sid: int) -> Worker:
         command = [sys.executable, "-m", "bench.zookeeper.server", "--id", str(sid), "--ensemble", str(self.ensemble)]
         command += ["--data", str(self.data(sid)), "--tick-ms", str(TICK_MS), *self.arguments(sid)]
+        command += ["--embedded"] if self._embedded else []
         worker = self.workers[sid] = Worker([*self._before(sid), *command], self.directory / f"member-{sid}.log")
         return worker
 
 
 @contextmanager
 def ensemble(
-    directory: Path, at: str, before: Callable[[int], list[str]]
+    directory: Path, at: str, embedded: bool, before: Callable[[int], list[str]]
 ) -> Iterator[tuple[Counted, Client, list[int]]]:
     """The servers are in the order of `NAMES`; the client asks the leader, or a follower."""
-    side = Counted(directory, before)
+    side = Counted(directory, before, embedded)
     with closing(side.workers):
         side.start_all()
         leader = side.leader()
@@ -105,9 +107,9 @@ def ensemble(
             yield side, client, [leader, first, second]
 
 
-def turns(directory: Path, at: str, count: int) -> dict[str, Counts]:
+def turns(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
     found: dict[str, Counts] = {}
-    with ensemble(directory, at, lambda sid: []) as (side, client, sids):
+    with ensemble(directory, at, embedded, lambda sid: []) as (side, client, sids):
         for calls in (False, True):
             workers = [side.workers[sid] for sid in sids]
             ask_all(workers, "count", calls=calls)
@@ -125,10 +127,10 @@ def turns(directory: Path, at: str, count: int) -> dict[str, Counts]:
     return found
 
 
-def system_calls(directory: Path, at: str, count: int) -> dict[str, Counts]:
+def system_calls(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
     """Of its main thread; those of a writing thread would show as `futex`."""
     found: dict[str, Counts] = {}
-    with ensemble(directory, at, lambda sid: []) as (side, client, sids):
+    with ensemble(directory, at, embedded, lambda sid: []) as (side, client, sids):
         tracers = []
         for name, sid in zip(NAMES, sids, strict=True):
             command = ["strace", "-c", "-f", "-o", str(directory / f"strace-{name}"), "-p", str(side.workers[sid].pid)]
@@ -148,14 +150,14 @@ def system_calls(directory: Path, at: str, count: int) -> dict[str, Counts]:
     return found
 
 
-def instructions(directory: Path, at: str, count: int) -> dict[str, Counts]:
+def instructions(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
     directory.mkdir(parents=True, exist_ok=True)
 
     def before(sid: int) -> list[str]:
         out = directory / f"callgrind-{sid}"
         return ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
 
-    with ensemble(directory, at, before) as (side, client, sids):
+    with ensemble(directory, at, embedded, before) as (side, client, sids):
         for sid in sids:
             _instrument(side.workers[sid].pid, "on")
         client.sets(count)
@@ -176,14 +178,14 @@ def _instrument(pid: int, state: str) -> None:
 MEASURES: Final = {"turns": turns, "strace": system_calls, "valgrind": instructions}
 
 
-def run(places: list[str], measures: list[str], count: int, data: Path) -> None:
+def run(places: list[str], measures: list[str], embedded: bool, count: int, data: Path) -> None:
     for at in places:
         found: dict[str, Counts] = {name: {} for name in NAMES}
         for measure in measures:
             if measure != "turns" and shutil.which(measure) is None:
                 continue
             with TemporaryDirectory(prefix="one-set-", dir=data) as directory:
-                for name, counts in MEASURES[measure](Path(directory), at, count).items():
+                for name, counts in MEASURES[measure](Path(directory), at, embedded, count).items():
                     found[name] |= counts
         print(f"\n== one set, asked of {'the leader' if at == 'leader' else 'a follower'}")
         whats = list(dict.fromkeys(what for counts in found.values() for what in counts))
@@ -200,11 +202,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--at", nargs="+", choices=["leader", "follower"], default=["leader", "follower"])
     parser.add_argument("--measures", nargs="+", choices=list(MEASURES), default=list(MEASURES))
+    parser.add_argument(
+        "--embedded", action="store_true", help="servers that wait by public Trio, as embedded stores do"
+    )
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--data", type=Path, default=Path("data/bench"))
     arguments = parser.parse_args()
     arguments.data.mkdir(parents=True, exist_ok=True)
-    run(arguments.at, arguments.measures, arguments.sets, arguments.data)
+    run(arguments.at, arguments.measures, arguments.embedded, arguments.sets, arguments.data)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,17 @@ def _cut_back(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     )
 
 
+def _broken_off(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """A server has lost its disk, and its link breaks in the middle of the snapshot that heals it. Its leader may be
+    another one when it asks for the rest, and may have a snapshot at the same zxid that is made of other chunks."""
+    who = draw.upto(1, draw.servers)
+    nth = draw.upto(1, 6)
+    faults: list[Fault] = [LoseDisk(at, 10, who), When(at + 5, 60, None, "after writing SnapshotChunk", nth, "cut")]
+    if draw.chance(0.6):
+        faults.append(Crash(at + draw.upto(20, 80), draw.upto(40, 120), LEADER, "keep"))
+    return faults
+
+
 def _crowded(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     who = draw.upto(1, draw.servers)
     return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
@@ -240,6 +251,11 @@ def _asked_of_the_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
     ops: list[Op] = [Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
     who = (LEADER, LEADER, draw.voters + 1)
     return [*ops, *(Barrier(at, who[draw.upto(0, 2)]) for at in range(300, length_ms, draw.upto(7, 14)))]
+
+
+def _now_and_then(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """So that servers have time to take their snapshots at the same zxid."""
+    return [Write(at, 4, 60) for at in range(200, length_ms, draw.upto(60, 120))]
 
 
 def _much(draw: Draw, length_ms: int) -> Sequence[Op]:
@@ -439,6 +455,20 @@ PROFILES: Final = (
         {"tick_ms": Upto(50, 50), "log_sync_entries_max": Upto(1_000, 1_000)},
         QUICK,
         _steadily,
+    ),
+    Profile(
+        "snapshots broken off",
+        "links break in the middle of snapshots, and the rest comes on another link or from another leader",
+        _broken_off,
+        (300, 500),
+        {
+            "tick_ms": Upto(50, 50),
+            "finalize_wait_ms": Upto(5, 20),
+            "chunk_bytes": Upto(20, 60),
+            "snapshot_every": Upto(3, 4),
+        },
+        {**QUICK, "fsync_us_min": Upto(100, 200), "fsync_us_max": Upto(300, 500)},
+        _now_and_then,
     ),
     Profile(
         "crowded disk",

@@ -14,7 +14,7 @@
 `zab.connect("host1:2181,host2:2181")` opens the same `zab.Session` at servers, ours or Apache ZooKeeper's;
 `zab.recipes` has locks, elections, queues and caches. `open_store(..., server_id=, ensemble=)` is one of several.
 
-Under the store is ZAB, atomic broadcast, for whoever has a state machine of their own:
+Under the store is ZAB, an atomic broadcast that replicates any state machine:
 
     class Counter(zab.Passive):                       # a request is its own transaction
         value = 0
@@ -45,20 +45,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from zab.admin.admin_settings import AdminSettings
     from zab.client.dialing import ClientTls
-    from zab.client.errors import Unreachable
     from zab.client.session import connect
     from zab.client.settings import ClientSettings
+    from zab.client.unreachable import Unreachable
     from zab.core.ensemble import Ensemble, Role, Server
     from zab.core.errors import (
+        ChangeLost,
         ConfigError,
         DamagedError,
+        LeadersLost,
         LocalProtocolError,
         NewConfigNoQuorum,
         NotLeader,
+        OutcomeUnknown,
         Overloaded,
         ReconfigInProgress,
+        Refused,
         RemoteProtocolError,
+        Stopped,
         StorageError,
         WrongVersion,
         ZabError,
@@ -66,20 +72,22 @@ if TYPE_CHECKING:
     from zab.core.messages import State
     from zab.core.ready import Settings
     from zab.core.zxid import ServerId, Zxid
-    from zab.runtime.admin.settings import AdminSettings
+    from zab.net.cannot_listen import CannotListen, PortTaken
+    from zab.net.network import TlsConfig
+    from zab.net.tls.key_stores import StoreFile
+    from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
     from zab.runtime.coordination.audit import AuditSettings
     from zab.runtime.coordination.opening import open_store
     from zab.runtime.coordination.security import Provider, SecuritySettings
-    from zab.runtime.coordination.server import StoreServer
     from zab.runtime.coordination.settings import DoorSettings
-    from zab.runtime.errors import CannotListen, ChangeLost, LeadersLost, OutcomeUnknown, PortTaken, Refused, Stopped
-    from zab.runtime.limits import Limits
-    from zab.runtime.machine import Machine, Passive, View
+    from zab.runtime.coordination.store_server import StoreServer
     from zab.runtime.member import Member, open_member
-    from zab.runtime.network import TlsConfig
-    from zab.runtime.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
-    from zab.runtime.session.api import Session
-    from zab.runtime.session.errors import (
+    from zab.runtime.status import RoleChange, Status
+    from zab.service.limits import Limits
+    from zab.service.replicated_machine import Machine, Passive, View
+    from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
+    from zab.session.api import Session
+    from zab.session.errors import (
         AuthFailed,
         BadArguments,
         BadVersion,
@@ -101,12 +109,9 @@ if TYPE_CHECKING:
         Throttled,
         Unimplemented,
     )
-    from zab.runtime.session.multi import Multi, MultiRead
-    from zab.runtime.session.state import SessionState
-    from zab.runtime.session.watch import Event, Watch, WatchEvent
-    from zab.runtime.status import RoleChange, Status
-    from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
-    from zab.runtime.tls.stores import StoreFile
+    from zab.session.multi import Multi, MultiRead
+    from zab.session.state import SessionState
+    from zab.session.watch import Event, Watch, WatchEvent
     from zab.storage.storage import StorageSettings
     from zab.store.node import Stat
     from zab.store.store import StoreSettings
@@ -139,7 +144,7 @@ __all__ = [
     "CREATOR_ACL",
     "digest_acl",
     "Event",
-    # who takes part
+    # members and quorums
     "Ensemble",
     "Server",
     "Role",
@@ -156,7 +161,7 @@ __all__ = [
     "ClientTls",
     "AdminSettings",
     "TlsConfig",
-    # who may come to the client port, and how
+    # access to the client port
     "SecuritySettings",
     "Provider",
     "TlsPortSettings",
@@ -208,48 +213,45 @@ __all__ = [
 
 _HOMES: Final = {
     "zab.client.dialing": ("ClientTls",),
-    "zab.client.errors": ("Unreachable",),
+    "zab.client.unreachable": ("Unreachable",),
     "zab.client.session": ("connect",),
     "zab.client.settings": ("ClientSettings",),
     "zab.core.ensemble": ("Ensemble", "Role", "Server"),
     "zab.core.errors": (
+        "ChangeLost",
         "ConfigError",
         "DamagedError",
+        "LeadersLost",
         "LocalProtocolError",
         "NewConfigNoQuorum",
         "NotLeader",
+        "OutcomeUnknown",
         "Overloaded",
         "ReconfigInProgress",
+        "Refused",
         "RemoteProtocolError",
+        "Stopped",
         "StorageError",
         "WrongVersion",
         "ZabError",
     ),
+    "zab.net.cannot_listen": ("CannotListen", "PortTaken"),
     "zab.core.messages": ("State",),
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
-    "zab.runtime.admin.settings": ("AdminSettings",),
+    "zab.admin.admin_settings": ("AdminSettings",),
     "zab.runtime.coordination.audit": ("AuditSettings",),
     "zab.runtime.coordination.opening": ("open_store",),
-    "zab.runtime.coordination.server": ("StoreServer",),
+    "zab.runtime.coordination.store_server": ("StoreServer",),
     "zab.runtime.coordination.security": ("Provider", "SecuritySettings"),
     "zab.runtime.coordination.settings": ("DoorSettings",),
-    "zab.runtime.errors": (
-        "CannotListen",
-        "ChangeLost",
-        "LeadersLost",
-        "OutcomeUnknown",
-        "PortTaken",
-        "Refused",
-        "Stopped",
-    ),
-    "zab.runtime.limits": ("Limits",),
-    "zab.runtime.machine": ("Machine", "Passive", "View"),
+    "zab.service.limits": ("Limits",),
+    "zab.service.replicated_machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),
-    "zab.runtime.network": ("TlsConfig",),
-    "zab.runtime.session.acls": ("CREATOR_ACL", "OPEN_ACL", "READ_ONLY_ACL", "Permission", "digest_acl"),
-    "zab.runtime.session.api": ("Session",),
-    "zab.runtime.session.errors": (
+    "zab.net.network": ("TlsConfig",),
+    "zab.session.acls": ("CREATOR_ACL", "OPEN_ACL", "READ_ONLY_ACL", "Permission", "digest_acl"),
+    "zab.session.api": ("Session",),
+    "zab.session.errors": (
         "AuthFailed",
         "BadArguments",
         "BadVersion",
@@ -271,12 +273,12 @@ _HOMES: Final = {
         "Throttled",
         "Unimplemented",
     ),
-    "zab.runtime.session.multi": ("Multi", "MultiRead"),
-    "zab.runtime.session.state": ("SessionState",),
-    "zab.runtime.session.watch": ("Event", "Watch", "WatchEvent"),
+    "zab.session.multi": ("Multi", "MultiRead"),
+    "zab.session.state": ("SessionState",),
+    "zab.session.watch": ("Event", "Watch", "WatchEvent"),
     "zab.runtime.status": ("RoleChange", "Status"),
-    "zab.runtime.tls.settings": ("ClientAuth", "TlsPortSettings"),
-    "zab.runtime.tls.stores": ("StoreFile",),
+    "zab.net.tls.tls_settings": ("ClientAuth", "TlsPortSettings"),
+    "zab.net.tls.key_stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),
     "zab.store.node": ("Stat",),
     "zab.store.store": ("StoreSettings",),
@@ -285,7 +287,7 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 
-if not TYPE_CHECKING:  # else a type checker would believe in every name that anybody misspells
+if not TYPE_CHECKING:  # without this condition a type checker would accept every misspelled name
 
     def __getattr__(name: str) -> object:
         home = _HOME_OF.get(name)

@@ -16,8 +16,8 @@ from attrs import evolve
 
 from bench.commanded import Answer, answer_commands
 from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.limits import Limits
+from zab.runtime.coordination.server import ServerRuntime
+from zab.service.limits import Limits
 
 LONG_MS: Final = 20
 KEPT_MAX: Final = 10
@@ -83,7 +83,7 @@ class Collections:
 
 
 class Bench:
-    def __init__(self, server: StoreServer, turns: Turns, collections: Collections) -> None:
+    def __init__(self, server: ServerRuntime, turns: Turns, collections: Collections) -> None:
         self._server = server
         self._turns = turns
         self._collections = collections
@@ -126,9 +126,8 @@ async def serve(arguments: argparse.Namespace, turns: Turns) -> None:
     empty_rss = _rss()
     began = time.perf_counter()
     async with open_store(arguments.data, client_port=0, limits=limits) as server:
-        while not server.ready:
-            await trio.sleep(0.01)
-        bench = Bench(server, turns, collections)
+        await server.readable()
+        bench = Bench(server._server, turns, collections)
         ready = {"ready_s": time.perf_counter() - began, "empty_rss": empty_rss, **await bench.status()}
         print(json.dumps(ready), flush=True)
         await answer_commands(bench)

@@ -11,14 +11,15 @@ from attrs import asdict
 import zab
 from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from bench.counting import Counting
-from zab.runtime.alone import PAUSE_US, tune_collector
+from zab.host.process_tuning import PAUSE_US, tune_collector
+from zab.net.loop_wait import claim_this_loop
 from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.coordination.settings import DoorSettings
 
 
 class Bench(Profiled):
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, server: ServerRuntime) -> None:
         super().__init__()
         self._server = server
         self._counting = Counting()
@@ -48,6 +49,8 @@ class Bench(Profiled):
 
 
 async def serve(arguments: argparse.Namespace) -> None:
+    if not arguments.embedded:
+        claim_this_loop()
     ensemble = zab.Ensemble.parse(Path(arguments.ensemble).read_text())
     server_id = zab.ServerId(arguments.id)
     limits = zab.Limits(pause_us_max=PAUSE_US)  # as `zab serve` has them
@@ -61,7 +64,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         doors=DoorSettings(connections_per_host_max=0),  # all clients of a bench come from one address
     ) as server:
         tune_collector()
-        await answer_commands(Bench(server))
+        await answer_commands(Bench(server._server))
 
 
 def main() -> None:
@@ -71,6 +74,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--client-port", type=int, default=0)
     parser.add_argument("--tick-ms", type=int, default=zab.Settings().tick_ms)
+    parser.add_argument("--embedded", action="store_true", help="wait as a store in another application does")
     arguments = parser.parse_args()
     log_to_stderr()
     trio.run(serve, arguments)

@@ -9,8 +9,8 @@ from attrs import define
 
 from harness.checkers import Violation
 from harness.embed.model import Model
+from zab.core.errors import Refused
 from zab.core.zxid import Zxid, show
-from zab.runtime.errors import Refused
 
 SAME = "the same everywhere"
 MODEL = "what the model says"

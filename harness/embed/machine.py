@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from harness.checkers import Violation
 from harness.worlds.stack.machine import ToldMachine
+from zab.core.errors import Refused
 from zab.core.zxid import Zxid
-from zab.runtime.errors import Refused
-from zab.runtime.machine import Machine, View
+from zab.service.replicated_machine import Machine, View
 
 if TYPE_CHECKING:
     from harness.embed.world import EmbedWorld

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol, TypeAlias
 
-from zab.runtime.machine import Machine
+from zab.service.replicated_machine import Machine
 
 
 class Model(Protocol):

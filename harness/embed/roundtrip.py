@@ -16,9 +16,9 @@ from harness.embed.held import SAME, same
 from harness.embed.machine import RAISES
 from harness.embed.model import Draw, Make
 from harness.embed.state import SAME_STATE, State, difference
+from zab.core.errors import Refused
 from zab.core.zxid import Epoch, Zxid
-from zab.runtime.errors import Refused
-from zab.runtime.machine import Machine, View
+from zab.service.replicated_machine import Machine, View
 
 SNAPSHOTS: Final = "restore(snapshot()) is the same machine"
 STEPS: Final = 200

@@ -17,8 +17,8 @@ from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.machine import ToldMachine
 from harness.worlds.stack.server import Life, Server
 from harness.worlds.stack.world import WORLD, EveryWorkload, World
+from zab.core.errors import LeadersLost, Refused
 from zab.core.zxid import ServerId, Zxid
-from zab.runtime.errors import LeadersLost, Refused
 from zab.wire.relay import TAG_BYTES
 
 PROBES: Final = 20

@@ -10,10 +10,11 @@ PREPARER: Final = "zab.store.prepare:Preparer"
 OUTSTANDING: Final = "zab.store.outstanding:Outstanding"
 APPLIER: Final = "zab.store.apply:Applier"
 TREE: Final = "zab.store.tree:Tree"
-ORIGIN: Final = "zab.runtime.origin:Origin"
-REQUESTS: Final = "zab.runtime.requests:Requests"
-DOOR: Final = "harness.worlds.cores.store.door:Door"
-TRACKER: Final = "zab.runtime.coordination.tracker:SessionTracker"
+SUBMISSIONS: Final = "zab.service.pending_submissions:PendingSubmissions"
+INTAKE: Final = "zab.service.leader_intake:LeaderIntake"
+BARRIERS: Final = "zab.service.sync_barriers:SyncBarriers"
+CONNECTION: Final = "zab.service.connection"
+TRACKER: Final = "zab.service.session_tracker:SessionTracker"
 NEWEST: Final = "return self._nodes.get(path) if record is None else record[1]"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -191,7 +192,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "new-leader-knows-no-sessions",
         "sessions of which nobody hears do not end any more when the leader has changed",
-        (f"{TRACKER}.lead", "self.touch(self._server.known)", "pass"),
+        (f"{TRACKER}.lead", "self.touch(self._server.known, now)", "pass"),
         machine="store",
     ),
     mutant(
@@ -219,28 +220,27 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "others-signs-of-life-lost",
         "a leader does not count what other servers have heard of their clients",
-        (f"{TRACKER}.heard", "if len(sessions) % 8 == 0:", "if False:"),
+        (f"{TRACKER}.reported", "if len(sessions) % 8 == 0:", "if False:"),
         machine="store",
     ),
     mutant(
         "signs-of-life-kept",
         "a server does not tell the leader of whom it has heard",
-        (f"{TRACKER}.look", "elif server.ready:", "elif False:"),
+        (f"{TRACKER}.check", "elif server.ready:", "elif False:"),
         machine="store",
     ),
     mutant(
         "ended-session-welcome",
         "a client whose session is over is made believe that it goes on",
         (
-            f"{DOOR}._find",
-            """
-            elif session not in sessions.table or not sessions.password_is(session, hello.password):
-                self._expired(connection)
-            """,
-            """
-            elif session not in sessions.table or not sessions.password_is(session, hello.password):
-                self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, attached)
-            """,
+            f"{CONNECTION}.handshake:SessionHandshake._attached",
+            "self._client.expired(self._asked)",
+            "self._conclude(self._asked.session, self.timeout_ms)",
+        ),
+        (
+            f"{CONNECTION}.client_connection:ClientConnection.established",
+            "if not server.knows(session):",
+            "if False:",
         ),
         machine="store",
     ),
@@ -249,9 +249,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "asked-again-at-once",
         "what was sent to a leader that is gone is asked again before it is known what became of it",
         (
-            f"{ORIGIN}.reached",
-            "if self._fence is None or self._may_send or applied < self._fence:",
-            "if self._fence is None or self._may_send:",
+            f"{SUBMISSIONS}.reached",
+            "if self._catch_up is None or self._may_send or applied < self._catch_up:",
+            "if self._catch_up is None or self._may_send:",
         ),
         machine="store",
     ),
@@ -259,7 +259,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "never-asked-again",
         "what was sent to a leader that is gone is never asked again",
         (
-            f"{ORIGIN}.reached",
+            f"{SUBMISSIONS}.reached",
             "self._unsent = deque(self._open)",
             "self._unsent = deque(each for each in self._unsent if each in self._open)",
         ),
@@ -268,14 +268,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "asked-again-after-a-snapshot",
         "what a snapshot may contain is asked again",
-        (f"{ORIGIN}.jumped", "if counter <= self._sent:", "if False:"),
+        (f"{SUBMISSIONS}.jumped", "if counter <= self._sent:", "if False:"),
         machine="store",
     ),
     mutant(
         "asked-again-in-disorder",
         "what is asked again is asked in another order",
         (
-            f"{ORIGIN}.reached",
+            f"{SUBMISSIONS}.reached",
             "self._unsent = deque(self._open)",
             "self._unsent = deque(reversed(self._open))",
         ),
@@ -339,21 +339,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "carried-out-of-a-dead-link",
         "what came on a link that is gone is carried out all the same, and was asked again on the next one",
-        (f"{REQUESTS}.link_lost", "self.desk.drop(link)", "pass"),
+        (f"{INTAKE}.on_link_down", "self.queue.drop(link)", "pass"),
         machine="store",
     ),
     mutant(
         "fence-in-front-of-the-promised",
         "who is back on another link is told how far the log reaches while what it asked before has no place in it yet",
-        (f"{REQUESTS}._lead", "if self._fences and not desk.promised:", "if self._fences:"),
+        (f"{INTAKE}.turn", "if self._catch_ups and not queue.promised:", "if self._catch_ups:"),
         machine="store",
     ),
     mutant(
         "syncs-end-with-their-leader",
         "a sync that is under way when the leader goes is not asked of the next one, and never answered",
         (
-            f"{REQUESTS}.barrier_done",
-            "self.waiting += waiting  # asked again in a later turn, of whoever leads then",
+            f"{BARRIERS}.on_barrier",
+            "self.waiting += waiting  # asked again in a later turn, of the next leader",
             "pass",
         ),
         machine="store",

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from harness.mutants.edit import Mutant, mutant
 
+TRACKER: Final = "zab.service.session_tracker:SessionTracker"
 COORDINATION: Final = "zab.runtime.coordination"
 CONTROLLER: Final = "kraft_controller.runtime"
 
@@ -41,7 +42,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "submissions-forgotten",
         "the answers to some submissions go to nobody, and whoever waits for them waits for ever",
         (
-            "zab.runtime.origin:Origin.applied",
+            "zab.service.pending_submissions:PendingSubmissions.applied",
             "if closed is None:",
             "if closed is None or counter % 7 == 0:",
         ),
@@ -50,26 +51,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "event-behind-the-reply",
         "events leave behind the replies of the same turn, and those show their changes",
         (
-            f"{COORDINATION}.replies:Replies.notify",
+            "zab.service.connection.client_connection:ClientConnection.notify",
             "self.send(change.frame)",
-            "vars(self).setdefault('late', []).append(change.frame); self.server.dirty(self)",
+            "vars(self).setdefault('late', []).append(change.frame); self._shell.output_ready()",
         ),
         (
-            f"{COORDINATION}.replies:Replies.flush",
-            "if self._outlet.flush() and self._finishing:",
-            "if (self._outlet.frames.extend(vars(self).pop('late', [])) or self._outlet.flush()) and self._finishing:",
+            f"{COORDINATION}.connection_shell:ConnectionShell.flush",
+            "self.connection.settle()",
+            "[self._buffer.put(each) for each in vars(self.connection).pop('late', [])]; self.connection.settle()",
         ),
     ),
     _of_drivers(
         "watches-not-told-again",
         "a client that is back does not tell its new server what it watches",
-        ("zab.client.machine:Machine._begin", "for frame in self._watch_requests():", "for frame in ():"),
+        (
+            "zab.client.client_protocol:ClientProtocol._begin",
+            "for frame in self._watch_requests():",
+            "for frame in ():",
+        ),
     ),
     _of_drivers(
         "stopped-server-keeps-connections",
         "a server that has ended leaves its connections open",
         (
-            f"{COORDINATION}.connection:Connection.run",
+            f"{COORDINATION}.connection_shell:ConnectionShell.run",
             "await self._close()",
             "await trio.lowlevel.checkpoint()",
         ),
@@ -147,7 +152,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_drivers(
         "deposed-ends-sessions",
         "a leader that is none any more goes on ending sessions by its own old clock",
-        (f"{COORDINATION}.tracker:SessionTracker.rest", "self._expiry = None", "pass"),
+        (f"{TRACKER}.rest", "self._expiry = None", "pass"),
     ),
     _of_drivers(
         "ended-by-the-last-leader",
@@ -157,13 +162,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_drivers(
         "ends-what-it-slept-through",
         "a leader whose process stood still ends the sessions of which it could not hear meanwhile",
-        (f"{COORDINATION}.tracker:SessionTracker.look", "if slept:", "if False:"),
+        (f"{TRACKER}.check", "if slept:", "if False:"),
     ),
     _of_drivers(
         "old-end-takes-the-new",
         "the end of a connection takes the next one of its session along, which has come before it was heard",
         (
-            f"{COORDINATION}.sessions:Sessions.detach",
+            "zab.service.sessions:ClientSessions.detach",
             "if self.attached.get(client.session) is client:",
             "if client.session in self.attached:",
         ),

@@ -9,8 +9,8 @@ from harness.mutants.edit import Mutant, mutant
 WATCHES: Final = "zab.store.watches:Watches"
 TABLE: Final = "zab.store.watches:_Table"
 READS: Final = "zab.store.reads:Reads"
-CONNECTION: Final = "harness.worlds.cores.store.connection:Connection"
-DOOR: Final = "harness.worlds.cores.store.door:Door"
+CONNECTION: Final = "zab.service.connection.client_connection:ClientConnection"
+PIPELINE: Final = "zab.service.connection.request_pipeline:RequestPipeline"
 MISSED: Final = "zab.store.missed"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -165,15 +165,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "reply-overtakes-event",
         "a client sees the new data before the event that tells of the change",
         (
-            f"{CONNECTION}.happened",
-            """
-            self.send(Happened(event, path, zxid))
-            """,
-            """
-            world = self.door.world
-            late = Happened(event, path, zxid)
-            world.push(world.now + 20_000, lambda *_: (self.send(late), self.flush()), None, None)
-            """,
+            f"{CONNECTION}.notify",
+            "self.send(change.frame)",
+            "vars(self).setdefault('late', []).append(change.frame); self._shell.output_ready()",
+        ),
+        (
+            f"{CONNECTION}.settle",
+            "self.pipeline.settle()",
+            "[self.send_buffer.put(each) for each in vars(self).pop('late', [])]; self.pipeline.settle()",
         ),
         machine="store",
     ),
@@ -181,13 +180,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "read-overtakes-write",
         "a read is answered before the write that its client asked for earlier",
-        (f"{CONNECTION}._take_call", "elif self._line:", "elif False:"),
+        (f"{PIPELINE}._take_all", "if replies:", "if False:"),
         machine="store",
     ),
     mutant(
         "sync-answered-locally",
         "ZOOKEEPER-1675, etcd 20418: a sync is answered without asking the leader",
-        (f"{CONNECTION}._sync", "self.door.barrier(synced, self.session)", "synced(None, None)"),
+        (
+            f"{PIPELINE}._sync",
+            "self._shell.sync(self._client.session, partial(self._synced, reply))",
+            "self._synced(reply, None, None)",
+        ),
         machine="store",
     ),
     mutant(

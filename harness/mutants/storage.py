@@ -14,7 +14,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M30",
         "ZOOKEEPER-1653, 2354: a server does not vote any more when it crashed between its history and its epoch",
         (
-            "zab.storage.walk:Walk._check",
+            "zab.storage.history_scan:HistoryScan._check",
             """
             record = self.record
             """,
@@ -53,7 +53,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M31c",
         "ZOOKEEPER-1797: purging removes log files that the kept snapshots still need",
         (
-            "zab.storage.log:Log.purge",
+            "zab.storage.log:TransactionLog.purge",
             "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
             "while len(self.segments) > 1:",
         ),
@@ -62,7 +62,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-too-much",
         "a log file goes although it holds what follows the oldest snapshot that is kept",
         (
-            "zab.storage.log:Log.purge",
+            "zab.storage.log:TransactionLog.purge",
             "self.segments[1].previous <= zxid",
             "self.segments[0].first <= zxid",
         ),
@@ -71,7 +71,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "needless-logs-stay",
         "log files that no snapshot needs stay for ever",
         (
-            "zab.storage.log:Log.purge",
+            "zab.storage.log:TransactionLog.purge",
             "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
             "while False:",
         ),
@@ -119,7 +119,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "names-not-synced",
         "files are made and put in place, but the directory is not synced",
-        ("zab.storage.log:Log._make_room", "self._disk.sync_dir()", "pass"),
+        ("zab.storage.log:TransactionLog._make_room", "self._disk.sync_dir()", "pass"),
         ("zab.storage.disk:write_durably", "disk.sync_dir()", "pass"),
     ),
     mutant(
@@ -153,6 +153,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             return None
             """,
         ),
-        ("zab.storage.walk:Walk._check", "if self.last < record.reaches:", "if False:"),
+        ("zab.storage.history_scan:HistoryScan._check", "if self.last < record.reaches:", "if False:"),
     ),
 )

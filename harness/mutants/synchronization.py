@@ -59,7 +59,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M06c",
         "ZOOKEEPER-4646: the log is written, but not synced",
-        ("zab.storage.log:Log.sync", "self._file.sync()", "pass"),
+        ("zab.storage.log:TransactionLog.sync", "self._file.sync()", "pass"),
     ),
     mutant(
         "M11",
@@ -69,9 +69,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M12",
         "ZOOKEEPER-1154: DIFF where TRUNC was needed, because the learner's zxid lies within the range",
-        (PLAN, "return Plan(Form.TRUNC, common)", "return Plan(Form.DIFF, common)"),
+        (
+            PLAN,
+            "return SyncPlan(Form.DIFF if cut is None else Form.TRUNC, common, cut)",
+            "return SyncPlan(Form.DIFF, common)",
+        ),
         (f"{LEARNING}._on_diff", "if message.common != self._replica.history.last:", "if False:"),
-        (f"{LEARNING}._common", "if history.floor(common) != common:", "if False:"),
+        (f"{LEARNING}._agree", "if history.floor(common) != common:", "if False:"),
         ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
     ),
     mutant(
@@ -117,10 +121,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M20",
         "ZOOKEEPER-3642: what arrived of a snapshot before the leader was lost is kept",
         (
-            f"{REPLICA}.abort_snapshot",
+            f"{REPLICA}.keep_snapshot",
             """
-            self._receiving = False
-            self.out.save.append(AbortSnapshot(self.out.next_ticket()))
+            self._receiving, self.holds = False, True
+            self.out.save.append(KeepSnapshot(self.out.next_ticket()))
             """,
             """
             self.install_snapshot(self.arriving, 0)
@@ -129,12 +133,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{REPLICA}.begin_snapshot",
             """
-            self._receiving = True
+            self._receiving, self.holds = True, False
             """,
             """
-            self._receiving = True
+            self._receiving, self.holds = True, False
             self.arriving = zxid
             """,
+        ),
+    ),
+    mutant(
+        "beginnings-not-compared",
+        "a leader sends the rest of its snapshot to a learner that holds the beginning of another one",
+        (
+            "zab.storage.snapshots:find",
+            """
+            if reader.position == held.size:
+                same = reader.checksum() == held.checksum
+            """,
+            "same = True",
+        ),
+    ),
+    mutant(
+        "resumed-one-chunk-short",
+        "a learner that is sent the rest of a snapshot has kept less than it told its leader",
+        (
+            "zab.storage.snapshots:resumed",
+            "arriving.write(chunk)",
+            "reader.position < held.size and arriving.write(chunk)",
         ),
     ),
     mutant(
@@ -188,6 +213,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "trunc-too-far",
         "a learner is cut to where the leader's window begins, not to the newest common transaction",
-        (PLAN, "return Plan(Form.TRUNC, common)", "return Plan(Form.TRUNC, min(common, history.base))"),
+        (
+            PLAN,
+            """
+            return SyncPlan(Form.DIFF if cut is None else Form.TRUNC, common, cut)
+            """,
+            """
+            cut = None if cut is None else min(cut, history.base)
+            return SyncPlan(Form.DIFF, common) if cut is None else SyncPlan(Form.TRUNC, cut, cut)
+            """,
+        ),
+    ),
+    mutant(
+        "veto-without-need",
+        "a learner vetoes a leader that lacks only what was not committed",
+        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if message.common < replica.history.last:"),
     ),
 )

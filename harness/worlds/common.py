@@ -40,7 +40,9 @@ STUCK_US: Final = 20_000
 """Within this time no run that goes on has so many events: it is some thousand for each millisecond."""
 
 
-_TELLING: Final = frozenset({"synchronize", "diverged", "history_distrusted", "protocol_error"})
+_TELLING: Final = frozenset(
+    {"synchronize", "diverged", "history_distrusted", "history_given_up", "vetoes", "protocol_error"}
+)
 """What servers note that says more than that it happened."""
 
 
@@ -278,7 +280,9 @@ class Common(ABC, Generic[S]):
                 f"finds that server {fields['peer']}, which is to follow it, has another history than it,"
                 f" although both of them have {fields['at']}",
             )
-        elif note.event == "history_distrusted":
+        elif note.event == "vetoes":
+            self.judge.contradicted(server.id, f"vetoes its leader, though no majority lost its disks: {fields['why']}")
+        elif note.event in ("history_distrusted", "history_given_up"):
             self.judge.contradicted(server.id, f"finds that its history is not that of its leader: {fields['why']}")
         else:
             offence = RemoteProtocolError(str(fields["error"]))

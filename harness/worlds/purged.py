@@ -17,7 +17,8 @@ SNAPSHOTS_KEPT: Final = 2
 """Of each server."""
 
 
-def tell_purged(judge: Judge, sid: ServerId, disk: MemoryDisk) -> None:
+def tell_purged(judge: Judge, sid: ServerId, disk: MemoryDisk, spare: Zxid | None) -> None:
+    """`spare` is a snapshot beside those that are kept: it was stored because a learner was sent it."""
     names = disk.names()
     snapshots, logs = listed(names, SNAPSHOT), listed(names, PREFIX)
     if not snapshots or not logs:
@@ -29,7 +30,9 @@ def tell_purged(judge: Judge, sid: ServerId, disk: MemoryDisk) -> None:
         return
     judge.purged(sid, snapshots[-1], first.previous)
     try:
-        judge.stays(sid, snapshots[0], needless(disk, snapshots, logs))
+        counted = [zxid for zxid in snapshots if zxid != spare]
+        if counted:
+            judge.stays(sid, counted[0], needless(disk, counted, logs))
     except DamagedError:
         return
 

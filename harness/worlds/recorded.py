@@ -14,15 +14,15 @@ from harness.history import Asked, Became, Event, Fired, Lost, Request, Told
 from harness.lists import credentials_of
 from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of
 from zab.client.calls import Call
+from zab.client.client_protocol import ClientProtocol
 from zab.client.connecting import Connector
 from zab.client.dialing import OUTSIDE, Outside
 from zab.client.hosts import parse_hosts
-from zab.client.machine import Machine
 from zab.client.session import RemoteSession
 from zab.client.settings import ClientSettings
 from zab.core.errors import WireError
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.state import SessionState
+from zab.session.state import SessionState
+from zab.session.watch_manager import WatchManager
 from zab.store.ops import Op
 from zab.wire.client.connect import ConnectResponse
 from zab.wire.client.events import decode_event
@@ -74,11 +74,11 @@ class Seen(Protocol):
     def tape(self) -> Tape: ...
 
 
-class RecordingMachine(Machine):
+class RecordingMachine(ClientProtocol):
     """The client's end of the protocol, with a tape running."""
 
     def __init__(
-        self, client: Seen, owner: RecordedSession, book: WatchBook, settings: ClientSettings, timeout_ms: int
+        self, client: Seen, owner: RecordedSession, book: WatchManager, settings: ClientSettings, timeout_ms: int
     ) -> None:
         super().__init__(owner, book, settings, timeout_ms)
         self._client = client
@@ -216,7 +216,7 @@ class RecordedSession(RemoteSession):
         self.machine.ended("closed" if self.machine.says_goodbye else "expired")
 
     @property
-    def book(self) -> WatchBook:
+    def book(self) -> WatchManager:
         return self._book
 
     @property

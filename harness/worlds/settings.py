@@ -20,4 +20,5 @@ def settings_of(knobs: Knobs) -> Settings:
         window_entries=knobs.window_entries,
         log_sync_entries_max=knobs.log_sync_entries_max,
         counter_max=knobs.counter_max,
+        veto_retry_ms=knobs.init_limit * knobs.tick_ms,
     )

@@ -1,40 +1,43 @@
-"""Brokers that are registered: who is there, where, since when, and what he holds and leads.
-
-examples:
-  zab-broker brokers list
-  zab-broker brokers describe 1 --json
-
-A broker is there for as long as its session with the store lasts. Its epoch is another one after each start.
-"""
+"""`zab-broker brokers`: the registered brokers."""
 
 from __future__ import annotations
 
-import argparse
 from datetime import datetime
 
+import click
+
 import zab
-from kraft_controller.cli.common import Failed, connected, damaged, show, show_json, verbs
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.picture import Acting, Picture, Registered, read_acting, read_picture
-
-act = connected
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    verb("list", _list, "one line for each broker that is there")
-    one = verb("describe", _describe, "all that is known of some")
-    one.add_argument("ids", nargs="*", type=int, metavar="ID", help="of these (default: all)")
+from zab.cli.kit.failures import Failed
+from zab.cli.kit.output import show, show_json
+from zab.cli.kit.verb_group import Arguments
 
 
-async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
+@click.group(cls=StoreVerbs)
+def brokers() -> None:
+    """Show the registered brokers: address, rack, since when, and how many partitions each leads and holds.
+
+    \b
+    zab-broker brokers list
+    zab-broker brokers describe 1 --json
+
+    A broker is registered for as long as its session with the store lasts. Each start gives it a new epoch.
+    """
+
+
+@brokers.verb("list", "Print one line for each registered broker.")
+async def _list(session: zab.Session, arguments: Arguments) -> int:
     picture, acting = await read_picture(session), await read_acting(session)
     rows = [_row(picture, acting, each) for each in picture.brokers.values()]
-    show(arguments, rows, ["id", "endpoints", "rack", "epoch", "since", "leads", "holds", "controller"])
-    return damaged(picture)
+    show(arguments.json, rows, ["id", "endpoints", "rack", "epoch", "since", "leads", "holds", "controller"])
+    return report_damage(picture)
 
 
-async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
+@brokers.verb("describe", "Show all that is known of the brokers with these numbers (default: all).")
+@click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
+async def _describe(session: zab.Session, arguments: Arguments) -> int:
     picture, acting = await read_picture(session), await read_acting(session)
     missing = sorted(set(arguments.ids) - set(picture.brokers))
     if missing:
@@ -46,12 +49,12 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
     ]
     if arguments.json:
         show_json(rows)
-        return damaged(picture)
+        return report_damage(picture)
     for number, row in enumerate(rows):
         if number:
             print()
-        show(arguments, [{"of broker": name, "": value} for name, value in row.items()], ["of broker", ""])
-    return damaged(picture)
+        show(arguments.json, [{"of broker": name, "": value} for name, value in row.items()], ["of broker", ""])
+    return report_damage(picture)
 
 
 def _row(picture: Picture, acting: Acting | None, each: Registered) -> dict[str, object]:

@@ -1,25 +1,16 @@
-"""What is configured while everything runs: of topics, brokers, clients and users. Every broker hears of a change.
-
-examples:
-  zab-broker configs describe topics orders
-  zab-broker configs describe topics orders --all                the defaults, too
-  zab-broker configs alter topics orders --set retention.ms=86400000 --set min.insync.replicas=2
-  zab-broker configs alter brokers --default --set log.retention.ms=604800000
-  zab-broker configs delete topics orders --unset retention.ms
-  zab-broker configs alter users ann --client app --set producer_byte_rate=1048576
-  zab-broker configs alter users ann --set 'SCRAM-SHA-512=[password=secret]'
-
-The options of kafka-configs.sh (--alter --entity-type users ...) are understood, too.
-"""
+"""`zab-broker configs`: dynamic settings of topics, brokers, clients and users."""
 
 from __future__ import annotations
 
-import argparse
 import os
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
 
 import zab
-from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, progress, say, show, verbs
-from kraft_controller.cli.kafka_configs import as_verbs as as_verbs
+from kraft_controller.cli.kafka_configs import as_verbs
+from kraft_controller.cli.store_connection import StoreVerbs
 from kraft_controller.cli.topics import pair
 from kraft_controller.core.configs import DEFAULT, KEYS, ConfigError
 from kraft_controller.core.scram import Mechanism, asked_for, read_credential
@@ -32,48 +23,68 @@ from kraft_controller.runtime.admin.configs import (
     read_configs,
 )
 from kraft_controller.wire.znodes import DamagedNode
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.output import progress, say, show
+from zab.cli.kit.verb_group import Arguments
 
-act = connected
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    describe = verb("describe", _describe, "what is configured")
-    _entity(describe, "(default: all that have something configured)")
-    describe.add_argument("--all", action="store_true", help="also keys that nothing is said of, with their defaults")
-    alter = verb("alter", _alter, "some keys; the others stay as they are")
-    _entity(alter, "")
-    alter.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as often as you like")
-    alter.add_argument("--unset", action="append", default=[], metavar="KEY", help="as often as you like")
-    delete = verb("delete", _delete, "some keys, so that the defaults are in force again")
-    _entity(delete, "")
-    delete.add_argument("--unset", action="append", required=True, metavar="KEY", help="as often as you like")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _entity(parser: argparse.ArgumentParser, more: str) -> None:
-    parser.add_argument("kind", choices=sorted(KEYS), help="what is configured")
-    parser.add_argument("name", nargs="?", help=f"of a topic, a broker's number, ... {more}".rstrip())
-    parser.add_argument("--default", action="store_true", help="for all that have nothing of their own")
-    parser.add_argument("--client", metavar="NAME", help="of a user: with this client only")
+class _Configs(StoreVerbs):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, as_verbs(args))
 
 
-def _named(arguments: argparse.Namespace) -> Entity:
+@click.group(cls=_Configs)
+def configs() -> None:
+    """Show and change dynamic settings of topics, brokers, clients and users. Brokers apply changes at once.
+
+    \b
+    zab-broker configs describe topics orders
+    zab-broker configs describe topics orders --all                the defaults, too
+    zab-broker configs alter topics orders --set retention.ms=86400000 --set min.insync.replicas=2
+    zab-broker configs alter brokers --default --set log.retention.ms=604800000
+    zab-broker configs delete topics orders --unset retention.ms
+    zab-broker configs alter users ann --client app --set producer_byte_rate=1048576
+    zab-broker configs alter users ann --set 'SCRAM-SHA-512=[password=secret]'
+
+    The options of kafka-configs.sh (--alter --entity-type users ...) work, too.
+    """
+
+
+def _entity(function: F) -> F:
+    """Add the parameters that name one entity."""
+    function = click.option("--client", metavar="NAME", help="Of a user: only together with this client.")(function)
+    function = click.option("--default", is_flag=True, help="For all that have no setting of their own.")(function)
+    function = click.argument("name", required=False)(function)
+    return click.argument("kind", type=click.Choice(sorted(KEYS)), metavar=f"{{{','.join(sorted(KEYS))}}}")(function)
+
+
+_unset: Final = "A key whose default is to apply again. May be repeated."
+
+
+def _named(arguments: Arguments) -> Entity:
     name = DEFAULT if arguments.default else arguments.name
     if arguments.default and arguments.kind == "topics":
-        raise Misuse("what is for all topics is said of brokers: configs alter brokers --default")
+        raise Misused("what is for all topics is said of brokers: configs alter brokers --default")
     if name is None:
-        raise Misuse(
+        raise Misused(
             f"whose? Name one of the {arguments.kind}" + ("" if arguments.kind == "topics" else ", or --default")
         )
     if arguments.client is not None and arguments.kind != "users":
-        raise Misuse("--client is for users")
+        raise Misused("--client is for users")
     try:
         return Entity.of(arguments.kind, name, arguments.client)
     except NoSuchEntity as error:
-        raise Misuse(str(error)) from None
+        raise Misused(str(error)) from None
 
 
-async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
+@configs.verb(
+    "describe", "Show settings. NAME is a topic, a number of a broker, ...; without it, all that have settings."
+)
+@_entity
+@click.option("--all", is_flag=True, help="Show keys that are not set, too, with their defaults.")
+async def _describe(session: zab.Session, arguments: Arguments) -> int:
     one = arguments.name is not None or arguments.default
     wanted = [_named(arguments)] if one else await entities(session, arguments.kind)
     if one and arguments.kind == "topics" and await session.exists(f"/brokers/topics/{arguments.name}") is None:
@@ -93,25 +104,32 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
                 for key in KEYS[entity.kind].values()
                 if key.name not in found
             ]
-    show(arguments, rows, ["of", "key", "value", "source"] + (["about"] if arguments.all else []))
+    show(arguments.json, rows, ["of", "key", "value", "source"] + (["about"] if arguments.all else []))
     return code
 
 
-async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
+@configs.verb("alter", "Set or unset some keys; the others stay as they are.")
+@_entity
+@click.option("--set", multiple=True, metavar="KEY=VALUE", help="A key and its value. May be repeated.")
+@click.option("--unset", multiple=True, metavar="KEY", help=_unset)
+async def _alter(session: zab.Session, arguments: Arguments) -> int:
     put = dict(pair(text) for text in arguments.set)
     if not put and not arguments.unset:
-        raise Misuse("nothing to do: --set KEY=VALUE, or --unset KEY")
+        raise Misused("nothing to do: --set KEY=VALUE, or --unset KEY")
     both = sorted(set(put) & set(arguments.unset))
     if both:
-        raise Misuse(f"{', '.join(both)}: both set and unset")
+        raise Misused(f"{', '.join(both)}: both set and unset")
     return await _change(session, arguments, put, arguments.unset)
 
 
-async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
+@configs.verb("delete", "Unset some keys, so that their defaults apply again.")
+@_entity
+@click.option("--unset", multiple=True, required=True, metavar="KEY", help=_unset)
+async def _delete(session: zab.Session, arguments: Arguments) -> int:
     return await _change(session, arguments, {}, arguments.unset)
 
 
-async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict[str, str], remove: list[str]) -> int:
+async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str], remove: Sequence[str]) -> int:
     entity = _named(arguments)
     for key in (KEYS[entity.kind][name] for name in put if name in KEYS[entity.kind]):
         if key.idle:
@@ -127,7 +145,7 @@ async def _change(session: zab.Session, arguments: argparse.Namespace, put: dict
         raise Failed(str(error)) from None
     shown = " ".join(f"{key}={_shown(key, value)}" for key, value in after.items()) or "nothing"
     told = {key: _shown(key, value) for key, value in after.items()}
-    say(arguments, f"{entity.path}: {shown}", entity=entity.path, config=told)
+    say(arguments.json, f"{entity.path}: {shown}", entity=entity.path, config=told)
     return DONE
 
 
@@ -139,7 +157,7 @@ _MECHANISMS = {mechanism.value: mechanism for mechanism in Mechanism}
 
 
 def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
-    """Of a password only what it can be checked with."""
+    """Replace passwords by the credentials that check them."""
     if entity.kind == "clients" or not entity.path.startswith("users/"):
         return put
     return {
@@ -149,7 +167,7 @@ def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
 
 
 def _shown(key: str, text: str) -> str:
-    """Whoever has the keys of a password can try others on it for as long as he likes."""
+    """Return the value, or the number of iterations in place of a SCRAM credential, which could be used to guess."""
     if key not in _MECHANISMS:
         return text
     try:

@@ -1,51 +1,72 @@
-"""Elections of leaders, held by the controller.
-
-examples:
-  zab-broker elect preferred                          every partition goes back to the first of its replicas
-  zab-broker elect preferred orders payments:3        all of one topic, and one partition of another
-  zab-broker elect unclean orders:0 --yes             by anybody who is alive, where nobody in sync is: records are lost
-
-It ends with 1 if some partition that was named is not led as it was asked for.
-"""
+"""`zab-broker elect`: elections of partition leaders, held by the controller."""
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
+from typing import Final
 
+import click
 import trio
 
 import zab
-from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, damaged, progress, show, verbs
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
 from kraft_controller.core.names import TopicPartition
 from kraft_controller.runtime.admin.elections import ElectionUnderWay, ask_for_elections, until_held
 from kraft_controller.runtime.admin.picture import Picture, read_picture
-
-act = connected
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    preferred = verb("preferred", _preferred, "by the first of the replicas, if it is alive and in sync")
-    unclean = verb("unclean", _unclean, "by anybody who is alive, where nobody leads; what only the dead had is lost")
-    unclean.add_argument("--yes", action="store_true", help="it is known that records may be lost")
-    for one in (preferred, unclean):
-        one.add_argument("partitions", nargs="*", metavar="TOPIC[:PARTITION]", help="(default: all that need it)")
-        one.add_argument("--wait-s", type=float, default=60.0, metavar="SECONDS", help="at most so long (default 60)")
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.output import progress, show
+from zab.cli.kit.verb_group import Arguments
 
 
-async def _preferred(session: zab.Session, arguments: argparse.Namespace) -> int:
+@click.group(cls=StoreVerbs)
+def elect() -> None:
+    """Have the controller elect leaders of partitions.
+
+    \b
+    zab-broker elect preferred                     each partition returns to the first of its replicas
+    zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
+    zab-broker elect unclean orders:0 --yes        any live replica, if none in sync is alive: loses records
+
+    Exits with 1 if a partition that was named is not led as it was asked for.
+    """
+
+
+_partitions: Final = click.argument("partitions", nargs=-1, metavar="[TOPIC[:PARTITION]]...")
+_wait_s: Final = click.option(
+    "--wait-s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait no longer for the controller.",
+)
+
+
+@elect.verb(
+    "preferred",
+    "Elect the first replica, if it is alive and in sync. Without arguments: of every partition that needs it.",
+)
+@_partitions
+@_wait_s
+async def _preferred(session: zab.Session, arguments: Arguments) -> int:
     return await _elect(session, arguments, unclean=False)
 
 
-async def _unclean(session: zab.Session, arguments: argparse.Namespace) -> int:
+@elect.verb(
+    "unclean", "Elect any live replica of partitions without a leader. Records that only dead replicas have are lost."
+)
+@_partitions
+@_wait_s
+@click.option("--yes", is_flag=True, help="Confirm that records may be lost.")
+async def _unclean(session: zab.Session, arguments: Arguments) -> int:
     if not arguments.yes:
-        raise Misuse("records that only the dead replicas have will be lost; say --yes if that is known")
+        raise Misused("records that only the dead replicas have will be lost; --yes confirms it")
     return await _elect(session, arguments, unclean=True)
 
 
-async def _elect(session: zab.Session, arguments: argparse.Namespace, *, unclean: bool) -> int:
+async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -> int:
     picture = await read_picture(session)
-    damaged(picture)
+    report_damage(picture)
     named = selected(picture, arguments.partitions)
     wanted = [where for where in named if not _fine(picture, where, unclean) and where.topic not in picture.deleting]
     if wanted:
@@ -59,13 +80,13 @@ async def _elect(session: zab.Session, arguments: argparse.Namespace, *, unclean
             raise Failed(f"no controller has held it in {arguments.wait_s:g} s; it will, when there is one")
     after = await read_picture(session, {where.topic for where in named})
     rows = [_row(picture, after, where, unclean) for where in (named if arguments.partitions else wanted)]
-    show(arguments, rows, ["partition", "before", "leader", "outcome"])
+    show(arguments.json, rows, ["partition", "before", "leader", "outcome"])
     if not rows and not arguments.json:
         progress("no partition needs it")
     return DONE if all(row["done"] for row in rows) else FAILED
 
 
-def selected(picture: Picture, names: list[str]) -> list[TopicPartition]:
+def selected(picture: Picture, names: Sequence[str]) -> list[TopicPartition]:
     """`t` is all of t; `t:0` is one partition of it. None named: all there are."""
     found: dict[TopicPartition, None] = {}
     for name in names:

@@ -1,77 +1,66 @@
-"""Moving replicas to other brokers, while everything goes on.
-
-examples:
-  zab-broker reassign generate --topics orders,payments --brokers 2,3,4 > plan.json
-  zab-broker reassign execute plan.json --wait
-  zab-broker reassign execute plan.json --throttle 20000000           for each broker, in bytes a second
-  zab-broker reassign list
-  zab-broker reassign verify plan.json                                0: all of it is done, and the throttle is off
-  zab-broker reassign cancel plan.json
-
-`execute` keeps what it undoes: its first line on stderr is the plan back. Moving is throttled to 10 MB a second
-unless it is said otherwise; `verify`, `cancel` and `execute --wait` take the throttle off when nothing moves any more.
-"""
+"""`zab-broker reassign`: move replicas to other brokers while they serve."""
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import sys
 from pathlib import Path
+from typing import Final
+
+import click
 
 import zab
-from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, damaged, progress, say, show, verbs
-from kraft_controller.cli.waiting import Waiting, add_waiting, waited
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
+from kraft_controller.cli.waiting import Waiting, wait_options, waited
 from kraft_controller.core.assignment import AssignmentError
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin import moves as admin
 from kraft_controller.runtime.admin.moves import MoveError, Moves, Progress
 from kraft_controller.runtime.admin.picture import read_picture
 from kraft_controller.wire.znodes import DamagedNode
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress, say, show
+from zab.cli.kit.verb_group import Arguments
 from zab.core.words import counted
-
-act = connected
 
 THROTTLE = 10_000_000
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    generate = verb("generate", _generate, "a plan, on stdout: topics spread over some brokers")
-    generate.add_argument("--topics", metavar="T,T", help="(default: all)")
-    generate.add_argument("--topics-file", type=Path, metavar="FILE", help='as Kafka\'s: {"topics":[{"topic":"t"}]}')
-    generate.add_argument("--brokers", metavar="B,B", help="(default: all that are there)")
-    generate.add_argument("--ignore-racks", action="store_true", help="replicas of a partition may share a rack")
+@click.group(cls=StoreVerbs)
+def reassign() -> None:
+    """Move replicas to other brokers while they serve.
 
-    execute = verb("execute", _execute, "begin what a plan says")
-    execute.add_argument("plan", type=Path, metavar="PLAN", help="a file; - is stdin")
-    slow = execute.add_mutually_exclusive_group()
-    slow.add_argument(
-        "--throttle",
-        type=int,
-        default=THROTTLE,
-        metavar="BYTES",
-        help=f"a second, for each broker (default {THROTTLE})",
-    )
-    slow.add_argument("--no-throttle", action="store_true", help="as fast as it goes; clients will feel it")
-    execute.add_argument("--additional", action="store_true", help="also if something is on the move already")
-    add_waiting(execute, "all of it is done")
+    \b
+    zab-broker reassign generate --topics orders,payments --brokers 2,3,4 > plan.json
+    zab-broker reassign execute plan.json --wait
+    zab-broker reassign execute plan.json --throttle 20000000     bytes a second, for each broker
+    zab-broker reassign list
+    zab-broker reassign verify plan.json                          exits with 0 when all of it is done
+    zab-broker reassign cancel plan.json
 
-    verify = verb("verify", _verify, "how far a plan is; 0 if all of it is done, and then no throttle is left")
-    verify.add_argument("plan", type=Path, metavar="PLAN", help="a file; - is stdin")
-    verify.add_argument("--preserve-throttles", action="store_true", help="leave them as they are")
-
-    cancel = verb("cancel", _cancel, "take back what is under way: replicas stay where they were")
-    cancel.add_argument("plan", nargs="?", type=Path, metavar="PLAN", help="(default: everything that moves)")
-    cancel.add_argument("--preserve-throttles", action="store_true", help="leave them as they are")
-    add_waiting(cancel, "nothing of it moves any more")
-
-    verb("list", _list, "what is on the move")
+    The first line of `execute` on stderr is the plan that undoes it. Moves are throttled to 10 MB a second unless an
+    option says otherwise. `verify`, `cancel` and `execute --wait` remove the throttle when nothing moves any more.
+    """
 
 
-async def _generate(session: zab.Session, arguments: argparse.Namespace) -> int:
+_plan_argument: Final = click.argument("plan", type=click.Path(path_type=Path))
+_preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
+
+
+@reassign.verb("generate", "Print a plan that spreads topics over some brokers.")
+@click.option("--topics", metavar="T,T", help="Only these topics.  [default: all]")
+@click.option(
+    "--topics-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='In Kafka\'s format: {"topics":[{"topic":"t"}]}.',
+)
+@click.option("--brokers", metavar="B,B", help="The brokers to use.  [default: all that are registered]")
+@click.option("--ignore-racks", is_flag=True, help="Allow replicas of a partition to share a rack.")
+async def _generate(session: zab.Session, arguments: Arguments) -> int:
     picture = await read_picture(session)
-    damaged(picture)
+    report_damage(picture)
     try:
         names = sorted(picture.topics)
         if arguments.topics_file is not None:
@@ -87,12 +76,20 @@ async def _generate(session: zab.Session, arguments: argparse.Namespace) -> int:
     return DONE
 
 
-async def _execute(session: zab.Session, arguments: argparse.Namespace) -> int:
+@reassign.verb("execute", "Begin the moves of a plan. PLAN is a file, or - for stdin.")
+@_plan_argument
+@click.option("--throttle", type=int, metavar="BYTES", help=f"Bytes a second, for each broker.  [default: {THROTTLE}]")
+@click.option("--no-throttle", is_flag=True, help="Move as fast as possible, which slows clients down.")
+@click.option("--additional", is_flag=True, help="Begin even if other partitions are moving.")
+@wait_options("all of it is done")
+async def _execute(session: zab.Session, arguments: Arguments) -> int:
+    check_exclusive(arguments, "--throttle", "--no-throttle")
     plan = _plan(arguments.plan)
-    if arguments.throttle <= 0:
-        raise Misuse("--throttle: bytes a second, at least one; without any it would never end")
+    throttle: int = THROTTLE if arguments.throttle is None else arguments.throttle
+    if throttle <= 0:
+        raise Misused("--throttle: bytes a second, at least one; without any it would never end")
     picture = await read_picture(session)
-    damaged(picture)
+    report_damage(picture)
     moving = admin.moving(picture)
     try:
         admin.check(picture, plan)
@@ -101,7 +98,7 @@ async def _execute(session: zab.Session, arguments: argparse.Namespace) -> int:
             raise MoveError(f"on the move already: {already}; wait, cancel, or say --additional")
         progress(f"back again: {admin.as_json(admin.now(picture, plan))}")
         if not arguments.no_throttle:
-            await admin.throttle(session, picture, {**moving, **plan}, arguments.throttle)
+            await admin.throttle(session, picture, {**moving, **plan}, throttle)
         await admin.ask_for(session, plan)
     except (MoveError, DamagedNode) as error:
         raise Failed(str(error)) from None
@@ -109,20 +106,22 @@ async def _execute(session: zab.Session, arguments: argparse.Namespace) -> int:
         await waited(arguments, _Arriving(session, plan))
         picture = await read_picture(session)
         await admin.unthrottle(session, picture, {where.topic for where in plan})
-    told = (
-        "done"
-        if arguments.wait
-        else f"begun{'' if arguments.no_throttle else f', at {arguments.throttle} bytes a second'}"
-    )
-    say(arguments, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
+    told = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
+    say(arguments.json, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
     return DONE
 
 
-async def _verify(session: zab.Session, arguments: argparse.Namespace) -> int:
+@reassign.verb(
+    "verify",
+    "Show how far a plan is. Exit with 0 if all of it is done; then no throttle is left. PLAN may be - for stdin.",
+)
+@_plan_argument
+@_preserve
+async def _verify(session: zab.Session, arguments: Arguments) -> int:
     plan = _plan(arguments.plan)
     asked = await _asked(session)
     picture = await read_picture(session)
-    damaged(picture)
+    report_damage(picture)
     rows = admin.progress(picture, plan, asked)
     shown = [
         {
@@ -133,7 +132,7 @@ async def _verify(session: zab.Session, arguments: argparse.Namespace) -> int:
         }
         for row in rows
     ]
-    show(arguments, shown, ["partition", "state", "target", "behind"])
+    show(arguments.json, shown, ["partition", "state", "target", "behind"])
     under_way = [row for row in rows if row.progress in (Progress.MOVING, Progress.WAITING)]
     if not under_way and not arguments.preserve_throttles:
         freed = await admin.unthrottle(session, picture, {where.topic for where in plan})
@@ -142,9 +141,13 @@ async def _verify(session: zab.Session, arguments: argparse.Namespace) -> int:
     return DONE if all(row.progress is Progress.DONE for row in rows) else FAILED
 
 
-async def _cancel(session: zab.Session, arguments: argparse.Namespace) -> int:
+@reassign.verb("cancel", "Undo moves that are under way: those of PLAN, or all. Replicas stay where they were.")
+@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@_preserve
+@wait_options("none of it moves any more")
+async def _cancel(session: zab.Session, arguments: Arguments) -> int:
     picture = await read_picture(session)
-    damaged(picture)
+    report_damage(picture)
     named = list(_plan(arguments.plan)) if arguments.plan else list(admin.moving(picture))
     unknown = [where for where in named if where not in set(picture.partitions())]
     if unknown:
@@ -161,11 +164,12 @@ async def _cancel(session: zab.Session, arguments: argparse.Namespace) -> int:
         await admin.unthrottle(session, await read_picture(session), {where.topic for where in named}, back)
     said = f"{counted(len(back), 'partition')}: {'back' if arguments.wait else 'on the way back'}"
     line = said if back else "nothing moves"
-    say(arguments, line, cancelled=[str(where) for where in back])
+    say(arguments.json, line, cancelled=[str(where) for where in back])
     return DONE
 
 
-async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
+@reassign.verb("list", "List partitions that are moving.")
+async def _list(session: zab.Session, arguments: Arguments) -> int:
     picture = await read_picture(session)
     rows = []
     for where, target in admin.moving(picture).items():
@@ -181,8 +185,8 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
                 "behind": behind,
             }
         )
-    show(arguments, rows, ["partition", "from", "to", "adding", "removing", "behind"])
-    return damaged(picture)
+    show(arguments.json, rows, ["partition", "from", "to", "adding", "removing", "behind"])
+    return report_damage(picture)
 
 
 class _Arriving(Waiting):
@@ -221,11 +225,11 @@ def _text(path: Path) -> str:
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Misuse(f"{path}: {error}") from None
+        raise Misused(f"{path}: {error}") from None
 
 
 def _brokers(text: str) -> list[BrokerId]:
     words = text.split(",")
     if not all(word.isdecimal() for word in words) or len(set(words)) != len(words):
-        raise Misuse(f"--brokers {text!r}: it looks like 1,2,3")
+        raise Misused(f"--brokers {text!r}: it looks like 1,2,3")
     return [BrokerId(int(word)) for word in words]

@@ -1,94 +1,76 @@
-"""Topics: make, list, describe, grow and delete them.
-
-examples:
-  zab-broker topics create orders --partitions 12 --replication-factor 3 --config min.insync.replicas=2 --wait
-  zab-broker topics create small --replica-assignment 1:2,2:3      partition 0 on 1 and 2, partition 1 on 2 and 3
-  zab-broker topics list --internal
-  zab-broker topics describe orders
-  zab-broker topics describe --under-replicated                    1 if there are any
-  zab-broker topics alter orders --partitions 24
-  zab-broker topics delete orders --wait
-
-A new topic has one partition and three replicas (or as many as there are brokers), unless it is told otherwise.
-"""
+"""`zab-broker topics`: create, list, describe, grow and delete topics."""
 
 from __future__ import annotations
 
-import argparse
 import re
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import click
+
 import zab
-from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, connected, damaged, progress, say, show, verbs
-from kraft_controller.cli.waiting import Waiting, add_waiting, waited
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
+from kraft_controller.cli.waiting import Waiting, wait_options, waited
 from kraft_controller.core.assignment import AssignmentError, Policy
 from kraft_controller.core.configs import ConfigError
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.runtime.admin.picture import Picture, read_picture
 from kraft_controller.runtime.admin.topics import TopicError, add_partitions, create_topic, delete_topic, plan_topic
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress, say, show
+from zab.cli.kit.verb_group import Arguments
 from zab.core.words import counted
 
-act = connected
 
+@click.group(cls=StoreVerbs)
+def topics() -> None:
+    """Create, list, describe, grow and delete topics.
 
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    create = verb("create", _create, "a topic that is not there yet")
-    create.add_argument("topic")
-    create.add_argument("--partitions", type=int, metavar="N", help="(default 1)")
-    create.add_argument(
-        "--replication-factor", type=int, metavar="N", help="replicas of each (default 3, if it can be)"
-    )
-    create.add_argument(
-        "--replica-assignment", metavar="B:B,B:B", help="which brokers hold each partition; the first is to lead it"
-    )
-    create.add_argument(
-        "--policy",
-        choices=[policy.value for policy in Policy],
-        help="spread: begun by lot, over racks (default); plain: replica j of partition i on broker (i + j) mod n",
-    )
-    create.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="as often as you like")
-    create.add_argument("--if-not-exists", action="store_true", help="content if there is such a topic")
-    add_waiting(create, "every partition has a leader")
+    \b
+    zab-broker topics create orders --partitions 12 --replication-factor 3 --config min.insync.replicas=2 --wait
+    zab-broker topics create small --replica-assignment 1:2,2:3   partition 0 on 1 and 2, partition 1 on 2 and 3
+    zab-broker topics list --internal
+    zab-broker topics describe orders
+    zab-broker topics describe --under-replicated                 exits with 1 if there are any
+    zab-broker topics alter orders --partitions 24
+    zab-broker topics delete orders --wait
 
-    listed = verb("list", _list, "names")
-    listed.add_argument("--internal", action="store_true", help="also those that brokers keep for themselves")
-
-    describe = verb("describe", _describe, "partitions, who leads, who holds, who is in sync; 1 if a filter finds any")
-    describe.add_argument("topics", nargs="*", metavar="TOPIC", help="(default: all)")
-    filters = describe.add_argument_group("only partitions").add_mutually_exclusive_group()
-    filters.add_argument("--under-replicated", action="store_true", help="of which some replica is not in sync")
-    filters.add_argument("--unavailable", action="store_true", help="that nobody who is alive leads")
-    filters.add_argument("--under-min-isr", action="store_true", help="that refuse acks=all: too few are in sync")
-    filters.add_argument("--at-min-isr", action="store_true", help="that will, if one more falls behind")
-    describe.add_argument(
-        "--min-isr", type=int, default=1, metavar="N", help="of topics that do not say min.insync.replicas (default 1)"
-    )
-
-    alter = verb("alter", _alter, "more partitions; there is no way back")
-    alter.add_argument("topic")
-    alter.add_argument("--partitions", type=int, required=True, metavar="N", help="in all, when it is done")
-    alter.add_argument("--replica-assignment", metavar="B:B,B:B", help="of the new ones")
-    add_waiting(alter, "every partition has a leader")
-
-    delete = verb("delete", _delete, "topics, with all that is in them")
-    delete.add_argument("topics", nargs="+", metavar="TOPIC")
-    delete.add_argument("--if-exists", action="store_true", help="content if there is no such topic")
-    add_waiting(delete, "they are gone")
+    A new topic has one partition and three replicas, or as many as there are brokers, unless options say otherwise.
+    """
 
 
 # -- changing --------------------------------------------------------------------------------------------
 
 
-async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
+@topics.verb("create", "Create a topic.")
+@click.argument("topic")
+@click.option("--partitions", type=int, metavar="N", help="How many partitions.  [default: 1]")
+@click.option(
+    "--replication-factor", type=int, metavar="N", help="Replicas of each partition.  [default: 3, or all brokers]"
+)
+@click.option(
+    "--replica-assignment",
+    metavar="B:B,B:B",
+    help="The brokers of each partition, instead of numbers; the first broker is the preferred leader.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice([policy.value for policy in Policy]),
+    help="spread: start at a random broker, and use all racks (default); plain: replica j of partition i is on broker "
+    "(i + j) mod n.",
+)
+@click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic. May be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
+@wait_options("every partition has a leader")
+async def _create(session: zab.Session, arguments: Arguments) -> int:
     name, factor = arguments.topic, arguments.replication_factor
     others = (arguments.partitions, factor, arguments.policy)
     if arguments.replica_assignment is not None and any(other is not None for other in others):
-        raise Misuse("--replica-assignment says both how many partitions there are and how many replicas, and where")
+        raise Misused("--replica-assignment says both how many partitions there are and how many replicas, and where")
     if arguments.if_not_exists and await session.exists(f"/brokers/topics/{name}") is not None:
-        say(arguments, f"topic {name} is there", topic=name, created=False)
+        say(arguments.json, f"topic {name} is there", topic=name, created=False)
         return DONE
     try:
         if arguments.replica_assignment is not None:
@@ -112,11 +94,16 @@ async def _create(session: zab.Session, arguments: argparse.Namespace) -> int:
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
     line = f"topic {name}: {counted(len(assignment), 'partition')}, {counted(replicas, 'replica')} of each"
-    say(arguments, line, topic=name, topic_id=ident, partitions=len(assignment), replicas=replicas, created=True)
+    say(arguments.json, line, topic=name, topic_id=ident, partitions=len(assignment), replicas=replicas, created=True)
     return DONE
 
 
-async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
+@topics.verb("alter", "Add partitions. They cannot be removed again.")
+@click.argument("topic")
+@click.option("--partitions", type=int, required=True, metavar="N", help="How many there are afterwards.")
+@click.option("--replica-assignment", metavar="B:B,B:B", help="The brokers of the new partitions.")
+@wait_options("every partition has a leader")
+async def _alter(session: zab.Session, arguments: Arguments) -> int:
     name = arguments.topic
     manual = None if arguments.replica_assignment is None else _assignment(arguments.replica_assignment)
     try:
@@ -126,11 +113,20 @@ async def _alter(session: zab.Session, arguments: argparse.Namespace) -> int:
     progress("warning: records with a key go to other partitions from now on")
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
-    say(arguments, f"topic {name}: {counted(len(made), 'more partition')}", topic=name, partitions=arguments.partitions)
+    say(
+        arguments.json,
+        f"topic {name}: {counted(len(made), 'more partition')}",
+        topic=name,
+        partitions=arguments.partitions,
+    )
     return DONE
 
 
-async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
+@topics.verb("delete", "Delete topics and all their records.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("--if-exists", is_flag=True, help="Succeed if a topic does not exist.")
+@wait_options("they are gone")
+async def _delete(session: zab.Session, arguments: Arguments) -> int:
     asked = []
     for name in dict.fromkeys(arguments.topics):
         try:
@@ -142,7 +138,7 @@ async def _delete(session: zab.Session, arguments: argparse.Namespace) -> int:
     if arguments.wait:
         await waited(arguments, _GoneWaiting(session, asked))
     what = "deleted" if arguments.wait else "to be deleted"
-    say(arguments, "\n".join(f"topic {name}: {what}" for name in asked), topics=asked, deleted=arguments.wait)
+    say(arguments.json, "\n".join(f"topic {name}: {what}" for name in asked), topics=asked, deleted=arguments.wait)
     return DONE
 
 
@@ -180,21 +176,23 @@ class _GoneWaiting(Waiting):
 
 def _assignment(text: str) -> list[tuple[BrokerId, ...]]:
     if not re.fullmatch(r"\d+(:\d+)*(,\d+(:\d+)*)*", text):
-        raise Misuse(f"--replica-assignment {text!r}: it looks like 1:2,2:3 (partition 0 on 1 and 2, 1 on 2 and 3)")
+        raise Misused(f"--replica-assignment {text!r}: it looks like 1:2,2:3 (partition 0 on 1 and 2, 1 on 2 and 3)")
     return [tuple(BrokerId(int(broker)) for broker in one.split(":")) for one in text.split(",")]
 
 
 def pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Misuse("expected KEY=VALUE")
+        raise Misused("expected KEY=VALUE")
     return key.strip(), value
 
 
 # -- looking ---------------------------------------------------------------------------------------------
 
 
-async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
+@topics.verb("list", "List topics.")
+@click.option("--internal", is_flag=True, help="List the brokers' own topics, too.")
+async def _list(session: zab.Session, arguments: Arguments) -> int:
     picture = await read_picture(session)
     rows = [
         {
@@ -206,8 +204,8 @@ async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
         for name, topic in picture.topics.items()
         if arguments.internal or name not in INTERNAL
     ]
-    show(arguments, rows, ["topic", "partitions", "replicas", "state"])
-    return damaged(picture)
+    show(arguments.json, rows, ["topic", "partitions", "replicas", "state"])
+    return report_damage(picture)
 
 
 def _deleting(picture: Picture, name: str) -> str:
@@ -218,9 +216,27 @@ def _deleting(picture: Picture, name: str) -> str:
     return "deleting" if waits is None else f"deleting, {waits}"
 
 
-async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
+@topics.verb(
+    "describe",
+    "Show leader, replicas and in-sync replicas of each partition. With a filter, exit with 1 if it finds any.",
+)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica that is not in sync.")
+@click.option("--unavailable", is_flag=True, help="Only partitions without a live leader.")
+@click.option("--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all: too few are in sync.")
+@click.option("--at-min-isr", is_flag=True, help="Only partitions that will refuse it if one more falls behind.")
+@click.option(
+    "--min-isr",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="For topics that do not set min.insync.replicas.",
+)
+async def _describe(session: zab.Session, arguments: Arguments) -> int:
+    check_exclusive(arguments, *(f"--{each.replace('_', '-')}" for each in _FILTERS))
     picture = await read_picture(session, arguments.topics or None)
-    code = damaged(picture)
+    code = report_damage(picture)
     unread = [name for name in arguments.topics if name not in picture.topics]
     missing = [name for name in unread if await session.exists(f"/brokers/topics/{name}") is None]
     if missing:
@@ -234,7 +250,7 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
     rows = [_row(picture, where) for where in found]
     columns = ["partition", "leader", "replicas", "isr", "epoch", "moves"]
     if arguments.json:
-        show(arguments, rows, columns)
+        show(arguments.json, rows, columns)
     else:
         for name in dict.fromkeys(where.topic for where in found):
             topic = picture.topics[name]
@@ -244,7 +260,7 @@ async def _describe(session: zab.Session, arguments: argparse.Namespace) -> int:
             print(f"{name}  id {topic.id or '-'}, {partitions}{state}  {configs}".rstrip())
             # Where nobody leads, the last ones in sync are what one has to know: one of them has to come back.
             shown = [row if row["leader"] is not None else row | {"isr": row["last_known_isr"]} for row in rows]
-            show(arguments, [row for row in shown if row["topic"] == name], columns)
+            show(arguments.json, [row for row in shown if row["topic"] == name], columns)
             print()
     return FAILED if filtered and rows else code
 

@@ -1,16 +1,21 @@
-"""Waiting for what takes time, with a line whenever what is left has changed."""
+"""Waiting for slow changes, with a line on stderr whenever the remaining work changes."""
 
 from __future__ import annotations
 
-import argparse
 from abc import ABC, abstractmethod
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+import click
 import trio
 
 import zab
-from kraft_controller.cli.common import Failed, progress
 from kraft_controller.runtime.admin.picture import read_acting
+from zab.cli.kit.failures import Failed
+from zab.cli.kit.output import progress
+from zab.cli.kit.verb_group import Arguments
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 LOOK_S: Final = 0.25
 WAIT_S: Final = 120.0
@@ -23,22 +28,25 @@ class Waiting(ABC):
 
     @abstractmethod
     async def left(self) -> str | None:
-        """What is waited for still; None: it has come about."""
+        """Return what is missing still, or None when nothing is."""
 
     async def controller(self) -> str:
         acting = await read_acting(self._session)
         return "there is no controller" if acting is None else f"broker {acting.id} is the controller"
 
 
-def add_waiting(parser: argparse.ArgumentParser, until: str) -> None:
-    parser.add_argument("--wait", action="store_true", help=f"until {until}")
-    parser.add_argument(
-        "--wait-s", type=float, default=WAIT_S, metavar="SECONDS", help=f"at most so long (default {WAIT_S:g})"
-    )
+def wait_options(until: str) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        function = click.option(
+            "--wait-s", type=float, default=WAIT_S, show_default=True, metavar="SECONDS", help="Wait no longer."
+        )(function)
+        return click.option("--wait", is_flag=True, help=f"Wait until {until}.")(function)
+
+    return add
 
 
-async def waited(arguments: argparse.Namespace, waiting: Waiting) -> None:
-    """`Failed` when it takes too long, with what was left."""
+async def waited(arguments: Arguments, waiting: Waiting) -> None:
+    """Wait until nothing is left; raise `Failed` with what is left if that takes too long."""
     said = None
     with trio.move_on_after(arguments.wait_s):
         while (left := await waiting.left()) is not None:

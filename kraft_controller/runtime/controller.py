@@ -35,7 +35,7 @@ from kraft_controller.runtime.together import sole
 from kraft_controller.wire import znodes
 from kraft_controller.wire.reign import Elected, elect, resign
 from kraft_controller.wire.znodes import DamagedNode
-from zab.runtime.watchdog import Stall, Watchdogs
+from zab.host.watchdog import Stall, Watchdogs
 
 logger: Final = logging.getLogger("kraft_controller")
 

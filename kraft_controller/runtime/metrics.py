@@ -6,26 +6,17 @@ others, as with Kafka: sums over all brokers are right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
-
-from attrs import field, frozen
 
 from kraft_controller.core.health import Health, health
 from kraft_controller.runtime.controller import Controller
 from kraft_controller.runtime.links import BrokerLinks
+from zab.admin import exposition as text_format
+from zab.admin.exposition import COUNTER, GAUGE
+from zab.admin.exposition import MetricSample as Sample
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-GAUGE, COUNTER = "gauge", "counter"
-
-
-@frozen
-class Sample:
-    name: str
-    kind: str
-    about: str
-    value: float
-    labels: Mapping[str, str] = field(factory=dict)
+__all__ = ["Sample", "exposition", "samples", "table"]
 
 
 def samples(controller: Controller) -> Iterator[Sample]:
@@ -130,37 +121,9 @@ def _of_itself(controller: Controller) -> Iterator[Sample]:
     yield Sample("kafka_controller_controller_epoch", GAUGE, about, desk.epoch if now and desk else 0)
 
 
-# -- text ------------------------------------------------------------------------------------------------
-
-
 def exposition(found: Iterable[Sample]) -> str:
-    """Return the text format 0.0.4 of Prometheus."""
-    return "".join(exposition_lines(found))
-
-
-def exposition_lines(found: Iterable[Sample]) -> Iterator[str]:
-    """Yield the same line by line: what is of one name stands together."""
-    by_name: dict[str, list[Sample]] = {}
-    for sample in found:
-        by_name.setdefault(sample.name, []).append(sample)
-    for name, some in by_name.items():
-        yield f"# HELP {name} {some[0].about}\n"
-        yield f"# TYPE {name} {some[0].kind}\n"
-        for sample in some:
-            yield f"{name}{_labels(sample.labels)} {_number(sample.value)}\n"
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    escaped = {
-        key: value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for key, value in labels.items()
-    }
-    return "{" + ",".join(f'{key}="{value}"' for key, value in escaped.items()) + "}"
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.6g}"
+    """Return the text format 0.0.4 of Prometheus. Needs the package `prometheus_client`."""
+    return text_format.exposition(found).decode()
 
 
 def table() -> str:

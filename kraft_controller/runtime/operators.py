@@ -8,24 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final
 
 import trio
 
 from kraft_controller.core.health import health
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Controller
-from kraft_controller.runtime.metrics import CONTENT_TYPE, Sample, exposition_lines, samples
+from kraft_controller.runtime.metrics import samples
+from zab.admin.admin_port import AdminPort
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.exposition import CONTENT_TYPE, MetricSample, exposition
+from zab.admin.http import AdminReply, AdminRequest, HttpError
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.admin.http import HttpError, Reply, Request
-from zab.runtime.admin.port import AdminPort
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.logs import Log
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
 
-SLICE: Final = 1_000
-"""Lines that are written in one turn of the loop."""
-
-Source = Callable[[], Iterable[Sample]]
+Source = Callable[[], Iterable[MetricSample]]
 Look = Callable[[], dict[str, object]]
 
 
@@ -38,7 +36,7 @@ class OperatorPort:
         sources: Sequence[Source],
         look: Look,
         me: BrokerId,
-        pages: Mapping[str, Callable[[], Reply]] | None = None,
+        pages: Mapping[str, Callable[[], AdminReply]] | None = None,
         names: Callable[[], Iterable[str | None]] = tuple,
     ) -> None:
         """`pages`: what else there is to look at, by path. `names`: see `AdminPort`."""
@@ -53,17 +51,17 @@ class OperatorPort:
         """Started with the number of the port."""
         await AdminPort(self._settings, self._answer, self._log, self._names).run(task_status)
 
-    async def _answer(self, request: Request, _: str) -> Reply:
+    async def _answer(self, request: AdminRequest, _: str) -> AdminReply:
         if request.method == "POST":
             raise HttpError(
                 HTTPStatus.METHOD_NOT_ALLOWED, "there is nothing to be changed here", (("Allow", "GET, HEAD"),)
             )
         if request.path == self._settings.metrics_path:
-            return Reply(await self._metrics(), CONTENT_TYPE)
+            return AdminReply(await self._metrics(), CONTENT_TYPE)
         if request.path == "/health":
             found = self._look()
             status = HTTPStatus.OK if found["healthy"] else HTTPStatus.SERVICE_UNAVAILABLE
-            return Reply(json.dumps(found, indent=2).encode() + b"\n", "application/json", status)
+            return AdminReply(json.dumps(found, indent=2).encode() + b"\n", "application/json", status)
         if request.path in self._pages:
             return self._pages[request.path]()
         there = ", ".join([*self._pages, self._settings.metrics_path])
@@ -71,22 +69,18 @@ class OperatorPort:
 
     async def _metrics(self) -> bytes:
         """Return the measurements. A broker has some for each partition, so clients are served in between."""
-        found: list[Sample] = []
+        found: list[MetricSample] = []
         for source in self._sources:
             found += source()
             await trio.lowlevel.checkpoint()
-        lines: list[str] = []
-        for line in exposition_lines(found):
-            lines.append(line)
-            if not len(lines) % SLICE:
-                await trio.lowlevel.checkpoint()
-        return "".join(lines).encode()
+        with beside_the_loop():
+            return await trio.to_thread.run_sync(exposition, found)
 
 
 def of_candidate(find: Callable[[], Controller | None]) -> tuple[list[Source], Look]:
     """What a port needs of a broker that is a new candidate with each session; None: it has no session."""
 
-    def source() -> Iterable[Sample]:
+    def source() -> Iterable[MetricSample]:
         controller = find()
         return () if controller is None else samples(controller)
 

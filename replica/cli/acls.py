@@ -1,35 +1,16 @@
-"""Who may do what: show ACLs, add some, remove some, at the store. The options are those of kafka-acls.sh.
-
-examples:
-  zab-broker acls --add --allow-principal User:ann --producer --topic orders
-  zab-broker acls --add --allow-principal User:bob --consumer --topic ord --group r- --resource-pattern-type prefixed
-  zab-broker acls --add --deny-principal User:eve --deny-host 10.0.0.7 --operation All --topic '*'
-  zab-broker acls --list --topic orders --resource-pattern-type match
-  zab-broker acls --remove --allow-principal User:ann --operation Write --topic orders --force
-
-Brokers heed them whose authorizer.class.name is kafka.security.authorizer.AclAuthorizer.
-"""
+"""`zab-broker acls`: show, add and remove ACLs at the store. The options are those of kafka-acls.sh."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
+
+import click
 
 import zab
-from kraft_controller.cli.common import (
-    DONE,
-    FAILED,
-    Failed,
-    Misuse,
-    connected,
-    output_arguments,
-    progress,
-    show,
-    store_arguments,
-)
+from kraft_controller.cli.store_connection import store_options, with_session
 from kraft_controller.runtime.together import together
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.acls import (
@@ -52,6 +33,12 @@ from replica.core.acls import (
 from replica.core.errors import KafkaError
 from replica.runtime.authorizer import write_acls
 from replica.wire import acl_nodes
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress, show
+from zab.cli.kit.verb_group import Arguments, Handler, connected_command
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _RESOURCES: Final = {
     "topic": ResourceType.TOPIC,
@@ -66,69 +53,93 @@ _CONSUMER: Final = (Operation.READ, Operation.DESCRIBE)
 _STORE: Final = "zookeeper.connect="
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--add", action="store_true", help="ACLs, for principals on resources")
-    what.add_argument(
-        "--remove", action="store_true", help="those that are named; without principals all of a resource"
-    )
-    what.add_argument("--list", action="store_true", help="all, or those of resources and principals")
-    for name, of in (
-        ("--topic", "a topic"), ("--group", "a group"), ("--transactional-id", "what a transaction goes by"),
-        ("--delegation-token", "a token"), ("--user-principal", "a user, for whom tokens may be made"),
-    ):  # fmt: skip
-        parser.add_argument(name, action="append", default=[], metavar="NAME", help=f"{of}; * is every one")
-    parser.add_argument("--cluster", action="store_true", help="the cluster itself")
-    parser.add_argument(
-        "--resource-pattern-type", type=_pattern_type, default=PatternType.LITERAL, metavar="TYPE",
-        help="literal: of this name (default); prefixed: of names that begin so; to list and remove also any; match: "
-        "whatever fits a resource of this name",
-    )  # fmt: skip
-    parser.add_argument("--allow-principal", action="append", default=[], metavar="User:NAME", help="who may")
-    parser.add_argument("--deny-principal", action="append", default=[], metavar="User:NAME", help="who may not")
-    parser.add_argument("--principal", action="append", default=[], metavar="User:NAME", help="with --list: whose")
-    parser.add_argument("--allow-host", action="append", default=[], metavar="HOST", help="from where (default *)")
-    parser.add_argument("--deny-host", action="append", default=[], metavar="HOST", help="from where not (default *)")
-    parser.add_argument("--operation", type=_operation, action="append", default=[], help="what (default All)")
-    parser.add_argument("--producer", action="store_true", help="what a producer needs: Write, Describe, Create")
-    parser.add_argument("--consumer", action="store_true", help="what a consumer needs of its topics and its group")
-    parser.add_argument("--idempotent", action="store_true", help="with --producer: also IdempotentWrite")
-    parser.add_argument("--force", action="store_true", help="do not ask before anything is removed")
-    parser.add_argument("--authorizer-properties", metavar="zookeeper.connect=HOST:PORT", help="the same as --store")
-    parser.add_argument("--authorizer", metavar="CLASS", help="taken, and not looked at: there is one")
-    output_arguments(parser)
-    store_arguments(parser)
-
-
-def act(arguments: argparse.Namespace) -> int:
-    where = arguments.authorizer_properties
-    if where is not None:
-        if not where.startswith(_STORE):
-            raise Misuse(f"--authorizer-properties {where}: it is {_STORE}HOST:PORT")
-        arguments.store = where.removeprefix(_STORE)
-    arguments.work = _add if arguments.add else _remove if arguments.remove else _list
-    return connected(arguments)
-
-
 def _operation(text: str) -> Operation:
     for each in Operation:
         if each > Operation.ANY and text.lower() in (each.name.lower(), title(each).lower()):
             return each
-    raise argparse.ArgumentTypeError(f"{text}: it is {', '.join(title(each) for each in Operation if each > 1)}")
+    raise click.BadParameter(f"{text}: expected one of {', '.join(title(each) for each in Operation if each > 1)}")
 
 
 def _pattern_type(text: str) -> PatternType:
     try:
         return PatternType[text.upper()]
     except KeyError:
-        raise argparse.ArgumentTypeError(f"{text}: it is literal, prefixed, match or any") from None
+        raise click.BadParameter(f"{text}: expected literal, prefixed, match or any") from None
+
+
+_NAMED: Final = (
+    ("--topic", "A topic"), ("--group", "A group"), ("--transactional-id", "A transactional id"),
+    ("--delegation-token", "A delegation token"), ("--user-principal", "A user whose tokens are meant"),
+)  # fmt: skip
+
+
+def _resource_options(function: F) -> F:
+    for name, what in reversed(_NAMED):
+        function = click.option(name, multiple=True, metavar="NAME", help=f"{what}; * is all. May be repeated.")(
+            function
+        )
+    return function
+
+
+@click.option("--add", is_flag=True, help="Add ACLs for principals on resources.")
+@click.option("--remove", is_flag=True, help="Remove ACLs: those named, or without principals all of the resources.")
+@click.option("--list", is_flag=True, help="List ACLs: all, or those of resources and principals.")
+@_resource_options
+@click.option("--cluster", is_flag=True, help="The cluster itself.")
+@click.option(
+    "--resource-pattern-type",
+    type=_pattern_type,
+    default="literal",
+    show_default=True,
+    metavar="TYPE",
+    help="literal: the resource of this name; prefixed: resources whose names begin so. With --list and --remove also "
+    "any, and match: all ACLs that apply to a resource of this name.",
+)
+@click.option("--allow-principal", multiple=True, metavar="User:NAME", help="A principal that is allowed.")
+@click.option("--deny-principal", multiple=True, metavar="User:NAME", help="A principal that is denied.")
+@click.option("--principal", multiple=True, metavar="User:NAME", help="With --list: only ACLs of this principal.")
+@click.option("--allow-host", multiple=True, metavar="HOST", help="The host that is allowed.  [default: *]")
+@click.option("--deny-host", multiple=True, metavar="HOST", help="The host that is denied.  [default: *]")
+@click.option("--operation", type=_operation, multiple=True, metavar="OPERATION", help="The operation.  [default: All]")
+@click.option("--producer", is_flag=True, help="All that a producer needs: Write, Describe, Create.")
+@click.option("--consumer", is_flag=True, help="All that a consumer needs of its topics and its group.")
+@click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, too.")
+@click.option("--force", is_flag=True, help="Remove without asking.")
+@click.option("--authorizer-properties", metavar="zookeeper.connect=HOST:PORT", help="The same as --store.")
+@click.option("--authorizer", metavar="CLASS", help="Accepted and ignored: there is one authorizer.")
+async def _acls(session: zab.Session, arguments: Arguments) -> int:
+    return await (_add if arguments.add else _remove if arguments.remove else _list)(session, arguments)
+
+
+def _connect(handler: Handler, arguments: Arguments) -> int:
+    check_exclusive(arguments, "--add", "--remove", "--list", required=True)
+    where = arguments.authorizer_properties
+    if where is not None:
+        if not where.startswith(_STORE):
+            raise Misused(f"--authorizer-properties {where}: expected {_STORE}HOST:PORT")
+        arguments.store = where.removeprefix(_STORE)
+    return with_session(handler, arguments)
+
+
+_HELP: Final = """Show, add and remove ACLs, at the store. The options are those of kafka-acls.sh.
+
+\b
+zab-broker acls --add --allow-principal User:ann --producer --topic orders
+zab-broker acls --add --allow-principal User:bob --consumer --topic ord --group r- --resource-pattern-type prefixed
+zab-broker acls --add --deny-principal User:eve --deny-host 10.0.0.7 --operation All --topic '*'
+zab-broker acls --list --topic orders --resource-pattern-type match
+zab-broker acls --remove --allow-principal User:ann --operation Write --topic orders --force
+
+A broker applies ACLs if its authorizer.class.name is kafka.security.authorizer.AclAuthorizer.
+"""
+acls: Final = connected_command("acls", _HELP, _acls, _connect, store_options())
 
 
 # -- what is meant -----------------------------------------------------------------------------------------
 
 
-def wanted_acls(arguments: argparse.Namespace) -> list[Acl]:
-    """Those to be added, or to be removed one by one."""
+def wanted_acls(arguments: Arguments) -> list[Acl]:
+    """Return the ACLs that the options describe, one by one."""
     found: dict[Acl, None] = {}
     for pattern, operations in _operations_by_pattern(arguments).items():
         for entry in _entries(arguments, operations):
@@ -136,18 +147,18 @@ def wanted_acls(arguments: argparse.Namespace) -> list[Acl]:
             try:
                 check_acl(acl)
             except BadAcl as error:
-                raise Misuse(str(error)) from None
+                raise Misused(str(error)) from None
             if entry.operation not in (*OPERATIONS[pattern.resource], Operation.ALL):
                 can = ", ".join(title(each) for each in OPERATIONS[pattern.resource])
                 what = f"{title(entry.operation)} is nothing to do with {title(pattern.resource)}"
-                raise Misuse(f"{what}: there are {can}, and All")
+                raise Misused(f"{what}: there are {can}, and All")
             found[acl] = None
     if not found:
-        raise Misuse("whose? --allow-principal User:NAME, or --deny-principal")
+        raise Misused("whose? --allow-principal User:NAME, or --deny-principal")
     return list(found)
 
 
-def _entries(arguments: argparse.Namespace, operations: Iterable[Operation]) -> list[Entry]:
+def _entries(arguments: Arguments, operations: Iterable[Operation]) -> list[Entry]:
     allowed = (Permission.ALLOW, arguments.allow_principal, arguments.allow_host)
     denied = (Permission.DENY, arguments.deny_principal, arguments.deny_host)
     return [
@@ -159,19 +170,21 @@ def _entries(arguments: argparse.Namespace, operations: Iterable[Operation]) -> 
     ]
 
 
-def _operations_by_pattern(arguments: argparse.Namespace) -> dict[Pattern, dict[Operation, None]]:
+def _operations_by_pattern(arguments: Arguments) -> dict[Pattern, dict[Operation, None]]:
     patterns = resources_of(arguments)
     if not patterns:
-        raise Misuse("of what? --topic, --group, --cluster, --transactional-id, --delegation-token or --user-principal")
+        raise Misused(
+            "of what? --topic, --group, --cluster, --transactional-id, --delegation-token or --user-principal"
+        )
     if not (arguments.producer or arguments.consumer):
         if arguments.idempotent:
-            raise Misuse("--idempotent goes with --producer")
+            raise Misused("--idempotent goes with --producer")
         return {pattern: dict.fromkeys(arguments.operation or [Operation.ALL]) for pattern in patterns}
     if arguments.operation or arguments.deny_principal:
-        raise Misuse("--producer and --consumer say what is allowed: --operation and --deny-principal do not go along")
+        raise Misused("--producer and --consumer say what is allowed: --operation and --deny-principal do not go along")
     kinds = {pattern.resource for pattern in patterns}
     if ResourceType.TOPIC not in kinds or (arguments.consumer and ResourceType.GROUP not in kinds):
-        raise Misuse("--producer needs a --topic, and --consumer a --topic and a --group")
+        raise Misused("--producer needs a --topic, and --consumer a --topic and a --group")
     found: dict[Pattern, dict[Operation, None]] = {}
     for pattern in patterns:
         of = found.setdefault(pattern, {})
@@ -189,7 +202,7 @@ def _operations_by_pattern(arguments: argparse.Namespace) -> dict[Pattern, dict[
 _CLUSTER: Final = Pattern(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def resources_of(arguments: argparse.Namespace) -> list[Pattern]:
+def resources_of(arguments: Arguments) -> list[Pattern]:
     kind = arguments.resource_pattern_type
     found = [
         Pattern(resource, name, kind) for option, resource in _RESOURCES.items() for name in getattr(arguments, option)
@@ -197,14 +210,14 @@ def resources_of(arguments: argparse.Namespace) -> list[Pattern]:
     return [*found, *([_CLUSTER] if arguments.cluster else [])]
 
 
-def filters(arguments: argparse.Namespace, principals: Iterable[str]) -> list[Filter]:
-    """Any of them."""
+def filters(arguments: Arguments, principals: Iterable[str]) -> list[Filter]:
+    """Return filters; an ACL is meant if any of them matches."""
     whose: list[str | None] = [*principals] or [None]
     for each in principals:
         try:
             check_principal(each)
         except BadAcl as error:
-            raise Misuse(str(error)) from None
+            raise Misused(str(error)) from None
     patterns = resources_of(arguments)
     if not patterns:
         return [Filter(principal=principal) for principal in whose]
@@ -218,7 +231,7 @@ def filters(arguments: argparse.Namespace, principals: Iterable[str]) -> list[Fi
 # -- at the store --------------------------------------------------------------------------------------------
 
 
-async def _add(session: zab.Session, arguments: argparse.Namespace) -> int:
+async def _add(session: zab.Session, arguments: Arguments) -> int:
     wanted = wanted_acls(arguments)
     for pattern in dict.fromkeys(acl.pattern for acl in wanted):
         more = frozenset(acl.entry for acl in wanted if acl.pattern == pattern)
@@ -227,7 +240,7 @@ async def _add(session: zab.Session, arguments: argparse.Namespace) -> int:
     return DONE
 
 
-async def _remove(session: zab.Session, arguments: argparse.Namespace) -> int:
+async def _remove(session: zab.Session, arguments: Arguments) -> int:
     there, damaged = await _read(session)
     if arguments.allow_principal or arguments.deny_principal:
         named = set(wanted_acls(arguments))
@@ -236,7 +249,7 @@ async def _remove(session: zab.Session, arguments: argparse.Namespace) -> int:
         some = filters(arguments, ())
         gone = [acl for acl in there if any(acl in each for each in some)]
     else:
-        raise Misuse("which? Name a resource: --topic, --group, ...")
+        raise Misused("which? Name a resource: --topic, --group, ...")
     if not gone:
         raise Failed("there are no such ACLs")
     if not arguments.force and not _agreed(gone):
@@ -254,7 +267,7 @@ def _agreed(gone: Iterable[Acl]) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-async def _list(session: zab.Session, arguments: argparse.Namespace) -> int:
+async def _list(session: zab.Session, arguments: Arguments) -> int:
     some = filters(arguments, arguments.principal)
     there, damaged = await _read(session)
     _show(arguments, [acl for acl in there if any(acl in each for each in some)])
@@ -269,7 +282,7 @@ async def _write(session: zab.Session, pattern: Pattern, more: frozenset[Entry],
 
 
 async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
-    """In order; and what cannot be read."""
+    """Return all ACLs in order, and the nodes that cannot be read."""
 
     async def names(resource: ResourceType, kind: PatternType) -> list[Pattern]:
         try:
@@ -308,7 +321,7 @@ def _told(damaged: Iterable[str]) -> int:
     return code
 
 
-def _show(arguments: argparse.Namespace, acls: Iterable[Acl]) -> None:
+def _show(arguments: Arguments, acls: Iterable[Acl]) -> None:
     rows = [
         {
             "resource": title(acl.pattern.resource),
@@ -321,4 +334,4 @@ def _show(arguments: argparse.Namespace, acls: Iterable[Acl]) -> None:
         }
         for acl in acls
     ]
-    show(arguments, rows, ["resource", "name", "pattern", "principal", "host", "operation", "permission"])
+    show(arguments.json, rows, ["resource", "name", "pattern", "principal", "host", "operation", "permission"])

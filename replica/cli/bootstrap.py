@@ -1,84 +1,113 @@
-"""For commands that ask brokers: where to find one, and how an answer that is none ends the command."""
+"""The connection to brokers that commands work on: its options, and how errors of brokers end a command."""
 
 from __future__ import annotations
 
-import argparse
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kraft_controller.cli.common import Failed, Misuse, not_here, verbs_with
+import click
+
+from kraft_controller.cli.store_connection import json_option
 from replica.cli.command_config import CommandConfig, read_command_config
 from replica.core.errors import KafkaError, WireError
 from replica.runtime.client import (
     HUNG_UP,
     NO_CERTIFICATE,
     Address,
-    Client,
     ClientSettings,
     Unreachable,
     connect,
     parse_bootstrap,
 )
 from replica.runtime.sasl import MECHANISMS, Identity
+from zab.cli.kit.failures import Failed, Misused
+from zab.cli.kit.options import SECONDS, not_here
+from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
+FILE: Final = click.Path(path_type=Path)
+_AT_BROKERS: Final = "this is asked of brokers: --bootstrap HOST:PORT names one of them"
 
-Work = Callable[[Client, argparse.Namespace], Awaitable[int]]
+
+def _addresses(text: str) -> list[Address]:
+    try:
+        return parse_bootstrap(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
-def bootstrap_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("the brokers")
-    group.add_argument(
+def _identity(text: str) -> Identity:
+    mechanism, _, rest = text.partition(":")
+    user, colon, password = rest.partition(":")
+    if mechanism not in MECHANISMS or not user or not colon:
+        raise click.BadParameter(f"expected MECHANISM:USER:PASSWORD, with one of {', '.join(MECHANISMS)}")
+    return Identity(mechanism, user, password)
+
+
+_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
+    click.option(
         "--bootstrap",
-        type=_bootstrap,
+        type=_addresses,
         metavar="HOST:PORT,...",
-        help=f"brokers to begin with; one is enough, it knows the others (default {BOOTSTRAP})",
-    )
-    group.add_argument(
+        help=f"Brokers to connect to first; one is enough, it knows the others.  [default: {BOOTSTRAP}]",
+    ),
+    click.option(
         "--within",
-        type=_seconds,
+        type=SECONDS,
         default=30.0,
+        show_default=True,
         metavar="SECONDS",
-        help="how long to try again what may pass, an election say (default 30)",
-    )
-    group.add_argument(
+        help="How long to repeat requests that fail for a while, during an election, say.",
+    ),
+    click.option(
         "--login",
-        type=_login,
+        type=_identity,
         metavar="MECHANISM:USER:PASSWORD",
-        help=f"who this is, where brokers want to know it; a mechanism is {', '.join(MECHANISMS)}",
-    )
-    group.add_argument("--tls", action="store_true", help="speak TLS; each of the following three means it, too")
-    group.add_argument("--ca", type=Path, metavar="FILE", help="who signs the brokers' certificates (PEM)")
-    group.add_argument("--cert", type=Path, metavar="FILE", help="who this is, where brokers want a certificate (PEM)")
-    group.add_argument("--key", type=Path, metavar="FILE", help="the key of --cert, where it is not in the same file")
-    group.add_argument(
+        help=f"Log in by SASL. A mechanism is {', '.join(MECHANISMS)}.",
+    ),
+    click.option("--tls", is_flag=True, help="Speak TLS. Each of the next three options implies it."),
+    click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the brokers' certificates (PEM)."),
+    click.option("--cert", type=FILE, metavar="FILE", help="The certificate of this client (PEM)."),
+    click.option("--key", type=FILE, metavar="FILE", help="The key of --cert, if it is not in the same file (PEM)."),
+    click.option(
         "--command-config",
-        type=Path,
+        type=FILE,
         metavar="FILE",
-        help="all of this as Kafka's tools take it: security.protocol, ssl.*, sasl.*; what stands above goes before",
-    )
-    not_here(parser, "this is asked of brokers: --bootstrap HOST:PORT names one of them", "--store", "--zookeeper")
+        help="A properties file as Kafka's tools take it: security.protocol, ssl.*, sasl.*. The options above replace "
+        "its keys.",
+    ),
+)
 
 
-def verbs(parser: argparse.ArgumentParser) -> Callable[[str, Work, str], argparse.ArgumentParser]:
-    return verbs_with(bootstrap_arguments, parser)
+def broker_options() -> list[click.Parameter]:
+    return [*params_of(*_OPTIONS), *not_here(_AT_BROKERS, "--store", "--zookeeper")]
 
 
-def asked(arguments: argparse.Namespace) -> int:
-    """The `work` of a verb, with a client. What brokers have against it ends the command with a line."""
+def verb_options() -> list[click.Parameter]:
+    return [*params_of(json_option), *broker_options()]
+
+
+class BrokerVerbs(Verbs):
+    """A command whose verbs work on a client of the brokers."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, connect=with_client, common=verb_options, **options)
+
+
+def with_client(handler: Handler, arguments: Arguments) -> int:
+    """Run the handler with a client. An error of the brokers ends the command with a line."""
     import trio
 
     file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
-    bootstrap = arguments.bootstrap or file.bootstrap or _bootstrap(BOOTSTRAP)
+    bootstrap = arguments.bootstrap or file.bootstrap or _addresses(BOOTSTRAP)
     tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
 
     async def main() -> int:
         settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within)
         async with connect(bootstrap, settings, tls, identity) as client:
-            code: int = await arguments.work(client, arguments)
-            return code
+            return await handler(client, arguments)
 
     try:
         return trio.run(main)
@@ -87,7 +116,7 @@ def asked(arguments: argparse.Namespace) -> int:
 
 
 def _hint(error: Exception, identity: Identity | None) -> str:
-    """Brokers do not say why they hang up on somebody whom they do not know."""
+    """Return a hint for a closed connection: brokers do not say why they close one that they do not trust."""
     if NO_CERTIFICATE in str(error):
         return ": --cert, or ssl.keystore.location in the file of --command-config, says who this is"
     if HUNG_UP in str(error) and identity is None:
@@ -95,44 +124,22 @@ def _hint(error: Exception, identity: Identity | None) -> str:
     return ""
 
 
-def _bootstrap(text: str) -> list[Address]:
-    try:
-        return parse_bootstrap(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 1e6:
-        raise ValueError(text)
-    return seconds
-
-
-def _login(text: str) -> Identity:
-    mechanism, _, rest = text.partition(":")
-    user, colon, password = rest.partition(":")
-    if mechanism not in MECHANISMS or not user or not colon:
-        raise argparse.ArgumentTypeError(f"it looks like MECHANISM:USER:PASSWORD, of {', '.join(MECHANISMS)}")
-    return Identity(mechanism, user, password)
-
-
-def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+def _tls(arguments: Arguments) -> ssl.SSLContext | None:
     if not arguments.tls and arguments.ca is None and arguments.cert is None and arguments.key is None:
         return None
     try:
         context = ssl.create_default_context(cafile=arguments.ca)
     except OSError as error:
-        raise Misuse(f"--ca {arguments.ca}: {error}") from None
+        raise Misused(f"--ca {arguments.ca}: {error}") from None
     if arguments.cert is not None:
         try:
             context.load_cert_chain(arguments.cert, arguments.key, _no_password)
         except OSError as error:
-            raise Misuse(f"--cert {arguments.cert}: {error}") from None
+            raise Misused(f"--cert {arguments.cert}: {error}") from None
     elif arguments.key is not None:
-        raise Misuse("--key: there is no --cert that it belongs to")
+        raise Misused("--key: there is no --cert that it belongs to")
     return context
 
 
 def _no_password() -> str:
-    raise Misuse("--cert: its key has a password; --command-config has ssl.key.password for that")
+    raise Misused("--cert: its key has a password; --command-config has ssl.key.password for that")

@@ -1,7 +1,7 @@
-"""`--command-config FILE`: how a command comes in at brokers, in the file that Kafka's own tools take.
+"""`--command-config FILE`: TLS and login of a command, in the file that Kafka's own tools take.
 
-Of a client's keys those are read that say how one comes in; whatever else stands there is for other programs. A key
-about security that is not understood is a mistake: to pass over it would not be safe.
+Only the keys about the connection are read; the others are for other programs. A key about security that is not
+understood is a mistake, because ignoring it would not be safe.
 """
 
 from __future__ import annotations
@@ -12,49 +12,52 @@ from typing import Final
 
 from attrs import frozen
 
-from kraft_controller.cli.common import Misuse
 from replica.cli.properties.keys import PROTOCOLS
+from replica.cli.properties.properties_source import Scope
 from replica.cli.properties.security import HARMLESS, JAAS, TLS, identified, load, login_options
-from replica.cli.properties.source import Misconfigured, Scope, Source
 from replica.runtime.client import Address, parse_bootstrap
 from replica.runtime.sasl import MECHANISMS, Identity
-from zab.cli.zoo.properties import decode
+from zab.cli.kit.failures import Misused
+from zab.config.config_source import BadConfig, ConfigSource
+from zab.config.key_table import KeyTable, read
+from zab.config.properties_file import decode
+from zab.config.values import text as any_text
 
 _SERVERS: Final = "bootstrap.servers"
 _PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
 _OF_BROKERS: Final = frozenset({"ssl.client.auth", "ssl.principal.mapping.rules"})
 _KNOWN: Final = (TLS - _OF_BROKERS) | HARMLESS | {_PROTOCOL, _MECHANISM, JAAS}
+_TABLE: Final = KeyTable((("", tuple(read(key, "", any_text, "") for key in sorted({*_KNOWN, _SERVERS}))),))
 
 
 @frozen
 class CommandConfig:
-    """bootstrap   None: the file does not say it
-    tls         None: in plain text
-    """
+    """TLS, login and bootstrap addresses of a command, as far as the file sets them."""
 
     bootstrap: list[Address] | None = None
     tls: ssl.SSLContext | None = None
+    """None for plain text."""
     identity: Identity | None = None
 
 
 def read_command_config(path: Path) -> CommandConfig:
-    """`Misuse` with everything that is wrong."""
+    """Read the file, and raise `Misused` with all mistakes."""
     try:
         text = decode(path.read_bytes())
     except OSError as error:
-        raise Misuse(f"--command-config {path}: it cannot be read: {error.strerror}") from None
+        raise Misused(f"--command-config {path}: it cannot be read: {error.strerror}") from None
     try:
-        source = Source.of(str(path), text, {}, _KNOWN | {_SERVERS})
+        source = ConfigSource.of_text(path, _TABLE, text)
         made = _read(source)
         if source.problems:
-            raise Misconfigured(source.problems)
-    except Misconfigured as error:
-        raise Misuse("\n  ".join(["this says not how to come in:", *error.problems])) from None
+            raise BadConfig(source.problems)
+    except BadConfig as error:
+        raise Misused("\n  ".join(["this says not how to come in:", *error.problems])) from None
     return made
 
 
-def _read(source: Source) -> CommandConfig:
+def _read(source: ConfigSource) -> CommandConfig:
     for key in source.entries:
         if key.startswith(("ssl.", "sasl.", "security.")) and key not in _KNOWN:
             source.problem(key, "it is not understood here, and to pass over it would not be safe")
@@ -62,13 +65,13 @@ def _read(source: Source) -> CommandConfig:
     if protocol not in PROTOCOLS:
         source.problem(_PROTOCOL, f"expected one of {', '.join(PROTOCOLS)}")
     return CommandConfig(
-        source.tried(_servers, default=None),
-        source.tried(_tls, default=None) if protocol.endswith("SSL") else None,
-        source.tried(_identity, default=None) if protocol.startswith("SASL") else None,
+        source.attempt(_servers),
+        source.attempt(_tls) if protocol.endswith("SSL") else None,
+        source.attempt(_identity) if protocol.startswith("SASL") else None,
     )
 
 
-def _servers(source: Source) -> list[Address] | None:
+def _servers(source: ConfigSource) -> list[Address] | None:
     if _SERVERS not in source:
         return None
     try:
@@ -77,8 +80,8 @@ def _servers(source: Source) -> list[Address] | None:
         raise source.wrong(_SERVERS, error) from None
 
 
-def _tls(source: Source) -> ssl.SSLContext:
-    scope = Scope(source, "")
+def _tls(source: ConfigSource) -> ssl.SSLContext:
+    scope = Scope(source)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     load(scope, context, "ssl.")
     if not source.text("ssl.truststore.location"):
@@ -87,7 +90,7 @@ def _tls(source: Source) -> ssl.SSLContext:
     return context
 
 
-def _identity(source: Source) -> Identity:
+def _identity(source: ConfigSource) -> Identity:
     mechanism = source.text(_MECHANISM)
     if mechanism not in MECHANISMS:
         raise source.wrong(_MECHANISM, f"expected one of {', '.join(MECHANISMS)}")

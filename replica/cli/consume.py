@@ -1,34 +1,19 @@
-"""Read records of a topic, and print one a line.
-
-examples:
-  zab-broker consume orders                                    what comes from now on, until Ctrl-C
-  zab-broker consume orders --from-beginning --until-end
-  zab-broker consume orders --partition 2 --offset 1000 --count 10 --json
-  zab-broker consume orders --from-beginning --keys | sort
-  zab-broker consume orders --isolation read_committed         nothing of transactions that are open, or were aborted
-  zab-broker consume orders --group billing --from-beginning   as a member of a group, from where the group is
-
-Without --group nothing is committed. With it the members of the group share the partitions; what was printed is
-committed every five seconds and at the end, also with Ctrl-C. After a crash a record may be printed twice. Where the
-group has committed nothing it begins at the end, or with --from-beginning at the beginning. Values that are no text are
-shown with escapes.
-"""
+"""`zab-broker consume`: print records of a topic, alone or as a member of a consumer group."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import sys
 from collections.abc import Collection
 from typing import Any, Final
 
+import click
 import trio
 from attrs import define
 
-from kraft_controller.cli.common import DONE, Failed, Misuse, progress
 from kraft_controller.core.names import TopicPartition
-from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.cli.bootstrap import broker_options, with_client
 from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalance
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
@@ -36,6 +21,10 @@ from replica.runtime.client import PAUSE_S, Client, Unreachable, raise_for
 from replica.wire.api import ApiKey
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
+from zab.cli.kit.failures import DONE, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress
+from zab.cli.kit.verb_group import Arguments, connected_command
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -44,29 +33,6 @@ PARTITION_BYTES_MAX: Final = 1 << 20
 LEAVES_S: Final = 10.0
 """To commit and to leave the group at the end."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
-act = asked
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(work=_consume)
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--partition", type=int, action="append", default=[], metavar="N", help="may be repeated")
-    parser.add_argument("--group", metavar="NAME", help="as a member of this group: its offsets are read and committed")
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument("--from-beginning", action="store_true", help="from the first record that is there")
-    start.add_argument("--offset", type=int, metavar="N", help="from here on, in each partition")
-    start.add_argument("--since", type=int, metavar="MS", help="from the first record that is not older, in Unix time")
-    parser.add_argument("--count", type=int, metavar="N", help="no more than so many")
-    parser.add_argument("--until-end", action="store_true", help="end where the partitions ended at the start")
-    parser.add_argument(
-        "--isolation",
-        choices=tuple(ISOLATION),
-        default="read_uncommitted",
-        help="which records of transactions to show",
-    )
-    parser.add_argument("--keys", action="store_true", help="key, tab, value")
-    parser.add_argument("--json", action="store_true", help="an object for each record, with all that there is to it")
-    bootstrap_arguments(parser)
 
 
 @define
@@ -85,7 +51,25 @@ Found = tuple[Position, Record, int]
 """A record, and where to go on behind it."""
 
 
-async def _consume(client: Client, arguments: argparse.Namespace) -> int:
+@click.argument("topic")
+@click.option("--partition", type=int, multiple=True, metavar="N", help="Only this partition. May be repeated.")
+@click.option("--group", metavar="NAME", help="Join this consumer group: read and commit its offsets.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record.")
+@click.option("--offset", type=int, metavar="N", help="Start at this offset in each partition.")
+@click.option("--since", type=int, metavar="MS", help="Start at the first record since this Unix time.")
+@click.option("--count", type=int, metavar="N", help="Print no more records than this.")
+@click.option("--until-end", is_flag=True, help="Stop where the partitions ended at the start.")
+@click.option(
+    "--isolation",
+    type=click.Choice(tuple(ISOLATION)),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed hides records of open and aborted transactions.",
+)
+@click.option("--keys", is_flag=True, help="Print key, tab, value.")
+@click.option("--json", is_flag=True, help="Print each record as an object with all its fields.")
+async def _consume(client: Client, arguments: Arguments) -> int:
+    check_exclusive(arguments, "--from-beginning", "--offset", "--since")
     if arguments.group is not None:
         return await _consume_in_group(client, arguments)
     positions = await _start(client, arguments)
@@ -103,12 +87,29 @@ async def _consume(client: Client, arguments: argparse.Namespace) -> int:
     return DONE
 
 
+_HELP: Final = """Read records of a topic, and print one a line.
+
+\b
+zab-broker consume orders                                    new records, until Ctrl-C
+zab-broker consume orders --from-beginning --until-end
+zab-broker consume orders --partition 2 --offset 1000 --count 10 --json
+zab-broker consume orders --from-beginning --keys | sort
+zab-broker consume orders --isolation read_committed         no records of open or aborted transactions
+zab-broker consume orders --group billing --from-beginning   as a member of a group, from its offsets on
+
+Without --group nothing is committed. With it the members of the group share the partitions; the offsets of printed
+records are committed every five seconds and at the end, also after Ctrl-C. After a crash a record may be printed twice.
+A group without a committed offset begins at the end, or with --from-beginning at the first record. Bytes that are not
+UTF-8 are printed with escapes."""
+consume: Final = connected_command("consume", _HELP, _consume, with_client, broker_options())
+
+
 # -- as a member of a group ------------------------------------------------------------------------------------
 
 
-async def _consume_in_group(client: Client, arguments: argparse.Namespace) -> int:
+async def _consume_in_group(client: Client, arguments: Arguments) -> int:
     if arguments.partition or arguments.offset is not None or arguments.since is not None:
-        raise Misuse("--group: the group says which partitions are read, and from where")
+        raise Misused("--group: the group says which partitions are read, and from where")
     reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -127,7 +128,7 @@ async def _consume_in_group(client: Client, arguments: argparse.Namespace) -> in
 class GroupReader:
     """Reads what the group assigns, until enough was read or `stop` is called; then it commits and leaves."""
 
-    def __init__(self, client: Client, arguments: argparse.Namespace, member: GroupMember) -> None:
+    def __init__(self, client: Client, arguments: Arguments, member: GroupMember) -> None:
         self.positions: list[Position] | None = None
         """None while no partitions are assigned, as the group rebalances."""
         self._client = client
@@ -171,7 +172,7 @@ class GroupReader:
             await self._keep_up()
 
     async def _begin(self, numbers: list[int]) -> list[Position]:
-        """Begin where the group is; where it has been nowhere yet, at the end or at the beginning."""
+        """Start at the group's committed offset; without one, at the end or at the beginning."""
         if not numbers:
             return []
         committed = await self._member.committed(numbers)
@@ -188,7 +189,9 @@ class GroupReader:
         return made
 
     async def _read_once(self, positions: list[Position]) -> None:
-        """Print what one fetch finds. One that fails is tried again behind a heartbeat, for as long as it may pass."""
+        """Print the records of one fetch. A fetch that fails is repeated after a heartbeat, as long as the failure may
+        pass.
+        """
         wanted = [each for each in positions if not each.done]
         found: list[Found] = []
         if wanted:
@@ -242,7 +245,7 @@ def _listed(numbers: list[int]) -> str:
 # -- from where ------------------------------------------------------------------------------------------------
 
 
-async def _start(client: Client, arguments: argparse.Namespace) -> list[Position]:
+async def _start(client: Client, arguments: Arguments) -> list[Position]:
     async def once() -> list[Position]:
         leaders = await leaders_of(client, arguments.topic, arguments.partition)
         isolation = ISOLATION[arguments.isolation]
@@ -259,7 +262,7 @@ async def _start(client: Client, arguments: argparse.Namespace) -> list[Position
     return await client.patiently(once)
 
 
-async def _first(client: Client, leader: int, where: TopicPartition, arguments: argparse.Namespace, end: int) -> int:
+async def _first(client: Client, leader: int, where: TopicPartition, arguments: Arguments, end: int) -> int:
     if arguments.offset is not None:
         first: int = arguments.offset
         return first
@@ -283,7 +286,7 @@ async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp
 
 
 async def _fetch(client: Client, positions: list[Position], isolation: int) -> list[Found]:
-    """From each leader once; who has nothing is waited for a little."""
+    """Fetch from each leader once; a leader without records waits a little before it answers."""
     leaders = await client.leaders({each.where.topic for each in positions})
     by_leader: dict[int, list[Position]] = {}
     for position in positions:
@@ -329,10 +332,11 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
 
 
 def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int]] = ()) -> list[Found]:
-    """A batch comes whole, so it may begin before what was asked for, and go on behind the end. And it may be empty, or
-    end behind its last record, where the cleaner was: then there is nothing more to come in it.
+    """Return the wanted records of the batches.
 
-    `aborted`: where transactions began that were aborted, and whose they were. They go on to their ends.
+    Batches come whole, so the first may begin before the position and the last end behind the wanted end. A batch that
+    the cleaner went through may be empty, or end behind its last record: nothing more comes in it. `aborted`: first
+    offset and producer of aborted transactions; each lasts until its end marker.
     """
     found: list[Found] = []
     following = position.offset
@@ -370,7 +374,7 @@ def _is_abort(data: bytes, at: int) -> bool:
     return any(read_control(record)[0] is ControlType.ABORT for record in read_records(data, at))
 
 
-def _show(arguments: argparse.Namespace, where: TopicPartition, record: Record) -> None:
+def _show(arguments: Arguments, where: TopicPartition, record: Record) -> None:
     key, value = _text(record.key), _text(record.value)
     if arguments.json:
         shown = {

@@ -1,20 +1,15 @@
-"""Run a cluster of brokers on loopback, in this process, with the servers of the store that they need.
-
-Brokers and servers have sockets and disks of their own, as if they were machines; any Kafka client can talk to each
-broker, any ZooKeeper client to each server. What to try is printed when they are ready. Ctrl-C ends it; the data stays.
-"""
+"""`zab-broker dev`: brokers and the servers of their store, in one process on loopback."""
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
+import click
 import trio
 
-from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.core.names import BrokerId
 from replica.cli.running import run
 from replica.core.groups.desk import Settings as GroupSettings
@@ -23,13 +18,14 @@ from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.storage.config import LogConfig
+from zab.admin.admin_settings import AdminSettings
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
-from zab.cli.logs import FORMATS, LEVELS, log_to_stderr
-from zab.cli.running import Misused, stop_on_signal
+from zab.cli.kit.failures import DONE
+from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
+from zab.cli.kit.signals import stop_on_signal
 from zab.core.ready import Settings
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.alone import raise_open_files
-from zab.runtime.watchdog import LoopMonitor
+from zab.host.process_tuning import raise_open_files, tune_collector
+from zab.host.watchdog import LoopMonitor
 
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
@@ -37,48 +33,69 @@ OPERATORS_OFFSET: Final = 216
 """From 9092 to 9308, where exporters of Kafka's measurements are used to be."""
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--brokers", type=int, default=3, help="how many brokers (default 3)")
-    parser.add_argument("--servers", type=int, help="how many servers of the store (default 3, or what the data has)")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="where all of them keep theirs (default data)")
-    parser.add_argument("--port-base", type=int, default=PORT_BASE, help="of broker 1, others follow (default 9092)")
-    parser.add_argument("--store-port-base", type=int, help="of server 1 (default 2181, or what the data has)")
-    parser.add_argument(
-        "--tick-ms",
-        type=int,
-        default=Settings().tick_ms,
-        help=f"the store's unit of time (default {Settings().tick_ms})",
-    )
-    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="on stderr (default warning)")
-    parser.add_argument(
-        "--log-format", choices=FORMATS, default="text", help="for people or for machines (default text)"
-    )
+@click.command()
+@click.option(
+    "--brokers", type=click.IntRange(1, BROKERS_MAX), default=3, show_default=True, help="The number of brokers."
+)
+@click.option(
+    "--servers", type=click.IntRange(1, SERVERS_MAX), help="Servers of the store.  [default: 3, or what the data has]"
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="The directory of all logs and snapshots.",
+)
+@click.option(
+    "--port-base",
+    type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
+    default=PORT_BASE,
+    show_default=True,
+    help="The port of broker 1; the others follow.",
+)
+@click.option(
+    "--store-port-base",
+    type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
+    help="The client port of server 1; the others follow.  [default: 2181, or what the data has]",
+)
+@click.option(
+    "--tick-ms",
+    type=click.IntRange(10, 60_000),
+    default=Settings().tick_ms,
+    show_default=True,
+    help="The store's unit of time.",
+)
+@level_option("warning")
+@format_option
+def dev(
+    brokers: int,
+    servers: int | None,
+    data: Path,
+    port_base: int,
+    store_port_base: int | None,
+    tick_ms: int,
+    log_level: str,
+    log_format: str,
+) -> int:
+    """Run a cluster of brokers on loopback, in this process, with the servers of the store that they need.
 
-
-def act(arguments: argparse.Namespace) -> int:
-    _within("--brokers", arguments.brokers, 1, BROKERS_MAX)
-    _within("--servers", arguments.servers, 1, SERVERS_MAX)
-    _within("--port-base", arguments.port_base, PORT_BASE_MIN, PORT_BASE_MAX)
-    _within("--store-port-base", arguments.store_port_base, PORT_BASE_MIN, PORT_BASE_MAX)
-    _within("--tick-ms", arguments.tick_ms, 10, 60_000)
-    try:
-        layout = layout_of(arguments.data, arguments.servers, arguments.store_port_base)
-    except Misused as error:
-        raise Misuse(error.message) from None
-    log_to_stderr(arguments.log_level, arguments.log_format)
-    wanted = configs(arguments.data, layout, arguments.brokers, arguments.port_base)
+    Brokers and servers have sockets and disks of their own, as if they were machines; any Kafka client can talk to each
+    broker, any ZooKeeper client to each server. When they are ready, commands to try are printed. Ctrl-C ends all of
+    them; the data stays.
+    """
+    layout = layout_of(data, servers, store_port_base)
+    log_to_stderr(log_level, log_format)
     raise_open_files()
-    run(_run, arguments.data, layout, wanted, Settings(tick_ms=arguments.tick_ms))
+    tune_collector()
+    run(_run, data, layout, configs(data, layout, brokers, port_base), Settings(tick_ms=tick_ms))
     return DONE
 
 
-def _within(option: str, number: int | None, least: int, most: int) -> None:
-    if number is not None and not least <= number <= most:
-        raise Misuse(f"{option} {number}: it is from {least} to {most}")
-
-
 def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[BrokerConfig]:
-    """Every topic on three brokers, if there are so many, and what is acknowledged on two of them."""
+    """Return configurations with three replicas of each topic, if there are enough brokers, and two in sync for
+    acks=all.
+    """
     copies = min(brokers, 3)
     insync = 2 if copies > 2 else 1
     return [
@@ -101,7 +118,9 @@ def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[Br
 
 
 async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings: Settings) -> None:
-    """The servers outlive the brokers: so these can say there that they go, and the next start need not wait for it."""
+    """Run servers and brokers. Brokers stop first: they deregister at the store, so that the next start need
+    not wait.
+    """
     stopped = trio.CancelScope()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, stopped)
@@ -154,7 +173,7 @@ def copies_of(broker: Broker) -> str:
 
 
 def own_command(name: str, module: str) -> str:
-    """As a person would type it: the one beside this program, which need not be on the path."""
+    """Return the command as a person would type it: the program beside this one, if it is not on the path."""
     beside = Path(sys.argv[0]).with_name(name)
     if not beside.exists() or Path(sys.argv[0]).suffix == ".py":
         return f"{sys.executable} -m {module}"

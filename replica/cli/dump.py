@@ -1,26 +1,16 @@
-"""Show what is in the files of a log directory. Nothing is changed, and a broker may run meanwhile.
-
-FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a snapshot of
-producers (.snapshot), or one of the small text files: leader-epoch-checkpoint, the checkpoints of offsets,
-partition.metadata, meta.properties.
-
-Each batch of a segment is one line, checked as a recovery would; --records shows what is in it, too. With --json each
-line is an object that says of which file it is. The first thing that is not as it should be ends the command with
-status 1.
-"""
+"""`zab-broker dump`: show the contents of files in a log directory."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import click
 from attrs import asdict
 
-from kraft_controller.cli.common import Failed, Misuse
 from replica.core.errors import KafkaError
 from replica.storage import checkpoints
 from replica.storage.aborted import decode
@@ -28,10 +18,12 @@ from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.producers import Producers
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
 from replica.wire.records import Record, read_control, read_records
+from zab.cli.kit.failures import DONE, Failed, Misused
+from zab.cli.kit.verb_group import Arguments
 
 Row: TypeAlias = tuple[str, dict[str, object]]
 """A line for a person, and the same for a program."""
-Reader: TypeAlias = Callable[[Path, argparse.Namespace], Iterator[Row]]
+Reader: TypeAlias = Callable[[Path, Arguments], Iterator[Row]]
 _SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 _OFFSETS: Final = (
     checkpoints.HIGH_WATERMARKS,
@@ -41,30 +33,38 @@ _OFFSETS: Final = (
 )
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, nargs="+")
-    parser.add_argument("--records", action="store_true", help="the records of each batch, too")
-    parser.add_argument("--from", dest="first", metavar="OFFSET", type=int, default=0, help="not what came before")
-    parser.add_argument("--json", action="store_true", help="for programs: an object for each line")
-    parser.add_argument("--count", metavar="N", type=int, default=None, help="so many batches at most")
+@click.command()
+@click.argument("file", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--records", is_flag=True, help="Show the records of each batch, too.")
+@click.option("--from", "first", metavar="OFFSET", type=int, default=0, help="Leave out batches before this offset.")
+@click.option("--json", is_flag=True, help="Print a JSON object for each line, for programs.")
+@click.option("--count", metavar="N", type=int, help="Show no more batches than this.")
+def dump(**values: object) -> int:
+    """Show the contents of files in a log directory. Nothing is changed, and a broker may be running.
 
+    FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a snapshot of
+    producers (.snapshot), or one of the small text files: leader-epoch-checkpoint, the checkpoints of offsets,
+    partition.metadata, meta.properties.
 
-def act(arguments: argparse.Namespace) -> int:
+    Each batch of a segment is one line, checked as a recovery would check it; --records shows its records. With --json
+    each line is an object that names its file. The first damage ends the command with status 1.
+    """
+    arguments = Arguments(**values)
     for path in arguments.file:
         if len(arguments.file) > 1 and not arguments.json:
             print(f"== {path}")
         if not path.is_file():
-            raise Misuse(f"{path} is no file")
+            raise Misused(f"{path} is no file")
         show = _reader_of(path)
         if show is None:
-            raise Misuse(f"{path}: no file of a log directory has such a name; see --help for those that have")
+            raise Misused(f"{path}: no file of a log directory has such a name; see --help for those that have")
         try:
             for line, fields in show(path, arguments):
                 print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if arguments.json else line)
         except (KafkaError, ValueError) as error:
             text = error.text if isinstance(error, KafkaError) else str(error)
             raise Failed(f"{path}: {text}") from error
-    return 0
+    return DONE
 
 
 def _reader_of(path: Path) -> Reader | None:
@@ -83,7 +83,7 @@ def _reader_of(path: Path) -> Reader | None:
     return by_name.get(name) or by_suffix.get(Path(name).suffix)
 
 
-def _log(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _log(path: Path, arguments: Arguments) -> Iterator[Row]:
     position, shown, size = 0, 0, path.stat().st_size
     with path.open("rb") as file:
         while position < size and (arguments.count is None or shown < arguments.count):
@@ -175,7 +175,7 @@ def _record_line(header: Header, record: Record) -> str:
 
 
 def _shown(data: bytes | None) -> str:
-    """As text where it is some, so that a terminal survives it."""
+    """Return text with escapes for bytes that could confuse a terminal."""
     if data is None:
         return "null"
     try:
@@ -197,7 +197,7 @@ def _base(path: Path) -> int:
     return int(stem) if stem.isdigit() else 0
 
 
-def _index(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _index(path: Path, arguments: Arguments) -> Iterator[Row]:
     for offset, position in OffsetIndex(path.read_bytes()).entries:
         if _base(path) + offset >= arguments.first:
             yield (
@@ -209,7 +209,7 @@ def _index(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
             )
 
 
-def _times(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _times(path: Path, arguments: Arguments) -> Iterator[Row]:
     for time, offset in TimeIndex(path.read_bytes()).entries:
         if _base(path) + offset >= arguments.first:
             yield (
@@ -221,14 +221,14 @@ def _times(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
             )
 
 
-def _aborted(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _aborted(path: Path, arguments: Arguments) -> Iterator[Row]:
     for each in decode(path.read_bytes()):
         if each.last_offset >= arguments.first:
             line = f"producer {each.producer_id}, offsets {each.first_offset}-{each.last_offset}"
             yield f"{line}, stable offset {each.stable_offset}", each._asdict()
 
 
-def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _snapshot(path: Path, arguments: Arguments) -> Iterator[Row]:
     for producer_id, known in sorted(Producers.decode(path.read_bytes()).all().items()):
         batches = "; ".join(
             f"{each.first_sequence}-{each.last_sequence} at {each.first_offset}-{each.last_offset}"
@@ -249,29 +249,29 @@ def _snapshot(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
         )
 
 
-def _offsets(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _offsets(path: Path, arguments: Arguments) -> Iterator[Row]:
     for topic, partition, offset in checkpoints.decode(path.read_bytes(), path.name, 3):
         fields: dict[str, object] = {"topic": topic, "partition": int(partition), "offset": int(offset)}
         yield f"{topic}-{partition} {offset}", fields
 
 
-def _epochs(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _epochs(path: Path, arguments: Arguments) -> Iterator[Row]:
     for epoch, start in checkpoints.decode_epochs(path.read_bytes(), path.name):
         yield f"epoch {epoch} from offset {start}", {"leader_epoch": epoch, "start_offset": start}
 
 
-def _metadata(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _metadata(path: Path, arguments: Arguments) -> Iterator[Row]:
     checkpoints.decode_metadata(path.read_bytes())
     for line in path.read_text().splitlines():
         key, _, value = line.partition(": ")
         yield line, {key: value}
 
 
-def _meta(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _meta(path: Path, arguments: Arguments) -> Iterator[Row]:
     for key, value in checkpoints.decode_properties(path.read_bytes()).items():
         yield f"{key}={value}", {key: value}
 
 
-def _clean(path: Path, arguments: argparse.Namespace) -> Iterator[Row]:
+def _clean(path: Path, arguments: Arguments) -> Iterator[Row]:
     epoch = checkpoints.decode_clean(path.read_bytes())
     yield f"the broker ended in order, with the epoch {epoch}", {"broker_epoch": epoch}

@@ -1,89 +1,74 @@
-"""Consumer groups: who is in them, how far they have read and how much is left; set them back, or delete them.
-
-examples:
-  zab-broker groups list --state Stable
-  zab-broker groups describe my-group
-  zab-broker groups describe my-group --members
-  zab-broker groups reset-offsets my-group --topic orders --to-earliest
-  zab-broker groups reset-offsets my-group --topic orders:0,3 --shift-by -100 --execute
-  zab-broker groups delete my-group
-
-Offsets are set, and groups are deleted, while nobody is in them: a member would go on from where it is.
-`reset-offsets` shows what it would do, and does it with --execute.
-"""
+"""`zab-broker groups`: consumer groups and their committed offsets."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from kraft_controller.cli.common import DONE, FAILED, Failed, Misuse, progress, say, show, show_json
+import click
+
 from kraft_controller.core.names import TopicPartition
-from replica.cli.bootstrap import asked, verbs
+from replica.cli.bootstrap import BrokerVerbs
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.states import GroupState
 from replica.runtime import group_admin
 from replica.runtime.client import Client
 from replica.runtime.group_admin import Described, Member
-
-act = asked
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress, say, show, show_json
+from zab.cli.kit.verb_group import Arguments
 
 STATES = [state.value for state in GroupState]
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    verb = verbs(parser)
-    listing = verb("list", _list, "one line for each group")
-    listing.add_argument(
-        "--state",
-        action="append",
-        default=[],
-        choices=STATES,
-        help="only those that are in this state; may be repeated",
-    )
-    describing = verb("describe", _describe, "one line for each partition: what was committed, and what is left")
-    describing.add_argument("groups", nargs="*", metavar="GROUP", help="of these (default: all)")
-    describing.add_argument("--members", action="store_true", help="one line for each member instead")
-    resetting = verb("reset-offsets", _reset, "go on from elsewhere; shows what would be done")
-    resetting.add_argument("group", metavar="GROUP")
-    what = resetting.add_mutually_exclusive_group(required=True)
-    what.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC[:P,P...]", help="of these; may be repeated"
-    )
-    what.add_argument("--all-topics", action="store_true", help="of all in which the group has committed something")
-    to = resetting.add_mutually_exclusive_group(required=True)
-    to.add_argument("--to-earliest", action="store_true", help="to the first record that is there")
-    to.add_argument("--to-latest", action="store_true", help="behind the last record")
-    to.add_argument("--to-offset", type=int, metavar="N")
-    to.add_argument("--to-datetime", type=_time, metavar="TIME", help="2026-01-31T12:00:00, with or without +01:00")
-    to.add_argument("--shift-by", type=int, metavar="N", help="from where it is; back, if N is negative")
-    resetting.add_argument("--execute", action="store_true", help="do it")
-    deleting = verb("delete", _delete, "groups in which nobody is, with all that they have committed")
-    deleting.add_argument("groups", nargs="+", metavar="GROUP")
-    deleting.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="TOPIC[:P,P...]",
-        help="only what was committed for these topics",
-    )
+def _time(text: str) -> int:
+    """Convert to milliseconds, in the zone of this machine if the text names none."""
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.group(cls=BrokerVerbs)
+def groups() -> None:
+    """Show consumer groups, their members and how far they have read; reset their offsets, or delete them.
+
+    \b
+    zab-broker groups list --state Stable
+    zab-broker groups describe my-group
+    zab-broker groups describe my-group --members
+    zab-broker groups reset-offsets my-group --topic orders --to-earliest
+    zab-broker groups reset-offsets my-group --topic orders:0,3 --shift-by -100 --execute
+    zab-broker groups delete my-group
+
+    A group must have no members when its offsets are reset and when it is deleted: a member would go on from where it
+    is. `reset-offsets` shows what it would do; with --execute it does it.
+    """
+
+
+_TOPICS: Final = "TOPIC[:P,P...]"
 
 
 # -- looking -----------------------------------------------------------------------------------------------
 
 
-async def _list(client: Client, arguments: argparse.Namespace) -> int:
+@groups.verb("list", "Print one line for each group.")
+@click.option("--state", multiple=True, type=click.Choice(STATES), help="Only groups in this state. May be repeated.")
+async def _list(client: Client, arguments: Arguments) -> int:
     rows = [
         {"group": each.group, "state": each.state, "type": each.protocol_type, "coordinator": each.coordinator}
         for each in await group_admin.list_groups(client, arguments.state)
     ]
-    show(arguments, rows, ["group", "state", "type", "coordinator"])
+    show(arguments.json, rows, ["group", "state", "type", "coordinator"])
     return DONE
 
 
-async def _describe(client: Client, arguments: argparse.Namespace) -> int:
+@groups.verb("describe", "Show committed offset, end and lag of each partition. Without GROUP: of all groups.")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@click.option("--members", is_flag=True, help="Print one line for each member instead.")
+async def _describe(client: Client, arguments: Arguments) -> int:
     names = arguments.groups or [each.group for each in await group_admin.list_groups(client)]
     code = DONE
     found = []
@@ -98,13 +83,13 @@ async def _describe(client: Client, arguments: argparse.Namespace) -> int:
         show_json([_whole(each) for each in found])
     elif arguments.members:
         rows = [_member(each, member) for each in found for member in each.members]
-        show(arguments, rows, ["group", "member", "instance", "client", "host", "partitions", "assigned"])
+        show(arguments.json, rows, ["group", "member", "instance", "client", "host", "partitions", "assigned"])
     else:
         for each in found:
             if not each.members:
                 progress(f"group {each.group} is {each.state}: nobody is in it")
         rows = [row for each in found for row in _progress(each)]
-        show(arguments, rows, ["group", "topic", "partition", "committed", "end", "lag", "member", "host"])
+        show(arguments.json, rows, ["group", "topic", "partition", "committed", "end", "lag", "member", "host"])
     return code
 
 
@@ -153,7 +138,26 @@ def _progress(each: Described) -> list[dict[str, object]]:
 # -- setting -----------------------------------------------------------------------------------------------
 
 
-async def _reset(client: Client, arguments: argparse.Namespace) -> int:
+@groups.verb("reset-offsets", "Set the committed offsets of a group. Without --execute, only show the result.")
+@click.argument("group")
+@click.option("--topic", multiple=True, metavar=_TOPICS, help="Partitions to reset. May be repeated.")
+@click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed an offset.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-offset", type=int, metavar="N", help="To this offset.")
+@click.option(
+    "--to-datetime",
+    type=_time,
+    metavar="TIME",
+    help="To the first record since then: 2026-01-31T12:00:00, with or without +01:00.",
+)
+@click.option("--shift-by", type=int, metavar="N", help="Forward by N records, or back if N is negative.")
+@click.option("--execute", is_flag=True, help="Do it.")
+async def _reset(client: Client, arguments: Arguments) -> int:
+    check_exclusive(arguments, "--topic", "--all-topics", required=True)
+    check_exclusive(
+        arguments, "--to-earliest", "--to-latest", "--to-offset", "--to-datetime", "--shift-by", required=True
+    )
     group = arguments.group
     described = await group_admin.describe(client, group)
     if described.members or described.state not in (GroupState.EMPTY.value, GroupState.DEAD.value):
@@ -177,16 +181,18 @@ async def _reset(client: Client, arguments: argparse.Namespace) -> int:
     ]
     if arguments.execute and after:
         await group_admin.commit(client, group, after)
-    show(arguments, rows, ["group", "topic", "partition", "before", "after"])
+    show(arguments.json, rows, ["group", "topic", "partition", "before", "after"])
     if not arguments.execute:
         progress("nothing was done: --execute does it")
     return DONE
 
 
 async def _targets(
-    client: Client, arguments: argparse.Namespace, wheres: list[TopicPartition], before: Mapping[TopicPartition, int]
+    client: Client, arguments: Arguments, wheres: list[TopicPartition], before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Never outside of what is there: a consumer that begins outside begins wherever its own setting says."""
+    """Return the new offsets, within the log: a consumer that starts outside of it falls back to its own reset
+    setting.
+    """
     first = await group_admin.offsets_at(client, dict.fromkeys(wheres, group_admin.EARLIEST))
     last = await group_admin.offsets_at(client, dict.fromkeys(wheres, group_admin.LATEST))
     unled = [str(where) for where in wheres if where not in first or where not in last]
@@ -203,13 +209,13 @@ async def _targets(
     else:
         missing = [str(where) for where in wheres if where not in before]
         if missing:
-            raise Misuse(f"--shift-by: nothing was committed for {', '.join(missing)}, so there is nothing to shift")
+            raise Misused(f"--shift-by: nothing was committed for {', '.join(missing)}, so there is nothing to shift")
         wanted = {where: before[where] + arguments.shift_by for where in wheres}
     return {where: min(max(wanted[where], first[where]), last[where]) for where in wheres}
 
 
-async def chosen(client: Client, topics: list[str]) -> list[TopicPartition]:
-    """`orders` is all of its partitions, `orders:0,3` these two."""
+async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions that the options name: `orders` is all of them, `orders:0,3` these two."""
     wanted: dict[str, set[int] | None] = {}
     for each in topics:
         name, colon, numbers = each.partition(":")
@@ -219,18 +225,21 @@ async def chosen(client: Client, topics: list[str]) -> list[TopicPartition]:
         try:
             named = {int(number) for number in numbers.split(",")}
         except ValueError:
-            raise Misuse(f"--topic {each}: behind the colon stand numbers of partitions, as in orders:0,3") from None
+            raise Misused(f"--topic {each}: behind the colon stand numbers of partitions, as in orders:0,3") from None
         known = wanted.get(name, set())
         wanted[name] = None if known is None else known | named
     there = await group_admin.partitions_of(client, wanted)
     for name, partitions in wanted.items():
         strange = sorted((partitions or set()) - {where.partition for where in there if where.topic == name})
         if strange:
-            raise Misuse(f"topic {name} has no partition {', '.join(map(str, strange))}")
+            raise Misused(f"topic {name} has no partition {', '.join(map(str, strange))}")
     return [where for where in there if (picked := wanted[where.topic]) is None or where.partition in picked]
 
 
-async def _delete(client: Client, arguments: argparse.Namespace) -> int:
+@groups.verb("delete", "Delete groups without members, and all that they have committed.")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--topic", multiple=True, metavar=_TOPICS, help="Delete only the offsets of these. May be repeated.")
+async def _delete(client: Client, arguments: Arguments) -> int:
     code = DONE
     for group in arguments.groups:
         try:
@@ -246,13 +255,5 @@ async def _delete(client: Client, arguments: argparse.Namespace) -> int:
             progress(f"there is no group {group}" if gone else f"not deleted: {error}")
             code = FAILED
         else:
-            say(arguments, f"deleted: {what}", deleted=group, topics=arguments.topic)
+            say(arguments.json, f"deleted: {what}", deleted=group, topics=arguments.topic)
     return code
-
-
-def _time(text: str) -> int:
-    """In the zone of this machine, when it does not say which."""
-    try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,35 +1,27 @@
-"""Write records to a topic: each line of stdin is one.
-
-examples:
-  echo hello | zab-broker produce orders
-  zab-broker produce orders --key-separator : < keys-and-values.txt
-  seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
-
-Records of one key go to one partition, the one that other clients would choose; those without a key go
-to the partitions in turns, a batch to each: what is read at a time, up to 2,000 lines, goes to one of them. What is
-written again, because nobody answered, is written once: each batch has a number that the broker knows it by.
-"""
+"""`zab-broker produce`: write the lines of stdin to a topic."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
 from collections.abc import Iterator
 from typing import Final
 
+import click
 import trio
 
-from kraft_controller.cli.common import DONE, Failed, output_arguments, progress, show_json
 from kraft_controller.core.names import TopicPartition
-from replica.cli.bootstrap import asked, bootstrap_arguments
+from replica.cli.bootstrap import verb_options, with_client
 from replica.cli.topic import check_partitions, no_such_topic
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.api import ApiKey
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build
+from zab.cli.kit.failures import DONE, Failed
+from zab.cli.kit.output import progress, show_json
+from zab.cli.kit.verb_group import Arguments, connected_command
 
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
@@ -38,30 +30,26 @@ APPEARS_S: Final = 1.0
 """Brokers may say for a moment that there is no topic, though they are making it because they were asked for it."""
 
 Pair = tuple[bytes | None, bytes]
-act = asked
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(work=_produce)
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("--partition", type=int, metavar="N", help="all to this one, whatever their keys")
-    parser.add_argument(
-        "--key-separator", metavar="TEXT", help="what is before it in a line is the key; a line without it has none"
-    )
-    parser.add_argument(
-        "--acks", choices=("1", "all"), default="all", help="who has to have it: the leader, or all that are in sync"
-    )
-    parser.add_argument(
-        "--codec",
-        choices=[each.name.lower() for each in Codec],
-        default="none",
-        help="how they are sent and kept (default none)",
-    )
-    output_arguments(parser)
-    bootstrap_arguments(parser)
-
-
-async def _produce(client: Client, arguments: argparse.Namespace) -> int:
+@click.argument("topic")
+@click.option("--partition", type=int, metavar="N", help="Write to this partition, whatever the keys are.")
+@click.option("--key-separator", metavar="TEXT", help="The text between key and value; a line without it has no key.")
+@click.option(
+    "--acks",
+    type=click.Choice(["1", "all"]),
+    default="all",
+    show_default=True,
+    help="Wait for the leader, or for all replicas in sync.",
+)
+@click.option(
+    "--codec",
+    type=click.Choice([each.name.lower() for each in Codec]),
+    default="none",
+    show_default=True,
+    help="The compression of the batches.",
+)
+async def _produce(client: Client, arguments: Arguments) -> int:
     producer = Producer(client, arguments.topic, arguments.acks, Codec[arguments.codec.upper()], arguments.partition)
     await producer.begin()
     separator = None if arguments.key_separator is None else arguments.key_separator.encode()
@@ -76,8 +64,22 @@ async def _produce(client: Client, arguments: argparse.Namespace) -> int:
     return DONE
 
 
+_HELP: Final = """Write records to a topic: each line of stdin is one.
+
+\b
+echo hello | zab-broker produce orders
+zab-broker produce orders --key-separator : < keys-and-values.txt
+seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
+
+Records with the same key go to the same partition, the one that other clients would choose. Batches of records without
+a key go to the partitions in turn; a batch is what one read returned, up to 2,000 lines. Each batch has a sequence
+number, so one that is sent again after a lost reply is stored once.
+"""
+produce: Final = connected_command("produce", _HELP, _produce, with_client, verb_options())
+
+
 def _chunks(separator: bytes | None) -> Iterator[list[Pair]]:
-    """A chunk ends when it is large enough, or when whoever writes to us pauses."""
+    """Yield the lines of stdin in chunks. A chunk ends when it is large enough, or when the writer pauses."""
     rest = b""
     while data := os.read(sys.stdin.fileno(), BYTES_MAX):
         *lines, rest = (rest + data).split(b"\n")
@@ -95,7 +97,7 @@ def _pair(line: bytes, separator: bytes | None) -> Pair:
 
 
 class Producer:
-    """Of one topic. One request at a time to each leader, so what is sent first stands first."""
+    """Writes to one topic. It has one request in flight to each leader, so records keep their order."""
 
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0

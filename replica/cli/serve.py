@@ -1,32 +1,30 @@
-"""Run a broker, as its server.properties says.
-
-Kafka's own file will do: every key that has no effect here is named, and whatever is wrong with it is told at once.
---check starts nothing.
-"""
+"""`zab-broker serve`: run a broker by Kafka's own configuration file."""
 
 from __future__ import annotations
 
-import argparse
 import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 
+import click
 import trio
 from attrs import evolve
 
-from kraft_controller.cli.common import DONE, Misuse
 from kraft_controller.runtime.registration import generated_id, prepare
 from replica.cli.properties.plan import Plan, numbered, read_plan
-from replica.cli.properties.source import Misconfigured
 from replica.cli.running import run
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
+from zab.admin.admin_settings import AdminSettings
+from zab.cli.kit.failures import DONE, Misused
+from zab.cli.kit.log_options import LEVELS
+from zab.cli.kit.verb_group import Arguments
+from zab.config.config_source import BadConfig
 from zab.core.addresses import is_loopback
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.alone import open_files_limit, raise_open_files
-from zab.runtime.watchdog import LoopMonitor
+from zab.host.process_tuning import open_files_limit, raise_open_files, tune_collector
+from zab.host.watchdog import LoopMonitor
 
 OPEN_OPERATORS = (
     "that port has neither login nor TLS: whoever reaches it reads the names of topics and groups, addresses and lags. "
@@ -34,35 +32,33 @@ OPEN_OPERATORS = (
 )
 
 
-def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("properties", type=Path, metavar="server.properties")
-    parser.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="stands before what the file says"
-    )
-    parser.add_argument(
-        "--operators", metavar="[HOST:]PORT", help="a page for people there, /metrics for Prometheus, and /health"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="say what is wrong and what has no effect, print what counts, and end"
-    )
-    parser.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="on stderr (default info)"
-    )
+@click.command()
+@click.argument("properties", type=click.Path(path_type=Path), metavar="server.properties")
+@click.option("--override", multiple=True, metavar="KEY=VALUE", help="A key that replaces the file's. May be repeated.")
+@click.option(
+    "--operators", metavar="[HOST:]PORT", help="Serve a status page, /metrics for Prometheus and /health at this port."
+)
+@click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What goes to stderr.")
+def serve(**values: object) -> int:
+    """Run a broker until SIGINT or SIGTERM; a second signal ends it without a controlled shutdown.
 
-
-def act(arguments: argparse.Namespace) -> int:
+    Kafka's server.properties works as it is. Keys without effect here are named in warnings, and all mistakes are
+    reported together.
+    """
+    arguments = Arguments(**values)
     overrides = {}
     for one in arguments.override:
         key, equals, value = one.partition("=")
         if not equals or not key.strip():
-            raise Misuse("--override: expected KEY=VALUE")
+            raise Misused("--override: expected KEY=VALUE")
         overrides[key.strip()] = value.strip()
     operators = None if arguments.operators is None else _operators(arguments.operators)
     try:
         plan = read_plan(arguments.properties, overrides)
-    except Misconfigured as error:
+    except BadConfig as error:
         _warn(error.warnings)
-        raise Misuse("\n  ".join(["this cannot be served:", *error.problems])) from None
+        raise Misused("\n  ".join(["this cannot be served:", *error.problems])) from None
     _warn(plan.warnings)
     if operators is not None:
         operators = evolve(operators, hosts=plan.operators_hosts)
@@ -76,6 +72,7 @@ def act(arguments: argparse.Namespace) -> int:
         level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     raise_open_files()
+    tune_collector()
     run(_serve, plan, operators)
     return DONE
 
@@ -88,12 +85,12 @@ def _warn(warnings: Iterable[str]) -> None:
 def _operators(text: str) -> AdminSettings:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) < 65_536:
-        raise Misuse(f"--operators {text}: it is PORT or HOST:PORT")
+        raise Misused(f"--operators {text}: it is PORT or HOST:PORT")
     return AdminSettings(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
 async def until_left(leave: Callable[[], Awaitable[None]], signals: AsyncIterator[int]) -> None:
-    """Whoever says it twice does not want to wait. Nobody listens for that any more when this is over."""
+    """Leave in order, unless a second signal comes: then end at once."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_again, signals, nursery.cancel_scope)
         await leave()

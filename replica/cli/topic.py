@@ -1,4 +1,4 @@
-"""Topics that somebody has named: what is not there is said at once, what only has no leader is waited for."""
+"""Topics that a command names: a missing topic fails at once, a partition without a leader is waited for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from kraft_controller.cli.common import Failed
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
+from zab.cli.kit.failures import Failed
 
 
 async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dict[TopicPartition, int]:
-    """Of these partitions; none named: of all. For `Client.patiently`: an election may be under way."""
+    """Return the leaders of these partitions, or of all. Call it by `Client.patiently`: an election may be
+    under way.
+    """
     [found] = (await client.metadata([topic]))["topics"]
     if found["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Failed(await no_such_topic(client, topic))

@@ -83,7 +83,7 @@ class Authorizer:
         return allowed(self.acls, self.settings, who, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _denied(self, request: Request, operation: Operation, pattern: Pattern) -> None:
-        self._log.grumble(
+        self._log.warn_rate_limited(
             "denied",
             (request.principal, request.host, operation, pattern),
             logging.INFO,
@@ -144,7 +144,7 @@ class Authorizer:
             except zab.NoNode:
                 await self._read_all(session)  # it was swept before it was seen: whatever it said is in the nodes
             except DamagedNode as damaged:
-                self._log.grumble("damaged", path, why=damaged)
+                self._log.warn_rate_limited("damaged", path, why=damaged)
                 await self._read_all(session)
             else:
                 await self._read(session, pattern)
@@ -161,7 +161,7 @@ class Authorizer:
         except zab.NoNode:
             return frozenset()
         except DamagedNode as damaged:
-            self._log.grumble("damaged", path, logging.ERROR, why=damaged, so="everything is denied there")
+            self._log.warn_rate_limited("damaged", path, logging.ERROR, why=damaged, so="everything is denied there")
             return NOBODY
 
     async def _sweep(self, session: zab.Session, paths: Sequence[str]) -> None:

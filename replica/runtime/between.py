@@ -7,7 +7,7 @@ fetch: TLS and login as there, and behind them the question whether who came may
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -26,6 +26,7 @@ from replica.runtime.settings import PortSettings
 from replica.runtime.tls import dialled, secured
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_request, encode_reply
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 UNKNOWN_MAX: Final = 64
 """Who has not said yet who he is. One more waits for one of them to be done, which takes `handshake_s` at most."""
@@ -33,22 +34,12 @@ QUEUED_MAX: Final = 64
 """Who waits for that, and no longer than `handshake_s`. One more is hung up on: a controller dials again."""
 
 
-class _Guest(trio.abc.Stream):
-    """A connection that came in, and whether anything was said on it after it was known who it is."""
+class _ReportingStream(trio.abc.Stream):
+    """A stream that reports, once its other end is authenticated, when the first data arrives on it."""
 
-    def __init__(self) -> None:
-        self.scope = trio.CancelScope()
-        self.has_spoken = False
-        self._stream: trio.abc.Stream | None = None
-
-    def known_by(self, stream: trio.abc.Stream) -> trio.abc.Stream:
-        self._stream = stream
-        return self
-
-    @property
-    def _there(self) -> trio.abc.Stream:
-        assert self._stream is not None
-        return self._stream
+    def __init__(self, stream: trio.abc.Stream, spoke: Callable[[], None]) -> None:
+        self._there = stream
+        self._spoke = spoke
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._there.send_all(data)
@@ -58,7 +49,8 @@ class _Guest(trio.abc.Stream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         data = await self._there.receive_some(max_bytes)
-        self.has_spoken = self.has_spoken or bool(data)
+        if data:
+            self._spoke()
         return data
 
     async def aclose(self) -> None:
@@ -92,7 +84,7 @@ class Between:
         return connection.stream
 
 
-class Ear:
+class ControlPlaneListener:
     """A listener for controllers.
 
     serve    has the connection from when it is known who is at its other end
@@ -118,34 +110,25 @@ class Ear:
         self._log = log
         self._ready = ready
         self._unknown = trio.CapacityLimiter(UNKNOWN_MAX)
-        self._guests: dict[_Guest, None] = {}
+        limits = ListenerLimits(connections_max=settings.controllers_max)
+        self._accepting = LimitedListener(listener.name, log, lambda: limits, self._hear, self._refused)
+        """A connection is half-open until a controller has sent something: it does so as soon as it is let in."""
 
-    async def hear(self, stream: trio.SocketStream) -> None:
-        """One connection, to its end. Whatever it does, no other is the worse for it.
+    async def run(self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery) -> None:
+        """Accept until cancelled."""
+        await self._accepting.accept_from(listeners, nursery)
 
-        When there are too many, the first goes that has said nothing: a controller speaks as soon as it is let in.
-        """
-        guest = _Guest()
-        if len(self._guests) >= self._settings.controllers_max:
-            silent = next((each for each in self._guests if not each.has_spoken), guest)
-            self._log.grumble("too_many_connections", "", listener=self._listener.name)
-            self._guests.pop(silent, None)
-            silent.scope.cancel()
-        if not guest.scope.cancel_called:
-            self._guests[guest] = None
+    def _refused(self, limit: Limit, host: str, peer: str) -> None:
+        self._log.warn_rate_limited("too_many_connections", "", listener=self._listener.name)
+
+    async def _hear(self, accepted: Accepted) -> None:
         try:
-            with guest.scope:
-                await self._heard(stream, guest)
+            with accepted.half_open() as wait:
+                await self._heard(accepted.stream, accepted.host, wait.shown)
         finally:
-            self._guests.pop(guest, None)
-            await trio.aclose_forcefully(stream)
+            await trio.aclose_forcefully(accepted.stream)
 
-    async def _heard(self, stream: trio.SocketStream, guest: _Guest) -> None:
-        try:
-            host = str(stream.socket.getpeername()[0])
-        except OSError:
-            await trio.aclose_forcefully(stream)
-            return
+    async def _heard(self, stream: trio.SocketStream, host: str, spoke: Callable[[], None]) -> None:
         try:
             async with self._one_of_few():
                 with trio.fail_after(self._settings.handshake_s):
@@ -157,14 +140,14 @@ class Ear:
             trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, ssl.SSLError, WireError, NoPrincipal,
         ) as error:  # fmt: skip
             why = error.__cause__ or str(error) or repr(error)
-            self._log.grumble("controller_not_heard", host, listener=self._listener.name, peer=host, why=why)
+            self._log.warn_rate_limited("controller_not_heard", host, listener=self._listener.name, peer=host, why=why)
             await trio.aclose_forcefully(stream)
             return
         except Exception as error:
             self._log.failed("controller_not_heard", error, listener=self._listener.name, peer=host)
             await trio.aclose_forcefully(stream)
             return
-        await self._serve(guest.known_by(known))
+        await self._serve(_ReportingStream(known, spoke))
 
     @asynccontextmanager
     async def _one_of_few(self) -> AsyncIterator[None]:

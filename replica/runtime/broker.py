@@ -1,4 +1,4 @@
-"""One broker, whole: its session with the store, its registration, its candidacy for controller, its ear for
+"""One broker, whole: its session with the store, its registration, its candidacy for controller, its listener for
 controllers, its listeners, and its replicas.
 
 In the order of a start: the ports are taken (so that they are known), then the store, whose are the log directories,
@@ -36,7 +36,7 @@ from kraft_controller.wire import znodes
 from replica.core.fetch_sessions import EPOCH_MAX, Sessions
 from replica.core.fetch_sessions import Limits as SessionLimits
 from replica.runtime.authorizer import Authorizer
-from replica.runtime.between import Between, Ear
+from replica.runtime.between import Between, ControlPlaneListener
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
@@ -80,8 +80,8 @@ from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
 from zab.core.failed_logins import FailedLogins
-from zab.runtime.alone import open_files_limit
-from zab.runtime.watchdog import Stall, Watchdogs
+from zab.host.process_tuning import open_files_limit
+from zab.host.watchdog import Stall, Watchdogs
 
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -263,10 +263,10 @@ class Broker:
             orders = Orders(
                 self._obeys_from, self._obey, lambda asked: grant(self.controller, asked), me=BrokerId(config.id)
             )
-            ears = await self._listen(config.controller)
-            for each in ears:
+            control_sockets = await self._listen(config.controller)
+            for each in control_sockets:
                 held.push_async_callback(each.aclose)
-            self.ports[CONTROLLER] = ears[0].socket.getsockname()[1]
+            self.ports[CONTROLLER] = control_sockets[0].socket.getsockname()[1]
             handlers = self._handlers()
             bounds = evolve(config.port, descriptors_max=min(config.port.descriptors_max, self.share.connections))
             doors = [
@@ -295,7 +295,7 @@ class Broker:
                 former=[each for where in self._usable() for each in identity.former_sessions(where)],
                 remember=self._remember_session,
             )
-            ear = Ear(
+            control_plane = ControlPlaneListener(
                 config.controller,
                 self._security(config.controller.sasl),
                 config.port,
@@ -304,8 +304,7 @@ class Broker:
                 self.log,
                 self._may_be_commanded,
             )
-            for listener in ears:
-                nursery.start_soon(self._hear, listener, ear, nursery)
+            nursery.start_soon(control_plane.run, control_sockets, nursery)
             await nursery.start(self.replication.run)
             nursery.start_soon(self.watchdogs.run)
             nursery.start_soon(self.disk.run, self.replication.core.high_watermarks, self.replication.logs_retired)
@@ -405,7 +404,7 @@ class Broker:
             try:
                 identity.remember_session(where, session)
             except OSError as error:
-                self.log.grumble("session-not-remembered", str(where), why=error)
+                self.log.warn_rate_limited("session-not-remembered", str(where), why=error)
             else:
                 return
 
@@ -509,10 +508,6 @@ class Broker:
         except OSError as error:
             where = f"{listener.host or '*'}:{listener.port}"
             raise OSError(error.errno, f"listener {listener.name} at {where}: {error}") from error
-
-    @staticmethod
-    async def _hear(listener: trio.SocketListener, ear: Ear, nursery: trio.Nursery) -> None:
-        await trio.serve_listeners(ear.hear, [listener], handler_nursery=nursery)
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         """An exception here ends the broker: a command may be half carried out, and a start takes up all of it."""

@@ -75,5 +75,5 @@ class TopicConfigs:
             try:
                 made = LogConfig.of({key: text}, made)
             except KafkaError as error:
-                self._log.grumble("bad_config", (topic, key), topic=topic, why=error.text)
+                self._log.warn_rate_limited("bad_config", (topic, key), topic=topic, why=error.text)
         return made

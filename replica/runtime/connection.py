@@ -35,8 +35,8 @@ from replica.wire.messages import (
     read_head,
 )
 from replica.wire.messages import Request as Asked
-from zab.runtime.logs import shown
-from zab.runtime.watchdog import Steps
+from zab.host.logs import shown
+from zab.host.watchdog import Steps
 
 if TYPE_CHECKING:
     from replica.runtime.port import Port
@@ -132,7 +132,7 @@ class Connection:
         except* (WireError, Cut) as errors:
             why = errors.exceptions[0]
             key = self._host, isinstance(why, UnknownApi)
-            log.grumble("client_cut", key, peer=self.peer, client=self._client_id, why=why)
+            log.warn_rate_limited("client_cut", key, peer=self.peer, client=self._client_id, why=why)
         except* Exception as errors:
             # A mistake of ours. It costs this client its connection, and nobody else's.
             log.failed("request_failed", errors.exceptions[0], peer=self.peer, client=self._client_id)

@@ -29,7 +29,7 @@ from replica.runtime.logs import Log
 from replica.wire.batch import Header
 from replica.wire.fields_of_records import RecordError
 from replica.wire.records import Record
-from zab.runtime.watchdog import UNWATCHED
+from zab.host.watchdog import UNWATCHED
 
 AWAKE_S: Final = 0.25
 LATE_MS: Final = 1_000
@@ -207,7 +207,7 @@ class Driver(ABC, Generic[C, K, R]):
                 try:
                     self.coordinator.partitions = await self._count()
                 except KafkaError as error:
-                    self._log.grumble(f"{self._what}-topic-unknown", "", topic=self._topic, why=error)
+                    self._log.warn_rate_limited(f"{self._what}-topic-unknown", "", topic=self._topic, why=error)
                     self._wanted.set()
                 except Exception as error:
                     self._log.failed(f"{self._what}-topic-unknown", error, topic=self._topic)
@@ -318,7 +318,9 @@ class Driver(ABC, Generic[C, K, R]):
                     self._change("a load", lambda: self.coordinator.loaded(load, self.now()))
                     return
             except (KafkaError, OSError) as error:
-                self._log.grumble(f"{self._what}-not-loaded", load.partition, logging.ERROR, partition=where, why=error)
+                self._log.warn_rate_limited(
+                    f"{self._what}-not-loaded", load.partition, logging.ERROR, partition=where, why=error
+                )
             except Exception as error:
                 self._log.failed(f"{self._what}-not-loaded", error, partition=where)
             await trio.sleep(LOAD_AGAIN_S)

@@ -144,7 +144,7 @@ class Disk:
                 self._log.say("segments-gone", count=gone, why="there was little room")
                 await trio.to_thread.run_sync(self._logs.checkpoint)
         except KafkaError as error:
-            self._log.grumble("disk", error.text, logging.ERROR, why=error)
+            self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
 
     @property
     def directories(self) -> int:
@@ -308,7 +308,7 @@ class Disk:
             await act()
         except KafkaError as error:
             # The log, or its directory, says so to everybody who wants something of it.
-            self._log.grumble("disk", error.text, logging.ERROR, why=error)
+            self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
         except Exception as error:
             self._log.failed("disk", error)  # of one log, say: others have their turn again the next time
 

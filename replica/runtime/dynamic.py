@@ -86,7 +86,7 @@ class DynamicConfigs:
         kind, _, name = entity.path.partition("/")
         if kind in ("clients", "users"):
             for why in quotas.hear(self.quotas, entity, said):
-                self._log.grumble("bad_config", (entity, why), entity=entity.path, why=why)
+                self._log.warn_rate_limited("bad_config", (entity, why), entity=entity.path, why=why)
         elif self._throttles.heard(entity.path, said):
             self._throttle()
         if kind == "topics":
@@ -137,7 +137,7 @@ class DynamicConfigs:
                 try:
                     made = LogConfig.of({TOPIC_KEY[key]: text.strip()}, made)
                 except KafkaError as error:
-                    self._log.grumble("bad_config", (name, key), broker_config=key, why=error)
+                    self._log.warn_rate_limited("bad_config", (name, key), broker_config=key, why=error)
         return made
 
     def _value(self, key: str) -> Value | None:
@@ -146,7 +146,7 @@ class DynamicConfigs:
             try:
                 return BROKER[key].value(text)
             except ConfigError as error:
-                self._log.grumble("bad_config", key, broker_config=key, why=error)
+                self._log.warn_rate_limited("bad_config", key, broker_config=key, why=error)
         return None
 
     def _texts(self, key: str) -> list[str]:

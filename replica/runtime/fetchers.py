@@ -130,7 +130,7 @@ class Fetchers:
                 except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
                     usual = isinstance(error, NotToldYet)
                     level = logging.INFO if usual else logging.WARNING
-                    self._log.grumble("leader-not-reached", (leader, usual), level, leader=leader, why=error)
+                    self._log.warn_rate_limited("leader-not-reached", (leader, usual), level, leader=leader, why=error)
                     self._replicas.failed(request, self._now())
                     if connection is not None:
                         await connection.aclose()

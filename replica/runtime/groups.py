@@ -113,7 +113,7 @@ class Groups(Driver[Coordinator, Ask, Reply]):
             case Dropped(group, member, why):
                 say("group-member-dropped", group=group, member=member, why=why)
             case Refused(group, member, error, why):
-                self._log.grumble(
+                self._log.warn_rate_limited(
                     "group-member-refused", (group, error), group=group, member=member, error=error.name, why=why
                 )
             case NotWritten(group, what, error):

@@ -188,7 +188,7 @@ class Markers:
                     self._answered(asked, reply)
                 except Exception as error:
                     if isinstance(error, _EXPECTED):
-                        self._log.grumble("markers-not-written", leader, leader=leader, why=error)
+                        self._log.warn_rate_limited("markers-not-written", leader, leader=leader, why=error)
                     else:
                         self._log.failed("markers-not-written", error, leader=leader)
                     if connection is not None:
@@ -242,7 +242,7 @@ class Markers:
         elif error in _NEVER:
             self._told.refused(number, where, error)
         else:
-            self._log.grumble("marker-not-written", where, partition=where, id=marker.id, error=error.name)
+            self._log.warn_rate_limited("marker-not-written", where, partition=where, id=marker.id, error=error.name)
             self._again({(number, where): marker})
 
     def _again(self, left: dict[_Key, Marker]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import ssl
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,19 +19,15 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, R
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
-from zab.runtime.half_open import HalfOpen
-from zab.runtime.watchdog import UNWATCHED, Watchdog
+from zab.host.watchdog import UNWATCHED, Watchdog
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""Too many of something are open in this process or system. It passes."""
-_EXHAUSTED_PAUSE_S: Final = 0.1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 OFFERED: Final[Mapping[ApiKey, tuple[int, int]]] = {
     # Some releases of librdkafka take a least version above 0 for a broker that cannot have its records compressed.
     ApiKey.PRODUCE: (0, APIS[ApiKey.PRODUCE].last),
     ApiKey.JOIN_GROUP: (0, 7),
-    ApiKey.LIST_GROUPS: (0, 4),
 }
 """Where it is not all that the tables know."""
 
@@ -66,7 +60,6 @@ class Port:
         self.unfinished = Unfinished()
         self.unsent_bytes = 0
         """Of answers to all its connections that they have not taken."""
-        self.connections = 0
         self.unsupported = 0
         """Requests that ended their connection: their kind, or their version, is not spoken here."""
         self.refused_for_descriptors = 0
@@ -76,9 +69,8 @@ class Port:
         self._tls = tls
         self._principals = principals or Principals()
         self._listeners: list[trio.SocketListener] = []
-        self._by_host: Counter[str] = Counter()
-        self._silent = HalfOpen()
-        """Connections that have not asked anything yet or, where they have to log in, have not done so."""
+        self._listener = LimitedListener(name, log, self._limits, self._serve, self._refused)
+        """A connection is half-open until its first request or, where clients log in, until it has logged in."""
         self._room = trio.Event()
 
     async def bind(self) -> int:
@@ -99,63 +91,36 @@ class Port:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            for listener in self._listeners:
-                nursery.start_soon(self._accept, listener, nursery)
+            await self._listener.accept_from(self._listeners, nursery)
 
-    async def _accept(self, listener: trio.SocketListener, nursery: trio.Nursery) -> None:
-        async with listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    if error.errno not in _EXHAUSTED:
-                        raise
-                    self.log.grumble("cannot_accept", error.errno, listener=self.name, why=error.strerror)
-                    await trio.sleep(_EXHAUSTED_PAUSE_S)
-                else:
-                    nursery.start_soon(self._serve, stream)
-
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        """What a client does must not end the port, whatever it is."""
-        try:
-            address = stream.socket.getpeername()
-        except OSError:
-            await trio.aclose_forcefully(stream)
-            return
-        host, peer = str(address[0]), f"{address[0]}:{address[1]}"
+    def _limits(self) -> ListenerLimits:
         settings = self.settings
-        short = stream.socket.fileno() >= settings.descriptors_max
-        full = short or self.connections >= settings.connections_max
-        crowded = self._by_host[host] >= settings.connections_per_host_max
-        if crowded or (full and self._silent.make_room() is None):
-            if short:
-                self.refused_for_descriptors += 1
-                refused, here = self.refused_for_descriptors, self.connections
-                self.log.grumble(
-                    "too_many_descriptors", self.name, listener=self.name, connections=here, refused=refused
-                )
-            else:
-                self.log.grumble("too_many_connections", host, listener=self.name, peer=peer)
-            await trio.aclose_forcefully(stream)
-            return
-        self.connections += 1
-        self._by_host[host] += 1
+        return ListenerLimits(settings.connections_max, settings.connections_per_host_max, settings.descriptors_max)
+
+    def _refused(self, limit: Limit, host: str, peer: str) -> None:
+        if limit is Limit.DESCRIPTORS:
+            self.refused_for_descriptors += 1
+            refused, here = self.refused_for_descriptors, self._listener.count
+            self.log.warn_rate_limited(
+                "too_many_descriptors", self.name, listener=self.name, connections=here, refused=refused
+            )
+        else:
+            self.log.warn_rate_limited("too_many_connections", host, listener=self.name, peer=peer)
+
+    async def _serve(self, accepted: Accepted) -> None:
+        """An error of one connection must not end the port."""
+        stream, host, peer = accepted.stream, accepted.host, accepted.peer
         try:
-            with self._silent.entered(host) as wait:
+            with accepted.half_open() as wait:
                 found = await self._secured(stream, host, peer)
                 if found is not None:
                     await Connection(self, found[0], host, peer, found[1], wait.shown).run()
             if wait.dropped:
-                self.log.grumble("silent_client_dropped", host, listener=self.name, peer=peer)
+                self.log.warn_rate_limited("silent_client_dropped", host, listener=self.name, peer=peer)
                 await trio.aclose_forcefully(stream)
         except Exception as error:
             self.log.failed("connection_failed", error, listener=self.name, peer=peer)
             await trio.aclose_forcefully(stream)
-        finally:
-            self.connections -= 1
-            self._by_host[host] -= 1
-            if not self._by_host[host]:
-                del self._by_host[host]
 
     async def _secured(self, stream: trio.SocketStream, host: str, peer: str) -> tuple[trio.abc.Stream, str] | None:
         """Said in TLS where it has to be; and whom its certificate, if it has shown one, is about."""
@@ -165,7 +130,9 @@ class Port:
             with trio.fail_after(self.settings.handshake_s):
                 return await secured(stream, self._tls, self._principals)
         except (trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, NoPrincipal) as error:
-            self.log.grumble("no_handshake", host, listener=self.name, peer=peer, why=error.__cause__ or repr(error))
+            self.log.warn_rate_limited(
+                "no_handshake", host, listener=self.name, peer=peer, why=error.__cause__ or repr(error)
+            )
             await trio.aclose_forcefully(stream)
             return None
 

@@ -48,7 +48,7 @@ from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
-from zab.runtime.watchdog import UNWATCHED
+from zab.host.watchdog import UNWATCHED
 
 AGAIN_S: Final = 1.0
 """Before the next look after one that failed."""
@@ -322,9 +322,9 @@ class Replication:
                 # Normal for a moment when leaders change, and then of many partitions at once.
                 self.fetches_refused += 1
                 key = fields["leader"], fields["error"]
-                self._log.grumble(event, key, logging.INFO, total=self.fetches_refused, **fields)
+                self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
             elif note.event in QUIET:
-                self._log.grumble(event, fields.get("partition"), **fields)
+                self._log.warn_rate_limited(event, fields.get("partition"), **fields)
             else:
                 self._log.say(event, LOUD.get(note.event, logging.INFO), **fields)
 
@@ -381,7 +381,7 @@ class Replication:
                 self.core.isr_read(wish.where, wish.epoch, state, self.now())
         except Exception as error:
             if isinstance(error, zab.ZabError | DamagedNode):
-                self._log.grumble("isr-not-written", "", why=error, partition=wish.where)
+                self._log.warn_rate_limited("isr-not-written", "", why=error, partition=wish.where)
             else:
                 self._log.failed("isr-not-written", error, partition=wish.where)
             await trio.sleep(self._pace.store_s)
@@ -418,7 +418,7 @@ class Replication:
                     await isr_store.tell(session, due)
                     self._notices.told(due, self.now())
                 except zab.ZabError as error:
-                    self._log.grumble("isr-changes-not-told", "", why=error)
+                    self._log.warn_rate_limited("isr-changes-not-told", "", why=error)
 
     async def _tell_of_disks(self) -> None:
         """The controller hears of a log that failed, or its partitions would have a leader that cannot lead."""
@@ -431,7 +431,7 @@ class Replication:
                     raise zab.ZabError("there is no session")
                 await isr_store.tell_of_disk(session, self.core.me)
             except zab.ZabError as error:
-                self._log.grumble("disk-failure-not-told", "", why=error)
+                self._log.warn_rate_limited("disk-failure-not-told", "", why=error)
                 self._broken_bell.set()
                 await trio.sleep(self._pace.store_s)
 
@@ -468,7 +468,7 @@ class Replication:
         try:
             await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
         except (KafkaError, OSError) as error:
-            self._log.grumble("watermarks-not-kept", "", logging.ERROR, why=error)
+            self._log.warn_rate_limited("watermarks-not-kept", "", logging.ERROR, why=error)
         except Exception as error:
             self._log.failed("watermarks-not-kept", error)
 

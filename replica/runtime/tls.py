@@ -11,7 +11,7 @@ import trio
 from replica.core.principals import NoPrincipal, Principals
 from replica.runtime.requests import ANONYMOUS
 from zab.core.errors import WireError
-from zab.runtime.tls.stream import TlsStream
+from zab.net.tls.tls_stream import TlsStream
 from zab.wire.x509 import subject_of
 
 PARTING_S: Final = 1.0

@@ -137,7 +137,9 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
                 self.timed_out += 1
                 say("transaction-timed-out", id=ident, producer=producer, epoch=epoch, ms=after_ms)
             case NotWritten(ident, state, error):
-                self._log.grumble("transaction-not-written", ident, id=ident, state=state.value, error=error.name)
+                self._log.warn_rate_limited(
+                    "transaction-not-written", ident, id=ident, state=state.value, error=error.name
+                )
             case Stuck(ident, where, error):
                 say("transaction-stuck", logging.ERROR, id=ident, partition=where, error=error.name)
             case Forgotten(ident):

@@ -45,7 +45,7 @@ class Users:
             return
         found, wrong = credentials_in(said)
         for why in wrong:
-            self._log.grumble("bad_credential", (name, why), user=name, why=why)
+            self._log.warn_rate_limited("bad_credential", (name, why), user=name, why=why)
         if found:
             self._known[name] = found
         else:
@@ -62,7 +62,7 @@ class Users:
             for entity, said in (await read_configs(session, wanted)).items():
                 name = _name_of(entity)
                 if isinstance(said, DamagedNode):
-                    self._log.grumble("damaged", entity.path, why=said)
+                    self._log.warn_rate_limited("damaged", entity.path, why=said)
                 elif name is not None and (kept := credentials_in(said)[0]):
                     found[name] = kept
             return found

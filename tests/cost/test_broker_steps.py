@@ -34,6 +34,7 @@ from tests.cost.meter import steps
 from tests.integration.brokers import cluster
 from tests.unit.replica.test_group_runtime import GROUP, play
 from tests.unit.replica.test_group_runtime import Broker as GroupBroker
+from zab.host.logs import LINES_MAX
 
 TOPIC = ResourceType.TOPIC
 EVE = Who("User:eve", "10.0.0.7")
@@ -84,9 +85,11 @@ def test_the_hash_of_a_long_name_takes_few_steps() -> None:
 # -- metadata ----------------------------------------------------------------------------------------------
 
 
-def _metadata_of(topics: int, partitions: int) -> MetadataCache:
+def _metadata_of(topics: int, partitions: int, listeners: int = 1) -> MetadataCache:
     cache, one = MetadataCache(), BrokerId(1)
-    broker = Broker(one, BrokerEpoch(1), (Endpoint("PLAINTEXT", "h", 9092),), {"PLAINTEXT": "PLAINTEXT"})
+    others = [Endpoint(f"OTHER{number}", "h", 9093 + number) for number in range(listeners - 1)]
+    endpoints = (*others, Endpoint("PLAINTEXT", "h", 9092))
+    broker = Broker(one, BrokerEpoch(1), endpoints, {each.listener: "PLAINTEXT" for each in endpoints})
     state = PartitionState(one, (one,), LeaderEpoch(0), ControllerEpoch(1))
     roles = tuple(
         Role(TopicPartition(f"t{topic}", number), TopicId(f"{topic:022}"), state, Assignment((one,)))
@@ -127,6 +130,13 @@ def test_a_topic_that_is_named_many_times_is_described_once() -> None:
     assert steps(lambda: _ask_metadata(cache, often)) < 5 * steps(lambda: _ask_metadata(cache, once))
 
 
+def test_listeners_are_searched_once_per_broker_and_not_once_per_partition() -> None:
+    few, many = _metadata_of(1, 1_000, listeners=1), _metadata_of(1, 1_000, listeners=20)
+    topic: list[Body] = [{"name": "t0", "topic_id": None}]
+    assert _ask_metadata(many, topic) == _ask_metadata(few, topic)
+    assert steps(lambda: _ask_metadata(many, topic)) < 1.2 * steps(lambda: _ask_metadata(few, topic))
+
+
 def test_an_unknown_topic_id_is_not_searched_for_among_all_topics() -> None:
     few, many = _metadata_of(2, 1), _metadata_of(2_000, 1)
     unknown: list[Body] = [{"name": None, "topic_id": f"x{number:021}"} for number in range(100)]
@@ -150,8 +160,8 @@ async def test_denials_of_one_client_fill_a_bounded_part_of_the_log(caplog: pyte
     request = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:eve")
     for number in range(5_000):
         assert not authorizer.allows(request, Operation.DESCRIBE, TOPIC, f"{number}" * 1_000)
-    assert logs.LINES_MAX < len(caplog.records) <= logs.LINES_MAX + 1
-    assert max(len(each.getMessage()) for each in caplog.records) < 2 * logs.VALUE_MAX
+    assert LINES_MAX < len(caplog.records) <= LINES_MAX + 1
+    assert max(len(each.getMessage()) for each in caplog.records) < 2 * (logs.Log.value_chars_max or 0)
     other = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:bob")
     authorizer.allows(other, Operation.DESCRIBE, TOPIC, "t")
     assert "principal=User:bob" in caplog.messages[-1]

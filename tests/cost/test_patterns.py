@@ -21,7 +21,7 @@ import pytest
 
 from kraft_controller.core import configs
 from tests.cost.backtracking import LIMIT, Matcher, growth_of, hostile_inputs, sample_strings, steps_of
-from zab.cli.zoo.keys import FAMILIES
+from zab.cli.zoo_cfg.keys import FAMILIES
 from zab.store.schemes import _AVA
 from zab.wire.sasl import _DIRECTIVE
 
@@ -42,8 +42,8 @@ _WAYS: Final = {
 _NO_PATTERN: Final = frozenset({"escape", "error", "Pattern", "Match", "purge"})
 
 MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[Any]], ...]]] = {
-    ("zab.cli.zoo.keys", "<module>"): tuple(("fullmatch", family.pattern) for family in FAMILIES),
-    ("zab.recipes.line", "in_line"): (("search", re.compile(r"(?:\-lock\-|\-read\-)(-?\d{10})$")),),
+    ("zab.cli.zoo_cfg.keys", "<module>"): tuple(("fullmatch", family.pattern) for family in FAMILIES),
+    ("zab.recipes.waiting_queue", "in_line"): (("search", re.compile(r"(?:\-lock\-|\-read\-)(-?\d{10})$")),),
     ("kraft_controller.core.configs", "value"): tuple(
         ("fullmatch", re.compile(key.words))
         for table in vars(configs).values()

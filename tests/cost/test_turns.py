@@ -10,7 +10,7 @@ import trio
 from tests.integration.cluster import Recorder, cluster
 from zab.core.zxid import Zxid
 from zab.runtime.driver import APPLY_S
-from zab.runtime.machine import View
+from zab.service.replicated_machine import View
 
 REQUESTS = 40
 

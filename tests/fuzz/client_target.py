@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from zab.client.calls import Call
-from zab.client.machine import Machine
+from zab.client.client_protocol import ClientProtocol
 from zab.client.settings import ClientSettings
 from zab.core.errors import RemoteProtocolError
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.watch import Watch
+from zab.session.watch import Watch
+from zab.session.watch_manager import WatchManager
 from zab.store.errors import ErrorCode
 from zab.store.ops import Fields, Op
 from zab.wire.client.connect import ConnectResponse
@@ -43,7 +43,7 @@ SEEDS: Final = [
 
 class _Owner:
     def __init__(self) -> None:
-        self.machine: Machine | None = None
+        self.machine: ClientProtocol | None = None
 
     def wake(self) -> None: ...
     def opened(self) -> None: ...
@@ -54,8 +54,8 @@ class _Owner:
 
 
 def run(data: bytes) -> bool:
-    owner, book = _Owner(), WatchBook()
-    owner.machine = machine = Machine(owner, book, ClientSettings(reply_bytes_max=4096), 10_000)
+    owner, book = _Owner(), WatchManager()
+    owner.machine = machine = ClientProtocol(owner, book, ClientSettings(reply_bytes_max=4096), 10_000)
     watch, told = Watch(None, 100), [0] * len(_CALLS)
     book.answered(Op.GET_DATA, ("/before", True), 0, watch)
     machine.add_auth("digest", b"a:b", lambda value, error: None)

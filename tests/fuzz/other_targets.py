@@ -16,7 +16,7 @@ from zab.wire import der, peer
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import Hello, Purpose, Welcome
 from zab.wire.pieces import Pieces
-from zab.wire.relay import Aside, Fence, SnapPiece
+from zab.wire.relay import CatchUpPoint, LeaderMessage, SnapPiece
 
 _CHANNELS: Final = list(peer.Channel)
 
@@ -89,7 +89,7 @@ def _on_its_channel(message: peer.PeerMessage) -> bytes:
 _MESSAGES: Final[list[peer.PeerMessage]] = [
     Hello(2, "e", ServerId(1), Purpose.LEARNER.value, "h", 1),
     Welcome(2, ServerId(1)),
-    Aside(b"x"),
+    LeaderMessage(b"x"),
 ]
 _STORE_TXNS: Final = [
     txns.create(txns.CREATE, 1, 2, 3, "/a", b"hi", OPEN, 0, 1),
@@ -104,7 +104,8 @@ _NAME: Final = bytes.fromhex("300f310d300b0603550403130461626364")
 TARGETS: Final = {
     "peer": Target(_peer, [_on_its_channel(message) for message in _MESSAGES]),
     "peer stream": Target(
-        _peer_stream, [peer.encode(SnapPiece(b"ab")) + peer.encode(SnapChunk(b"c")) + peer.encode(Fence(1, Zxid(2)))]
+        _peer_stream,
+        [peer.encode(SnapPiece(b"ab")) + peer.encode(SnapChunk(b"c")) + peer.encode(CatchUpPoint(1, Zxid(2)))],
     ),
     "store txn": Target(_store_txn, _STORE_TXNS),
     "store snapshot": Target(_store_snapshot, [b"next".join(Store().snapshot())]),

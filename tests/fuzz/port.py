@@ -22,7 +22,7 @@ from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.acl import OPEN
 from zab.store.ops import Fields, Op
-from zab.wire.client import connect, multi, requests
+from zab.wire.client import connect, multi_codec, requests
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.frames import FirstFrame, ReplyReader
 
@@ -101,8 +101,8 @@ def request(op: int, *fields: object) -> bytes:
 
 
 def _bomb(part: tuple[int, Fields]) -> bytes:
-    one = multi.MULTI.encode((part,))[:-9]
-    return frame(Op.MULTI, one * ((MIB - 100) // len(one)) + multi.MULTI.encode(()))
+    one = multi_codec.MULTI.encode((part,))[:-9]
+    return frame(Op.MULTI, one * ((MIB - 100) // len(one)) + multi_codec.MULTI.encode(()))
 
 
 _COUNT_MAX: Final = bytes.fromhex("7fffffff")

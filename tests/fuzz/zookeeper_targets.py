@@ -17,9 +17,11 @@ from attrs import evolve
 
 from tests.fuzz import client_target, other_targets
 from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
+from zab.admin import http
+from zab.admin.http_connection import HttpConnection
+from zab.config.jaas import parse_jaas
 from zab.core.errors import ConfigError, DamagedError, WireError
-from zab.runtime.admin import http, report
-from zab.runtime.coordination.jaas import parse_jaas
+from zab.runtime.admin import report
 from zab.store.acl import OPEN
 from zab.store.ops import Op
 from zab.store.schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
@@ -31,10 +33,10 @@ from zab.wire.client.frames import Opening, ReplyReader, RequestReader
 from zab.wire.disk_compression import gunzip, unsnappy, unsnappy_block
 from zab.wire.disk_files import decode_dynamic, decode_number, parse_name
 from zab.wire.disk_log import LogReader, log_chunks
-from zab.wire.disk_snapshot import Digest, Node, SnapshotReader, snapshot_chunks
+from zab.wire.disk_snapshot import FileDigest, FileNode, SnapshotReader, snapshot_chunks
 from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import KINDS as TXN_KINDS
-from zab.wire.disk_txn import Txn, decode_txn, encode_txn
+from zab.wire.disk_txn import FileTxn, decode_txn, encode_txn
 from zab.wire.jks import MAGIC, decode_jks
 from zab.wire.sasl import DigestClient, DigestServer, SaslError, parse_directives
 from zab.wire.x509 import subject_of
@@ -255,18 +257,22 @@ _ANSWERS: Final = {
     Op.WHO_AM_I: [("ip", "::1")],
 }
 _TXNS: Final = [
-    Txn(1, 0, 1, 2, Op.CREATE_SESSION, (30_000,)),
-    Txn(1, 1, 2, 3, Op.CREATE, ("/a", b"hi", OPEN, True, 1), (2, 1 << 63)),
-    Txn(1, 2, 3, 4, Op.MULTI, ((Op.SET_DATA, ("/a", None, 3)), (Op.ERROR, (-2,))), (2, 7)),
-    Txn(1, 3, 4, 5, Op.CREATE_TTL, ("/a/t", b"", OPEN, 2, 5000)),
-    Txn(1, 4, 5, 6, Op.CREATE_CONTAINER, ("/c", b"", OPEN, 2)),
-    Txn(1, 5, 6, 7, Op.SET_ACL, ("/c", ((1, "ip", "::1"),), 1)),
-    Txn(1, 6, 7, 8, Op.DELETE, ("/c",)),
-    Txn(1, 7, 8, 9, Op.CLOSE_SESSION, (("/a", "/b"),)),
+    FileTxn(1, 0, 1, 2, Op.CREATE_SESSION, (30_000,)),
+    FileTxn(1, 1, 2, 3, Op.CREATE, ("/a", b"hi", OPEN, True, 1), (2, 1 << 63)),
+    FileTxn(1, 2, 3, 4, Op.MULTI, ((Op.SET_DATA, ("/a", None, 3)), (Op.ERROR, (-2,))), (2, 7)),
+    FileTxn(1, 3, 4, 5, Op.CREATE_TTL, ("/a/t", b"", OPEN, 2, 5000)),
+    FileTxn(1, 4, 5, 6, Op.CREATE_CONTAINER, ("/c", b"", OPEN, 2)),
+    FileTxn(1, 5, 6, 7, Op.SET_ACL, ("/c", ((1, "ip", "::1"),), 1)),
+    FileTxn(1, 6, 7, 8, Op.DELETE, ("/c",)),
+    FileTxn(1, 7, 8, 9, Op.CLOSE_SESSION, (("/a", "/b"),)),
 ]
 _SNAPSHOT: Final = b"".join(
     snapshot_chunks(
-        {1: 4000}, {5: OPEN}, [Node("", b"", -1, (0,) * 9), Node("/a", None, 5, (1,) * 9)], Digest(1, 2, 3), 4
+        {1: 4000},
+        {5: OPEN},
+        [FileNode("", b"", -1, (0,) * 9), FileNode("/a", None, 5, (1,) * 9)],
+        FileDigest(1, 2, 3),
+        4,
     )
 )
 _SNAPPY_BLOCK: Final = b"\x11\x08abc\x15\x03\x04xy\x0a\x02\x00"
@@ -293,8 +299,8 @@ def _http(data: bytes) -> bool:
     return bool(whole)
 
 
-def _http_in_pieces(data: bytes, size: int) -> list[http.Request]:
-    reader, found = http.RequestReader(1000, 100), []
+def _http_in_pieces(data: bytes, size: int) -> list[http.AdminRequest]:
+    reader, found = HttpConnection(1000, 100), []
     with suppress(http.HttpError):
         for piece in in_pieces(data, size):
             reader.feed(piece)
@@ -316,7 +322,10 @@ _REPLIES: Final = [replies.encode_reply(opcode, 1, 2, value) for opcode, value i
 TARGETS: Final = {
     "http": Target(
         _http,
-        [b"GET /commands/x?a=%20b HTTP/1.1\r\nA: b\r\n\r\n", b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi" * 2],
+        [
+            b"GET /commands/x?a=%20b HTTP/1.1\r\nHost: a\r\nA: b\r\n\r\n",
+            b"POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi" * 2,
+        ],
     ),
     "reports": Target(
         _reports, [report.encode_reports([(5, report.Report(1, warnings=("a",))), (0, report.Report(2))])]

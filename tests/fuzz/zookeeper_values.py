@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from zab.store.acl import OPEN
 from zab.store.ops import Fields, Op
-from zab.wire.client import bodies, multi, requests, shapes
+from zab.wire.client import bodies, multi_codec, requests, shapes
 from zab.wire.client.bodies import Body
 from zab.wire.client.shapes import Shape
-from zab.wire.disk_snapshot import Digest, Node
-from zab.wire.disk_txn import Txn
+from zab.wire.disk_snapshot import FileDigest, FileNode
+from zab.wire.disk_txn import FileTxn
 
 INTS: Final = st.integers(-(1 << 31), (1 << 31) - 1)
 LONGS: Final = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -54,10 +54,10 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
     for known, strategy in _OF_SHAPE:
         if known is shape:
             return strategy
-    if shape is multi.MULTI:
-        return st.lists(_operations(dict(multi.WRITES)), max_size=4).map(tuple)
-    assert shape is multi.MULTI_READ, "a shape that no test knows"
-    return st.lists(_operations(dict(multi.READS)), max_size=4).map(tuple)
+    if shape is multi_codec.MULTI:
+        return st.lists(_operations(dict(multi_codec.WRITES)), max_size=4).map(tuple)
+    assert shape is multi_codec.MULTI_READ, "a shape that no test knows"
+    return st.lists(_operations(dict(multi_codec.READS)), max_size=4).map(tuple)
 
 
 def _operations(allowed: dict[int, Shape]) -> st.SearchStrategy[Any]:
@@ -84,8 +84,8 @@ def of_body(body: Body) -> st.SearchStrategy[Any]:
     for known, strategy in _OF_BODY:
         if known is body:
             return strategy
-    assert body is multi.RESULT_LIST, "a body that no test knows"
-    results = [st.tuples(st.just(opcode), of_body(kind)) for opcode, kind in multi.RESULTS.items()]
+    assert body is multi_codec.RESULT_LIST, "a body that no test knows"
+    results = [st.tuples(st.just(opcode), of_body(kind)) for opcode, kind in multi_codec.RESULTS.items()]
     return st.lists(st.one_of(st.tuples(st.just(Op.ERROR), INTS), *results), max_size=4)
 
 
@@ -123,20 +123,20 @@ _DIGESTS: Final = st.one_of(st.none(), st.tuples(st.just(2), st.integers(0, (1 <
 
 
 @st.composite
-def txns(draw: st.DrawFn) -> Txn:
+def txns(draw: st.DrawFn) -> FileTxn:
     kind = draw(st.sampled_from(sorted(TXN_FIELDS)))
     fields = draw(TXN_FIELDS[kind])
-    return Txn(draw(LONGS), draw(INTS), draw(LONGS), draw(LONGS), kind, fields, draw(_DIGESTS))
+    return FileTxn(draw(LONGS), draw(INTS), draw(LONGS), draw(LONGS), kind, fields, draw(_DIGESTS))
 
 
 TXNS: Final = txns()
 _PERSISTED: Final = st.tuples(LONGS, LONGS, LONGS, LONGS, INTS, INTS, INTS, LONGS, LONGS)
-NODES: Final = st.builds(Node, TEXTS.filter(lambda path: path not in ("", "/")), DATA, LONGS, _PERSISTED)
-ROOTS: Final = st.builds(Node, st.just(""), DATA, LONGS, _PERSISTED)
+NODES: Final = st.builds(FileNode, TEXTS.filter(lambda path: path not in ("", "/")), DATA, LONGS, _PERSISTED)
+ROOTS: Final = st.builds(FileNode, st.just(""), DATA, LONGS, _PERSISTED)
 SNAPSHOTS: Final = st.fixed_dictionaries({
     "sessions": st.dictionaries(LONGS, INTS, max_size=3),
     "acls": st.dictionaries(LONGS, ACLS.map(lambda acl: acl or ()), max_size=3),
     "nodes": st.builds(lambda root, others: [root, *others], ROOTS, st.lists(NODES, max_size=5)),
-    "digest": st.one_of(st.none(), st.builds(Digest, LONGS, INTS, st.integers(0, (1 << 64) - 1))),
+    "digest": st.one_of(st.none(), st.builds(FileDigest, LONGS, INTS, st.integers(0, (1 << 64) - 1))),
     "last_zxid": st.one_of(st.none(), LONGS),
 })  # fmt: skip

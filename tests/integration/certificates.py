@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
-from zab.runtime.tls.stores import StoreFile
+from zab.net.tls.key_stores import StoreFile
 
 PASSWORD = "changeit"
 needs_keytool = pytest.mark.skipif(shutil.which("keytool") is None, reason="there is no keytool here")

@@ -12,11 +12,11 @@ import trio
 
 from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
+from zab.core.errors import Refused
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId, Zxid
-from zab.runtime.errors import Refused
-from zab.runtime.machine import View
 from zab.runtime.member import Member
+from zab.service.replicated_machine import View
 
 FAST = Settings(tick_ms=100, init_limit=40, sync_limit=40, finalize_wait_ms=50)
 """Elections in milliseconds. A peer that is gone is noticed at once; one that only says nothing is given up after four

@@ -13,11 +13,11 @@ from attrs import frozen
 
 from tests.integration.stores import Stores, stores
 from zab.client.session import connect
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import StoreError
-from zab.runtime.session.watch import Watch
+from zab.core.errors import OutcomeUnknown
+from zab.runtime.coordination.server import ServerRuntime
+from zab.session.api import Session
+from zab.session.errors import StoreError
+from zab.session.watch import Watch
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Fields, Op
 
@@ -31,7 +31,7 @@ class Door:
     stores: Stores
 
     @property
-    def server(self) -> StoreServer:
+    def server(self) -> ServerRuntime:
         return self.stores.servers[1]
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import trio
 
-from zab.runtime.network import TcpNetwork
+from zab.net.network import TcpNetwork
 
 
 class FaultyNetwork(TcpNetwork):

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Processes:
-    """`zab member`, one for each server."""
+    """Servers of docs/examples/replicated_map.py, each a process."""
 
     def __init__(self, path: Path, count: int, tick_ms: int = 200) -> None:
         ports = free_ports(3 * count)
@@ -42,7 +42,10 @@ class Processes:
         arguments += ["--client-port", str(self.client_ports[sid]), "--tick-ms", str(self._tick_ms)]
         with self._log(sid) as log:
             self.running[sid] = subprocess.Popen(
-                [sys.executable, "-m", "zab", "member", *arguments], cwd=ROOT, stdout=log, stderr=log
+                [sys.executable, str(ROOT / "docs/examples/replicated_map.py"), *arguments],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
             )
 
     def kill(self, sid: int) -> None:

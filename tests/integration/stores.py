@@ -12,10 +12,10 @@ from attrs import evolve
 
 from tests.integration.cluster import FAST, loopback
 from tests.ports import free_port, free_ports
+from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble, Server
-from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.store import StoreSettings
 from zab.wire.client.words import WORDS
@@ -27,7 +27,7 @@ DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 
 class Stores:
     def __init__(self, nursery: trio.Nursery, path: Path, count: int, options: dict[str, Any]) -> None:
-        self.servers: dict[int, StoreServer] = {}
+        self.servers: dict[int, ServerRuntime] = {}
         self.ports = dict(enumerate(free_ports(count), start=1))
         self.ensemble = Ensemble(self._addressed(loopback(count))) if count > 1 else None
         self._nursery = nursery
@@ -47,7 +47,7 @@ class Stores:
         (server,) = self._addressed(loopback(1, first=sid))
         return server
 
-    async def start(self, sid: int, ensemble: Ensemble | None = None, **own: Any) -> StoreServer:
+    async def start(self, sid: int, ensemble: Ensemble | None = None, **own: Any) -> ServerRuntime:
         """`own`: options of this server alone."""
         usual = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True)}
         options = {**usual, **self._options, **own}
@@ -57,7 +57,7 @@ class Stores:
         await self._nursery.start(self._run, sid, server)
         return server
 
-    async def _run(self, sid: int, server: StoreServer, task_status: trio.TaskStatus[None]) -> None:
+    async def _run(self, sid: int, server: ServerRuntime, task_status: trio.TaskStatus[None]) -> None:
         with trio.CancelScope() as self._scopes[sid]:
             await run_server(server, "127.0.0.1", self.ports[sid], self._admin, task_status)
         self._ended[sid].set()

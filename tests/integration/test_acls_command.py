@@ -87,7 +87,7 @@ async def test_who_was_away_reads_everything_anew(tmp_path: Path) -> None:
         assert broker.registration is not None
         assert broker.registration.session is not None
         before = broker.registration.session
-        running.store.close_session(before.id)
+        running.store._server.close_session(before.id)
         await until(lambda: broker.registration is not None and broker.registration.session is not before)
         assert (await desk.acls("--add --allow-principal User:ann --operation Read --topic t")).code == 0
         await until(lambda: desk.may("ann", Operation.READ, "t"))
@@ -100,15 +100,15 @@ async def test_who_was_away_reads_everything_anew(tmp_path: Path) -> None:
         ("--add --allow-principal User:a", "of what?"),
         ("--add --allow-principal ann --topic t", "looks like User:ann"),
         ("--add --allow-principal User:a --operation ClusterAction --topic t", "is nothing to do with Topic"),
-        ("--add --allow-principal User:a --operation Dance --topic t", "Dance: it is All, Read"),
+        ("--add --allow-principal User:a --operation Dance --topic t", "Dance: expected one of All, Read"),
         ("--add --allow-principal User:a --topic t --resource-pattern-type match", "LITERAL name or PREFIXED"),
         ("--add --allow-principal User:a --consumer --topic t", "--consumer a --topic and a --group"),
         ("--add --allow-principal User:a --producer --operation Read --topic t", "do not go along"),
         ("--add --allow-principal User:a --idempotent --topic t", "--idempotent goes with --producer"),
         ("--remove --force", "which?"),
-        ("--list --add", "not allowed with argument"),
+        ("--list --add", "--add and --list exclude each other"),
         ("--list --principal ann", "looks like User:ann"),
-        ("--list --authorizer-properties h:1", "it is zookeeper.connect="),
+        ("--list --authorizer-properties h:1", "expected zookeeper.connect="),
     ],
 )
 async def test_what_makes_no_sense_is_said(words: str, why: str, tmp_path: Path) -> None:

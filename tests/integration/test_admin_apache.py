@@ -19,8 +19,8 @@ from kazoo.client import KazooClient
 from tests.integration import apache
 from tests.integration.http_client import ask, get
 from tests.integration.stores import stores
+from zab.admin.admin_settings import AdminSettings
 from zab.runtime.admin.commands import ALIASES, CHANGING
-from zab.runtime.admin.settings import AdminSettings
 
 SOURCES = Path(__file__).parent / "java" / "admin"
 SERVED = {"admin.enableServer": "true"}
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("javac") is None, reason="no javac to compile an admin server with"),
 ]
 
-OURS_ALONE = {"snapshot", "restore"}
+OURS_ALONE = {"snapshot", "restore", "give_up_history"}
 """More than an answer: they have tests of their own."""
 
 

@@ -17,13 +17,13 @@ import trio
 
 from tests.integration.http_client import get
 from tests.integration.stores import Stores, stores
+from zab.admin.admin_port import AdminPort, Answer
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.http import AdminReply, AdminRequest, HttpError
+from zab.admin.markup import framed, html
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.admin.http import HttpError, Reply, Request
-from zab.runtime.admin.markup import framed, html
-from zab.runtime.admin.port import AdminPort, Answer
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.admin.site import Site
-from zab.runtime.logs import Log
+from zab.host.logs import Log
+from zab.runtime.admin.store_site import StoreSite
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -135,10 +135,10 @@ async def answered(answer: Answer) -> AsyncIterator[str]:
 async def test_the_script_brings_the_page_up_to_date_and_says_when_it_cannot(tmp_path: Path) -> None:
     """The page is empty when it is served: what it shows later, only the script can have brought."""
     async with stores(tmp_path / "data", 3, admin=ADMIN) as made:
-        site = Site(made.servers[await made.leader()], AdminSettings())
+        site = StoreSite(made.servers[await made.leader()], AdminSettings())
         silent = False
 
-        async def answer(request: Request, host: str) -> Reply:
+        async def answer(request: AdminRequest, host: str) -> AdminReply:
             if request.path == "/":
                 return html(framed("? page", "<header><span class=sign>?</span></header>"))
             if silent:
@@ -156,7 +156,7 @@ async def test_the_script_brings_the_page_up_to_date_and_says_when_it_cannot(tmp
 @needs_browser
 @pytest.mark.slow
 async def test_the_policy_keeps_a_script_that_a_value_brought_from_running(tmp_path: Path) -> None:
-    async def answer(request: Request, host: str) -> Reply:
+    async def answer(request: AdminRequest, host: str) -> AdminReply:
         return html(framed("? page", "<header><script>document.title = 'injected'</script></header>"))
 
     async with answered(answer) as url:

@@ -19,16 +19,16 @@ from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.http_client import get
 from tests.integration.stores import DOORS, stores
+from zab.admin.admin_port import AdminPort
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.http import AdminReply, AdminRequest
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.zxid import Epoch, ServerId
+from zab.host.logs import Log
 from zab.runtime.admin.commands import NAMES
-from zab.runtime.admin.http import Reply, Request
 from zab.runtime.admin.instruments import METRICS
-from zab.runtime.admin.port import AdminPort
-from zab.runtime.admin.settings import AdminSettings
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.security import SecuritySettings
-from zab.runtime.logs import Log
 from zab.store.acl import Acl, digest_id
 from zab.store.store import Store
 from zab.wire.disk_snapshot import SnapshotReader
@@ -106,7 +106,8 @@ async def test_several_requests_on_one_connection(tmp_path: Path) -> None:
             return found
 
         assert await trio.to_thread.run_sync(converse) == [200, 404, 200]
-        both = b"GET /commands/ruok HTTP/1.1\r\n\r\nGET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n"
+        first = b"GET /commands/ruok HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        both = first + b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         answers = await said(store.admin_port, both)
         assert answers.count(b"HTTP/1.1 ") == 2
         assert answers.index(b"200 OK") < answers.index(b"404 Not Found")
@@ -118,8 +119,11 @@ async def test_several_requests_on_one_connection(tmp_path: Path) -> None:
         (b"\x00" * 100, b"400"),
         (b"ruok\r\n", b"400"),
         (b"GET /" + b"x" * 100_000, b"431"),
-        (b"POST /commands/restore HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 300_000, b"501"),
-        (b"BREW /coffee HTTP/1.1\r\n\r\n", b"501"),
+        (
+            b"POST /commands/restore HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 300_000,
+            b"501",
+        ),
+        (b"BREW /coffee HTTP/1.1\r\nHost: localhost\r\n\r\n", b"501"),
     ],
 )
 async def test_noise_gets_an_answer_and_the_end_and_disturbs_nobody(
@@ -158,17 +162,17 @@ async def test_who_says_nothing_keeps_nobody_out(tmp_path: Path) -> None:
 async def test_there_is_a_bound_to_how_many_may_be_answered(tmp_path: Path) -> None:
     begun, going = trio.Event(), trio.Event()
 
-    async def answer(request: Request, host: str) -> Reply:
+    async def answer(request: AdminRequest, host: str) -> AdminReply:
         begun.set()
         await going.wait()
-        return Reply(b"said")
+        return AdminReply(b"said")
 
     async with trio.open_nursery() as nursery:
         admin = AdminPort(AdminSettings(port=0, connections_max=1), answer, Log(ServerId(1), lambda: Epoch(1)))
         port = await nursery.start(admin.run)
         first = await trio.open_tcp_stream("127.0.0.1", port)
         async with first:
-            await first.send_all(b"GET / HTTP/1.1\r\n\r\n")
+            await first.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await begun.wait()
             with suppress(trio.BrokenResourceError):
                 assert await said(port, b"") == b""
@@ -208,13 +212,15 @@ async def test_state_changes_by_post_alone(tmp_path: Path, name: str) -> None:
         zab.connect(f"127.0.0.1:{store.client_port}") as session,
     ):
         await session.exists("/")
-        (connection,) = store.connections
+        (connection,) = store._server.connections
         connection.received = 1_000_000
 
         def changed() -> bool:
-            return store.latency is not latency or connection.received < 1_000_000 or store.trace_mask == 7
+            return (
+                store._server.latency is not latency or connection.received < 1_000_000 or store._server.trace_mask == 7
+            )
 
-        latency, path = store.latency, f"/commands/{name}?traceMask=7"
+        latency, path = store._server.latency, f"/commands/{name}?traceMask=7"
         for method in ("GET", "HEAD"):
             refused = await get(store.admin_port, path, method)
             assert (refused.status, refused.headers["allow"]) == (405, "POST")
@@ -357,7 +363,7 @@ async def test_who_may_take_a_snapshot_and_how_often(tmp_path: Path) -> None:
             said = answer.json["error"]
             assert (answer.status, said and said.partition(" (")[0]) == (status, error)
         snapshot = store.member.disk_status().snapshot
-        assert (snapshot.taken, snapshot.zxid) == (1, store.machine.zxid)
+        assert (snapshot.taken, snapshot.zxid) == (1, store._server.machine.zxid)
         last = (await get(store.admin_port, "/commands/last_snapshot")).json
         assert last["zxid"] == f"{snapshot.zxid:x}"
 
@@ -406,12 +412,14 @@ async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: 
         async with AsyncExitStack() as stack:
             for guess in ("digest root:guess", "nothing such"):
                 stream = await stack.enter_async_context(await trio.open_tcp_stream("127.0.0.1", store.admin_port))
-                await stream.send_all(f"GET /commands/snap HTTP/1.1\r\nAuthorization: {guess}\r\n\r\n".encode())
-            while store.auth_failed < 2:
+                await stream.send_all(
+                    f"GET /commands/snap HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {guess}\r\n\r\n".encode()
+                )
+            while store._server.auth_failed < 2:
                 await trio.sleep(0.01)
         for auth in ("digest root:guess", ROOT_AUTH):
             answer = await get(store.admin_port, "/commands/snap", Authorization=auth)
-            assert (answer.status, store.auth_failed) == (429, 2)
+            assert (answer.status, store._server.auth_failed) == (429, 2)
 
 
 @pytest.mark.parametrize(
@@ -483,7 +491,7 @@ async def test_without_a_quorum_the_port_still_says_what_is(tmp_path: Path) -> N
         port = made.servers[3].admin_port
         assert (await get(port, "/commands/leader")).json["error"].startswith("This ZooKeeper instance is not")
         assert (await get(port, "/commands/monitor")).json["server_state"] == "looking"
-        assert b"zab_serving 0\n" in (await get(port, "/metrics")).body
+        assert b"zab_serving 0.0\n" in (await get(port, "/metrics")).body
         assert b"Not serving" in (await get(port, "/")).body
 
 
@@ -508,5 +516,5 @@ async def test_a_rotten_snapshot_that_is_not_needed_is_a_warning_everywhere(
             await store.readable()
             told = await everybody(store.admin_port, lambda told: told["warnings"])
             assert newest.name in told["warnings"][0]["text"]
-            assert "zab_rotten_files 1\n" in (await get(store.admin_port, "/metrics")).text
+            assert "zab_rotten_files 1.0\n" in (await get(store.admin_port, "/metrics")).text
     assert newest.name in caplog.text

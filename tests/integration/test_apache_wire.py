@@ -21,16 +21,16 @@ from zab.store.node import stat_of
 from zab.store.ops import Fields, Op
 from zab.store.store import Store
 from zab.store.watches import Event
-from zab.wire.client import connect, events, multi, replies, requests
+from zab.wire.client import connect, events, multi_codec, replies, requests
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import Command, FirstFrame, Opening, Reply, ReplyReader, RequestReader
 from zab.wire.disk_compression import plain
 from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_files import CURRENT_EPOCH, Compression, log_name, logs_behind, parse_name, snapshot_name, snapshots
 from zab.wire.disk_log import LogReader, log_chunks
-from zab.wire.disk_snapshot import OPEN_KEY, Digest, Node, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReader, seems_whole, snapshot_chunks
 from zab.wire.disk_store import arrival, departure, replay
-from zab.wire.disk_txn import Txn
+from zab.wire.disk_txn import FileTxn
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 
@@ -181,7 +181,7 @@ def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
         assert ask(Op.REMOVE_WATCHES, "/o", 1) == -121
         assert ask(Op.ADD_WATCH, "/o/t", 0) == 0
         assert ask(Op.RECONFIG, None, "2", None, -1) == -123
-        created: list[multi.Operation] = [
+        created: list[multi_codec.Operation] = [
             (Op.CREATE, ("/o/m", b"", OPEN, 0)), (Op.CREATE2, ("/o/m2", b"", OPEN, 0)),
             (Op.CREATE_CONTAINER, ("/o/mc", b"", OPEN, 4)), (Op.CREATE_TTL, ("/o/mt", b"", OPEN, 5, 9_999)),
             (Op.SET_DATA, ("/o/m", b"x", 0)), (Op.CHECK, ("/o/m", 1)), (Op.DELETE, ("/o/m", 1)),
@@ -332,7 +332,7 @@ def in_pieces(data: bytes, size: int = 100) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def read_log(file: Path) -> list[Txn]:
+def read_log(file: Path) -> list[FileTxn]:
     data = file.read_bytes()
     reader = LogReader(in_pieces(data, 4096))
     txns = list(reader)
@@ -358,7 +358,7 @@ def test_what_the_server_leaves_on_the_disk(tmp_path: Path, compression: Compres
     again = snapshot_chunks(reader.sessions, reader.acls, nodes, reader.digest, reader.last_zxid)
     assert b"".join(again) == raw, "written by us, it would be the same file"
     assert reader.last_zxid == newest.zxid > 0
-    assert reader.digest == Digest(newest.zxid, 2, tree_digest(nodes))
+    assert reader.digest == FileDigest(newest.zxid, 2, tree_digest(nodes))
     assert len(reader.sessions) == 1
     assert {node.path for node in nodes} >= {"", "/n0", "/n1/c", "/n1/t", "/left-behind", "/zookeeper/config"}
 
@@ -409,22 +409,22 @@ def test_a_directory_that_we_wrote_is_one_it_can_start_on(tmp_path: Path) -> Non
     zxid, now = 0x100000005, 1_700_000_000_000
     plain_stat = (zxid, zxid, now, now, 0, 0, 0, 0, zxid)
     nodes = [
-        Node("", b"", OPEN_KEY, (0, 0, 0, 0, 0, 2, 0, 0, zxid)),
-        Node("/zookeeper", b"", OPEN_KEY, (0,) * 9),
-        Node("/zookeeper/quota", b"", OPEN_KEY, (0,) * 9),
-        Node("/zookeeper/config", b"", 1, (0,) * 9),
-        Node("/ours", "ü".encode(), OPEN_KEY, plain_stat),
-        Node("/null", None, 2, plain_stat),
+        FileNode("", b"", OPEN_KEY, (0, 0, 0, 0, 0, 2, 0, 0, zxid)),
+        FileNode("/zookeeper", b"", OPEN_KEY, (0,) * 9),
+        FileNode("/zookeeper/quota", b"", OPEN_KEY, (0,) * 9),
+        FileNode("/zookeeper/config", b"", 1, (0,) * 9),
+        FileNode("/ours", "ü".encode(), OPEN_KEY, plain_stat),
+        FileNode("/null", None, 2, plain_stat),
     ]
     acls = {1: ((1, "world", "anyone"),), 2: ((31, "ip", "127.0.0.1"),)}
-    digest = Digest(zxid, 2, tree_digest(nodes))
+    digest = FileDigest(zxid, 2, tree_digest(nodes))
     (files / snapshot_name(zxid)).write_bytes(b"".join(snapshot_chunks({}, acls, nodes, digest, zxid)))
     stat = (zxid, zxid + 1, now, now + 1, 1, 0, 0, 0, zxid)
     behind = digest.value - node_digest("/ours", "ü".encode(), plain_stat) + node_digest("/ours", b"logged", stat)
     txns = [
-        Txn(7, 1, zxid, now, Op.ERROR, (-101,)),
-        Txn(7, 2, zxid + 1, now + 1, Op.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
-        Txn(7, 3, zxid + 2, now + 2, Op.CREATE, ("/new", b"", OPEN, False, 3)),
+        FileTxn(7, 1, zxid, now, Op.ERROR, (-101,)),
+        FileTxn(7, 2, zxid + 1, now + 1, Op.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
+        FileTxn(7, 3, zxid + 2, now + 2, Op.CREATE, ("/new", b"", OPEN, False, 3)),
     ]
     (files / log_name(zxid)).write_bytes(b"".join(log_chunks(txns)))
     (files / CURRENT_EPOCH).write_bytes(b"1")

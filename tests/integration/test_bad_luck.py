@@ -18,8 +18,8 @@ from attrs import evolve
 
 from tests.integration.cluster import FAST, Cluster, cluster
 from tests.integration.faults import FaultyNetwork
-from zab.runtime.errors import OutcomeUnknown, Stopped
-from zab.runtime.limits import Limits
+from zab.core.errors import OutcomeUnknown, Stopped
+from zab.service.limits import Limits
 
 SECONDS = float(os.environ.get("ZAB_BAD_LUCK_S", "4"))
 SEED = int(os.environ.get("ZAB_SEED", "1"))

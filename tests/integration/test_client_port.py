@@ -16,11 +16,11 @@ from attrs import evolve
 
 import zab
 from tests.integration.stores import DOORS, Stores, stores
-from zab.runtime.coordination.intake import Intake
+from zab.core.errors import LeadersLost
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.errors import LeadersLost
-from zab.runtime.origin import Done
+from zab.service.connection.request_pipeline import RequestPipeline
+from zab.service.pending_submissions import Done
 from zab.store import schemes
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
@@ -445,7 +445,7 @@ async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
         while not connection.queued:
             await trio.sleep(0.01)
         await still_serves(running)
-        assert connection._outlet.bytes < 2 << 20  # type: ignore[attr-defined]
+        assert connection.unsent < 2 << 20
         assert [xid for xid, *_ in await client.hear(3000)] == list(range(2, 3002))
 
 
@@ -513,7 +513,7 @@ async def test_reads_that_search_all_nodes_let_others_have_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twenty bytes ask for a look at every node: a thousand of them in one packet, also behind a write."""
-    monkeypatch.setattr("zab.runtime.coordination.intake.READ_WORK_MAX", 100)
+    monkeypatch.setattr("zab.service.connection.request_pipeline.READ_WORK_MAX", 100)
 
     def count(xid: int) -> bytes:
         return encode_request(Op.GET_ALL_CHILDREN_NUMBER, xid, ("/zookeeper",))
@@ -525,13 +525,13 @@ async def test_reads_that_search_all_nodes_let_others_have_the_loop(
                 await here.create(f"/n{number}")
                 await here.create(f"/n{number}/below")
         worked: list[int] = []
-        taken = Intake._take_all
+        taken = RequestPipeline._take_all
 
-        def watched(intake: Intake, requests: list[Request]) -> None:
-            taken(intake, requests)
+        def watched(pipeline: RequestPipeline, requests: list[Request]) -> None:
+            taken(pipeline, requests)
             worked.append(server.machine.reads.work)
 
-        monkeypatch.setattr(Intake, "_take_all", watched)
+        monkeypatch.setattr(RequestPipeline, "_take_all", watched)
         await client.connect()
         asked = [create(1, "/w"), *map(count, range(2, 102)), create(102, "/zookeeper/w"), count(103), get(104, "/w")]
         replies = await client.ask(*asked)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_controller.cli.common import Misuse
 from replica.cli import main
 from replica.cli.command_config import read_command_config
 from replica.core.principals import Principals
@@ -22,6 +21,7 @@ from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 from replica.runtime.sasl import SaslSettings, security_of
 from tests.integration.certificates import PASSWORD, Authority
+from zab.cli.kit.failures import Misused
 
 JAAS = (
     'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="hers";'
@@ -171,7 +171,7 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["security.protocol=TLS"], "line 1: security.protocol=TLS: expected one of PLAINTEXT, SSL"),
+        (["security.protocol=TLS"], ":1: security.protocol=TLS: expected one of PLAINTEXT, SSL"),
         (["ssl.engine.factory.class=x"], "it is not understood here, and to pass over it would not be safe"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI"], "sasl.mechanism=GSSAPI: expected one of PLAIN"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "no username and no password"),
@@ -182,8 +182,8 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
 def test_a_file_that_does_not_say_how(tmp_path: Path, lines: list[str], why: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text("\n".join(lines))
-    with pytest.raises(Misuse) as caught:
+    with pytest.raises(Misused) as caught:
         read_command_config(file)
     assert why in str(caught.value)
-    with pytest.raises(Misuse, match="it cannot be read: No such file"):
+    with pytest.raises(Misused, match="it cannot be read: No such file"):
         read_command_config(tmp_path / "nothing")

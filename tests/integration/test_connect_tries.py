@@ -22,7 +22,7 @@ from tests.ports import free_port
 from zab.client import session
 from zab.client.connecting import Connector
 from zab.client.dialing import Outside
-from zab.runtime.tls.settings import TlsPortSettings
+from zab.net.tls.tls_settings import TlsPortSettings
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=20)
 

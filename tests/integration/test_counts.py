@@ -9,9 +9,9 @@ from attrs import evolve
 
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import create, get, raw
-from zab.runtime.admin.metrics import monitor
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.coordination.throttle import ThrottleSettings
+from zab.runtime.admin.store_metrics import monitor
+from zab.runtime.coordination.server import ServerRuntime
+from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.ops import Op
 from zab.wire.client.connect import ConnectRequest
@@ -20,7 +20,7 @@ from zab.wire.client.requests import encode_request
 PATIENCE_S = 240
 
 
-async def until(server: StoreServer, name: str, count: int) -> None:
+async def until(server: ServerRuntime, name: str, count: int) -> None:
     with trio.fail_after(PATIENCE_S):
         while monitor(server)[name] != count:
             await trio.sleep(0.01)

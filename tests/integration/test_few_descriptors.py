@@ -61,7 +61,7 @@ def test_logs_go_on_where_others_have_taken_every_descriptor(tmp_path: Path) -> 
 
 LIMITS = """
 import resource
-from zab.runtime.alone import raise_open_files
+from zab.host.process_tuning import raise_open_files
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 128))
 assert raise_open_files() == 128
@@ -89,7 +89,7 @@ async def test_a_store_keeps_some_for_its_members_and_its_log(tmp_path: Path, mo
                 stream = await trio.open_tcp_stream("127.0.0.1", store.client_port or 0)
                 async with stream:
                     assert await stream.receive_some() == b""
-            assert store.counts.connection_rejected == 1
+            assert store._server.counts.connection_rejected == 1
             stream = await trio.open_tcp_stream("127.0.0.1", store.client_port or 0)
             async with stream:
                 await stream.send_all(b"ruok")

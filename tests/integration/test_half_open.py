@@ -22,7 +22,7 @@ from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.settings import PortSettings
 from tests.integration.certificates import Authority
 from tests.integration.stores import DOORS
-from zab.runtime.tls.settings import TlsPortSettings
+from zab.net.tls.tls_settings import TlsPortSettings
 
 HALF_A_HANDSHAKE: Final = b"\x16\x03\x01\x02\x00"
 ADDRESSES: Final = [f"127.0.0.{last}" for last in range(2, 7)]
@@ -68,7 +68,7 @@ async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> 
                 async with zab.connect(f"localhost:{port}", tls=client) as session:
                     await session.create("/served", b"")
             assert await ends(held[0]), "the oldest of an address with as many as any"
-            assert store.counts.tls_handshake_exceeded == 1
+            assert store._server.counts.tls_handshake_exceeded == 1
 
 
 @pytest.mark.parametrize("half_a_frame", [b"", b"\0\0\0\x2d\0\0"])

@@ -32,7 +32,7 @@ from replica.runtime.sasl import Identity
 from tests.integration.brokers import PATIENCE_S, until
 from tests.integration.certificates import Authority, needs_keytool
 from tests.ports import free_port
-from zab.runtime.tls.stores import StoreFile
+from zab.net.tls.key_stores import StoreFile
 
 AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
 

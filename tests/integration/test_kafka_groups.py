@@ -17,8 +17,9 @@ import pytest
 import trio
 from aiokafka import AIOKafkaConsumer
 from attrs import define
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
@@ -229,6 +230,24 @@ def test_librdkafka_in_both_kinds_of_rebalance(assignor: str) -> None:
         first.close()
         # Taken step by step, nobody loses what it keeps: the members themselves ask for the second step.
         assert (running.groups.rebalances[Cause.MEMBER_CHANGED] > 0) == (assignor == "cooperative-sticky")
+
+    played(story)
+
+
+def test_librdkafka_lists_groups_by_type() -> None:
+    def story(running: Running) -> None:
+        member = Consumer({"bootstrap.servers": running.hosts, "group.id": "g"})
+        member.subscribe(["t"])
+        until(lambda: len(member.assignment()) == 4, lambda: member.poll(0.05))
+        admin: Any = AdminClient({"bootstrap.servers": running.hosts})
+
+        def listed(kind: ConsumerGroupType) -> list[tuple[str, ConsumerGroupType]]:
+            found = admin.list_consumer_groups(types={kind}).result().valid
+            return [(each.group_id, each.type) for each in found]
+
+        assert listed(ConsumerGroupType.CLASSIC) == [("g", ConsumerGroupType.CLASSIC)]
+        assert listed(ConsumerGroupType.CONSUMER) == []
+        member.close()
 
     played(story)
 

@@ -12,8 +12,8 @@ import pytest
 
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import plan_of
-from replica.cli.properties.source import Misconfigured
 from tests.integration.peers import kafka_java, needs_kafka
+from zab.config.config_source import BadConfig
 
 pytestmark = [pytest.mark.slow, needs_kafka]
 
@@ -86,7 +86,7 @@ def refused_by_kafka(lines: list[str]) -> dict[str, str]:
 def is_refused(line: str) -> bool:
     try:
         plan_of("p", f"zookeeper.connect=h\n{line}")
-    except Misconfigured:
+    except BadConfig:
         return True
     return False
 

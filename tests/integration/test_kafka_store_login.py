@@ -11,15 +11,15 @@ from attrs import evolve
 
 import zab
 from replica.cli.properties.plan import plan_of
-from replica.cli.properties.source import Misconfigured
 from replica.runtime.broker import Broker
 from tests.integration.brokers import PATIENCE_S, in_thread
 from tests.integration.certificates import Authority
 from tests.integration.kraft_controller.site import Said, command
 from tests.integration.stores import DOORS
 from tests.ports import free_port
+from zab.config.config_source import BadConfig
+from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.coordination.security import SecuritySettings
-from zab.runtime.tls.settings import TlsPortSettings
 
 
 def lines(path: Path, port: int, *more: str) -> str:
@@ -110,5 +110,5 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_leave_it_open_ends_the_start(tmp_path: Path, more: list[str], why: str) -> None:
-    with pytest.raises(Misconfigured, match=why):
+    with pytest.raises(BadConfig, match=why):
         plan_of("server.properties", lines(tmp_path, 2181, *more))

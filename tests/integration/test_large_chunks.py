@@ -11,7 +11,7 @@ import trio
 from attrs import evolve
 
 from tests.integration.cluster import FAST, Recorder, cluster
-from zab.runtime.limits import Limits
+from zab.service.limits import Limits
 
 SETTINGS = evolve(FAST, window_entries=20)
 LIMITS = Limits(snap_entries=50, snapshots_kept=1, frame_bytes_max=4096)

@@ -10,12 +10,12 @@ from attrs import evolve
 
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
-from zab.runtime.coordination.local import LocalSessions, makes_ephemeral
+from zab.service.local_sessions import LocalSessions
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest
-from zab.wire.client.requests import encode_request
+from zab.wire.client.requests import encode_request, makes_ephemeral
 
 LOCAL = evolve(DOORS, local_sessions_enabled=True)
 UPGRADING = evolve(LOCAL, local_sessions_upgrading_enabled=True)
@@ -140,11 +140,11 @@ async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> 
             async with raw(running, here) as client:
                 await client.connect(ConnectRequest(0, 20_000))
                 await client.stream.send_all(ephemeral(1, f"/a{count}"))
-                while client.session not in server.machine.sessions.table and not server.local.is_rising(
+                while client.session not in server.machine.sessions.table and not server.local.is_upgrading(
                     client.session
                 ):
                     await trio.lowlevel.checkpoint()
-            rising += server.local.is_rising(client.session)
+            rising += server.local.is_upgrading(client.session)
             async with raw(running, here) as back:
                 response = await back.connect(again(client))
                 assert response is not None
@@ -158,10 +158,10 @@ async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> 
 
 
 def test_signs_of_life() -> None:
-    local = LocalSessions(100)
+    local = LocalSessions(100, b"secret")
     for session in (1, 2, 3):
         local.add(session, 1_000, 0)
-    assert local.rise(3) == 1_000
+    assert local.upgrade(3) == 1_000
     local.touch([1, 3, 9], 900)
     assert local.due(1_100) == [2]
     assert 3 in local, "its end is the leader's business now"

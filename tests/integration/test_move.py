@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.integration import apache
 from tests.integration.served import serve, three_configs
 from tests.ports import free_port
-from zab.cli.commands import zab
+from zab.cli.root import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 

@@ -20,14 +20,14 @@ from tests.integration.cluster import FAST, Cluster, Recorder, cluster, loopback
 from tests.integration.faults import FaultyNetwork
 from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Server
-from zab.core.errors import ConfigError
+from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.core.zxid import ServerId
-from zab.runtime.errors import OutcomeUnknown, PortTaken
-from zab.runtime.limits import Limits
+from zab.net.cannot_listen import PortTaken
+from zab.net.network import TlsConfig
+from zab.net.tls.quorum_tls import QuorumTls
+from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.member import open_member
-from zab.runtime.network import TlsConfig
-from zab.runtime.tls.quorum import QuorumTls
-from zab.runtime.tls.settings import TlsPortSettings
+from zab.service.limits import Limits
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Hello, Unwelcome
 from zab.wire.peer import Channel, decode, encode

@@ -11,8 +11,8 @@ import trio
 from tests.integration.cluster import loopback
 from tests.integration.http_client import get
 from tests.integration.stores import Stores, stores
+from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble
-from zab.runtime.admin.settings import AdminSettings
 
 ADMIN = (AdminSettings("127.0.0.1", 0),)
 

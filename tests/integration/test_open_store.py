@@ -16,13 +16,13 @@ from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS, stores
 from zab.client.session import connect
 from zab.core.ensemble import Ensemble
-from zab.core.errors import ConfigError, LocalProtocolError, StorageError
+from zab.core.errors import ConfigError, LocalProtocolError, Stopped, StorageError
+from zab.net import loop_wait
 from zab.recipes import Lock, Lost
 from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.server import StoreServer
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.errors import Stopped
-from zab.runtime.session.errors import (
+from zab.runtime.coordination.store_server import StoreServer
+from zab.session.errors import (
     BadArguments,
     BadVersion,
     EventsLost,
@@ -33,9 +33,9 @@ from zab.runtime.session.errors import (
     SessionExpired,
     Unimplemented,
 )
-from zab.runtime.session.multi import Multi
-from zab.runtime.session.state import SessionState
-from zab.runtime.session.watch import Event, Watch, WatchEvent
+from zab.session.multi import Multi
+from zab.session.state import SessionState
+from zab.session.watch import Event, Watch, WatchEvent
 from zab.storage.memory import MemoryDisk
 from zab.store.node import Stat
 from zab.store.ops import Op
@@ -133,7 +133,7 @@ async def test_a_watch_tells_what_happens_before_the_answer_that_shows_it(tmp_pa
             heard = [await anext(all_events) for _ in range(4)]
             assert [each.path for each in heard] == ["/a", "/a/b", "/a", "/a/b"]
             assert isinstance(heard[0], WatchEvent)
-        assert store.machine.watches.counts == (0, 0, 0)
+        assert store._server.machine.watches.counts == (0, 0, 0)
 
 
 async def test_a_watch_that_nobody_looks_at_is_bounded(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None
         await session.create("/a", b"kept")
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
         assert (await session.get("/a"))[0] == b"kept"
-        assert list(store.machine.sessions.table) == [session.id]
+        assert list(store._server.machine.sessions.table) == [session.id]
 
 
 async def test_cancelling_a_change_leaves_the_session_usable(tmp_path: Path) -> None:
@@ -405,20 +405,20 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
         for name in ("/a", "/b", "/c", "/d"):
             await session.create(name)
         await session.delete("/d")
-        chunks = [bytes(chunk) for chunk in ahead.machine.snapshot()]
+        chunks = [bytes(chunk) for chunk in ahead._server.machine.snapshot()]
     async with open_store(tmp_path / "behind", settings=FAST) as behind, behind.session() as session:
         await session.create("/d")
         seen: list[bool] = []
-        ready = behind.restore_begins
+        ready = behind._server.restore_begins
 
         def begins() -> None:
             ready()
-            seen.append(behind.ready)
+            seen.append(behind._server.ready)
 
-        behind.restore_begins = begins  # type: ignore[method-assign]
-        under_way, old = iter(behind.machine.snapshot()), behind.machine.tree
+        behind._server.restore_begins = begins  # type: ignore[method-assign]
+        under_way, old = iter(behind._server.machine.snapshot()), behind._server.machine.tree
         async with session.watch("/a") as here, session.watch("/d") as there:
-            await trio.to_thread.run_sync(behind.machine.restore, chunks)
+            await trio.to_thread.run_sync(behind._server.machine.restore, chunks)
             assert seen == [False], "nobody reads while a state is replaced"
             assert (await anext(here)).event == Event.CREATED
             assert (await anext(there)).event == Event.DELETED
@@ -426,11 +426,11 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
                 await anext(here)
         with pytest.raises(SessionExpired):
             await session.get("/a")
-        assert behind.ready
+        assert behind._server.ready
         assert "/d" in old.nodes
         assert any(b"/d" in chunk for chunk in under_way), "a snapshot of the old state is not disturbed"
-        old = behind.machine.tree
-        await trio.to_thread.run_sync(behind.machine.restore, chunks)
+        old = behind._server.machine.tree
+        await trio.to_thread.run_sync(behind._server.machine.restore, chunks)
         assert not old.nodes, "else the spared one would stay for ever: there are cycles around it"
 
 
@@ -445,7 +445,7 @@ async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:
                 await session.create(f"/a/{number}")
             while not gc.get_freeze_count():
                 await trio.sleep(0.01)
-            assert not any(each is store.machine.tree.nodes for each in gc.get_objects())
+            assert not any(each is store._server.machine.tree.nodes for each in gc.get_objects())
     finally:
         gc.unfreeze()
 
@@ -455,3 +455,16 @@ async def test_ensemble_without_server_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="server_id= is missing"):
         async with open_store(tmp_path, ensemble=ensemble):
             pytest.fail("the store opened as a server that nobody named")
+
+
+async def test_embedded_store_looks_at_no_private_name_of_trio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise AssertionError("the loop belongs to the application")
+
+    monkeypatch.setattr(loop_wait, "_runner", refuse)
+    async with (
+        open_store(tmp_path, settings=FAST, client_port=0) as store,
+        connect(f"127.0.0.1:{store.client_port}") as session,
+    ):
+        await session.create("/a", b"one")
+        assert (await session.get("/a"))[0] == b"one"

@@ -15,9 +15,9 @@ from tests.integration.cluster import cluster, loopback
 from tests.integration.stores import DOORS, Stores
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING, ServerId
-from zab.runtime.limits import Limits
-from zab.runtime.network import TlsConfig
-from zab.runtime.tls.stream import TlsStream
+from zab.net.network import TlsConfig
+from zab.net.tls.tls_stream import TlsStream
+from zab.service.limits import Limits
 from zab.store.acl import digest_id
 from zab.wire.greeting import VERSION, Hello, Purpose, Unwelcome, Welcome
 from zab.wire.peer import Channel, decode, encode

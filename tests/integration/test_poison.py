@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 import zab
 from tests.integration.cluster import Cluster, Recorder, cluster, loopback
-from zab.cli import commands
+from zab.cli import root
 from zab.core.ensemble import Ensemble, Role
-from zab.runtime.errors import LeadersLost, Refused
-from zab.runtime.limits import Limits
-from zab.runtime.machine import View
+from zab.core.errors import LeadersLost, Refused
 from zab.runtime.member import Member
+from zab.service.limits import Limits
+from zab.service.replicated_machine import View
 from zab.store.ops import Op
 
 
@@ -155,7 +155,7 @@ def test_lists_of_permissions_that_nobody_can_send_break_nothing(tmp_path: Path)
     trio.run(fill)
     for words in (["log", "dump"], ["log", "dump", "--json"], ["export"]):
         target = [str(tmp_path / "theirs")] if words == ["export"] else []
-        result = CliRunner().invoke(commands.zab, [*words, str(tmp_path / "data"), *target], catch_exceptions=False)
+        result = CliRunner().invoke(root.zab, [*words, str(tmp_path / "data"), *target], catch_exceptions=False)
         assert result.exit_code == 0, result.output
         for path in lists:
             assert path in result.output

@@ -368,10 +368,13 @@ def test_a_process_killed_in_the_middle_has_what_it_reported(tmp_path: Path) -> 
         disk.close()
 
 
-def test_an_incoming_snapshot_that_was_never_finished_leaves_nothing(disk: RealDisk) -> None:
+def test_an_incoming_snapshot_that_was_never_finished_leaves_its_beginning(disk: RealDisk) -> None:
     storage, _ = Storage.open(disk, SMALL)
     storage.perform([epochs(1, 1), BeginSnapshot(0, z("1/5")), SnapshotChunk(0, b"x" * 3_000_000)])
-    storage, _ = Storage.open(disk, SMALL)
-    assert disk.list() == ("epochs",)
+    storage, recovered = Storage.open(disk, SMALL)
+    assert disk.list() == ("epochs", "partial.tmp")
+    assert recovered.held is not None
+    assert recovered.held.size > 3_000_000
     storage.perform(snapshot_writes("1/5", 5, b"y" * 3_000_000))
+    assert "partial.tmp" not in disk.list()
     assert list(storage.read_snapshot(z("1/5"))) == [b"y" * 3_000_000]

@@ -14,8 +14,8 @@ from zab.client.session import connect
 from zab.core.errors import LocalProtocolError
 from zab.recipes import Cached, Change, ChildrenCache, NodeCache, TreeCache
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.session.errors import NodeExists, NoNode, NotEmpty, SessionExpired
-from zab.runtime.session.state import SessionState
+from zab.session.errors import NodeExists, NoNode, NotEmpty, SessionExpired
+from zab.session.state import SessionState
 
 doors = pytest.mark.parametrize("door", DOORS)
 

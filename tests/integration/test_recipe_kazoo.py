@@ -34,7 +34,7 @@ from zab.recipes import (
     WriteLock,
 )
 from zab.recipes.holding import Holdable
-from zab.runtime.session.api import Session
+from zab.session.api import Session
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
 

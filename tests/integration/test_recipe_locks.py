@@ -14,12 +14,12 @@ from tests.integration.doors import DOORS, Door, cancelled_at, in_doubt, opened,
 from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
-from zab.recipes.line import in_line
 from zab.recipes.settings import RecipeSettings
+from zab.recipes.waiting_queue import in_line
 from zab.runtime.coordination.session import InProcessSession
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NotReadOnly, SessionExpired
-from zab.runtime.session.state import SessionState
+from zab.session.api import Session
+from zab.session.errors import NotReadOnly, SessionExpired
+from zab.session.state import SessionState
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Op
 from zab.store.paths import child_of

@@ -12,11 +12,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.integration.doors import DOORS, Door, in_doubt, opened, until
-from zab.core.errors import ConfigError
+from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes import Contended, Counter, EntryInDoubt, LockingQueue, Lost, Queue, RecipeSettings, Taken
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import SessionExpired
+from zab.session.api import Session
+from zab.session.errors import SessionExpired
 
 doors = pytest.mark.parametrize("door", DOORS)
 

@@ -16,8 +16,8 @@ import trio
 from tests.integration.doors import Door, in_doubt, opened
 from zab.recipes import Lock, Lost, ReadLock, Semaphore, WriteLock
 from zab.recipes.holding import Holdable
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import SessionExpired
+from zab.session.api import Session
+from zab.session.errors import SessionExpired
 
 CONTENDERS = 6
 TURNS = 12

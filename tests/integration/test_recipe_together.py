@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.integration.doors import DOORS, in_doubt, opened, until
 from zab.core.errors import ConfigError
 from zab.recipes import Barrier, DoubleBarrier, Lost, Party, ShallowParty
-from zab.runtime.session.api import Session
+from zab.session.api import Session
 
 doors = pytest.mark.parametrize("door", DOORS)
 

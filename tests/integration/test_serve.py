@@ -19,7 +19,7 @@ from tests.integration import apache
 from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
 from tests.ports import free_port, free_ports
-from zab.cli.commands import zab
+from zab.cli.root import zab
 from zab.store.acl import digest_id
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")

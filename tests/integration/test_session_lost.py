@@ -234,15 +234,15 @@ async def test_what_it_was_heard_of_is_what_was_answered(door: Door) -> None:
             await session.sync()
             assert before <= session.heard_at <= trio.current_time()
             proxy.silent_up = True
-            unheard = trio.current_time()
+            no_progress = trio.current_time()
             await other.set(path, b"1")
             assert (await anext(events)).event is Event.DATA_CHANGED
-            assert before <= session.heard_at <= unheard
+            assert before <= session.heard_at <= no_progress
             await reached(session, SUSPENDED)
-            assert before <= session.heard_at <= unheard
+            assert before <= session.heard_at <= no_progress
             proxy.silent_up = False
             await reached(session, CONNECTED)
-            assert session.heard_at > unheard
+            assert session.heard_at > no_progress
 
 
 async def test_in_this_process_it_is_heard_of_when_a_leader_has_answered(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ from zab.core.messages import State
 from zab.core.ready import Write
 from zab.core.zxid import Ticket
 from zab.recipes import Election, Lock, Lost, Semaphore
-from zab.runtime.coordination.connection import Connection
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.host import Host
-from zab.runtime.session.state import SessionState
+from zab.runtime.coordination.connection_shell import ConnectionShell
+from zab.runtime.coordination.server import ServerRuntime
+from zab.runtime.environment import Environment
 from zab.runtime.writer import Writer
+from zab.session.state import SessionState
 from zab.storage.memory import MemoryDisk
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ async def in_loop(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None 
     return job()
 
 
-HOST = Host(in_thread=in_loop, check_cancelled=lambda: None, writer=loop_writer)
+HOST = Environment(in_thread=in_loop, check_cancelled=lambda: None, writer=loop_writer)
 
 
 class Silenced(trio.abc.Stream):
@@ -111,7 +111,7 @@ class Cables:
 
 
 class Plug:
-    """What one server sees of the network: a `zab.runtime.network.Network`."""
+    """What one server sees of the network: a `zab.net.network.Network`."""
 
     def __init__(self, cables: Cables, sid: int) -> None:
         self._cables, self._sid = cables, sid
@@ -137,7 +137,7 @@ class Plug:
 class Three:
     def __init__(self, nursery: trio.Nursery) -> None:
         self.cables = Cables()
-        self.servers: dict[int, StoreServer] = {}
+        self.servers: dict[int, ServerRuntime] = {}
         self.scopes: dict[int, trio.CancelScope] = {}
         self.nursery = nursery
 
@@ -147,7 +147,7 @@ class Three:
             async with zab.open_store(
                 f"server {sid}", server_id=sid, ensemble=ENSEMBLE, disk=MemoryDisk(), network=network, host=HOST
             ) as store:
-                self.servers[sid] = store
+                self.servers[sid] = store._server
                 task_status.started()
                 await trio.sleep_forever()
 
@@ -166,7 +166,7 @@ class Three:
         await trio.lowlevel.checkpoint()
         here, there = trio.testing.memory_stream_pair()
         server = self.servers[int(address.host.removeprefix("host"))]
-        self.nursery.start_soon(Connection(server, there, address.host, f"{address.host}:1").run)
+        self.nursery.start_soon(ConnectionShell(server, there, address.host, f"{address.host}:1").run)
         return here
 
 

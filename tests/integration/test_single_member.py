@@ -12,15 +12,14 @@ import trio.testing
 
 from tests.integration.cluster import Recorder, loopback
 from zab.core.ensemble import Ensemble
-from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, StorageError
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, Refused, Stopped, StorageError
 from zab.core.messages import State
 from zab.core.ready import Settings
 from zab.core.zxid import Zxid
-from zab.runtime.errors import Refused, Stopped
-from zab.runtime.limits import Limits
-from zab.runtime.machine import Passive, View
 from zab.runtime.member import Member, open_member
 from zab.runtime.status import RoleChange
+from zab.service.limits import Limits
+from zab.service.replicated_machine import Passive, View
 from zab.storage.memory import MemoryDisk
 from zab.storage.storage import StorageSettings
 

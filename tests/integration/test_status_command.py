@@ -13,7 +13,7 @@ from tests.integration import apache
 from tests.integration.http_client import get
 from tests.integration.stores import stores
 from tests.ports import free_port
-from zab.runtime.admin.settings import AdminSettings
+from zab.admin.admin_settings import AdminSettings
 
 ADMIN = (AdminSettings(port=0),)
 

@@ -13,13 +13,12 @@ from attrs import evolve
 
 from tests.integration.cluster import FAST, Recorder, cluster, loopback
 from zab.core.ensemble import Ensemble, Role
-from zab.core.errors import ConfigError, NewConfigNoQuorum, WrongVersion
+from zab.core.errors import ConfigError, NewConfigNoQuorum, Refused, Stopped, WrongVersion
 from zab.core.messages import State
 from zab.core.zxid import Zxid
-from zab.runtime.errors import Refused, Stopped
-from zab.runtime.limits import Limits
+from zab.net.network import TcpNetwork
 from zab.runtime.member import Member
-from zab.runtime.network import TcpNetwork
+from zab.service.limits import Limits
 from zab.storage.memory import MemoryDisk
 
 

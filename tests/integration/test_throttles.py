@@ -10,7 +10,7 @@ from attrs import evolve
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.coordination.throttle import ThrottleSettings
+from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op

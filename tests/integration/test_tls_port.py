@@ -25,12 +25,12 @@ from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
 from tests.integration.test_security import create, java, kazoo, who
 from zab.core.errors import ConfigError
-from zab.runtime.admin.metrics import monitor
+from zab.net.tls.key_stores import StoreFile
+from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
+from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.security import SecuritySettings
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
-from zab.runtime.tls.stores import StoreFile
+from zab.runtime.coordination.server import ServerRuntime
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.wire.client.requests import PING, encode_request
@@ -54,10 +54,10 @@ def ca(tmp_path: Path) -> Authority:
 @asynccontextmanager
 async def store(
     path: Path, tls: TlsPortSettings, security: SecuritySettings | None = None, **more: Any
-) -> AsyncIterator[StoreServer]:
+) -> AsyncIterator[ServerRuntime]:
     doors = evolve(DOORS, tls=tls, security=security or SecuritySettings())
     async with open_store(path / "data", client_port=0, secure_client_port=0, doors=doors, **more) as server:
-        yield server
+        yield server._server
 
 
 def context(trust: StoreFile, key: StoreFile | None = None) -> ssl.SSLContext:
@@ -221,7 +221,7 @@ async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:
 # -- who does not ----------------------------------------------------------------------------------------------
 
 
-async def refused(server: StoreServer, tls: ssl.SSLContext) -> str:
+async def refused(server: ServerRuntime, tls: ssl.SSLContext) -> str:
     """What a client is told."""
     stream = await trio.open_ssl_over_tcp_stream("localhost", server.secure_client_port or 0, ssl_context=tls)
     try:
@@ -234,7 +234,7 @@ async def refused(server: StoreServer, tls: ssl.SSLContext) -> str:
     raise AssertionError("it was let in")
 
 
-async def still_serves(server: StoreServer, ca: Authority) -> None:
+async def still_serves(server: ServerRuntime, ca: Authority) -> None:
     async with connected(server.secure_client_port, context(ca.trust, ca.issue("friend"))) as client:
         assert (await client.ask(PING))[0][2] == 0
 

@@ -6,18 +6,23 @@ It is a model of the promise, not of files: small enough to be believed, and tur
 from __future__ import annotations
 
 from collections import deque
+from hashlib import blake2b
 
 import msgpack
 from attrs import define, field
 
 from zab.core.batch import Batch, digest_of
 from zab.core.ensemble import Ensemble
+from zab.core.messages import SnapHeld
 from zab.core.ready import (
     AbortSnapshot,
     Append,
     BeginSnapshot,
+    FoundSnapshot,
     InstallSnapshot,
+    KeepSnapshot,
     Recovered,
+    ResumeSnapshot,
     SaveEpochs,
     SnapshotChunk,
     Truncate,
@@ -37,6 +42,10 @@ def thaw(data: bytes) -> State:
     return [(Zxid(zxid), payload) for zxid, payload in msgpack.unpackb(data)]
 
 
+def beginning(zxid: Zxid, data: bytes) -> SnapHeld:
+    return SnapHeld(zxid, len(data), blake2b(data, digest_size=16).digest())
+
+
 @define
 class Disk:
     accepted: Epoch = Epoch(0)
@@ -53,6 +62,10 @@ class Disk:
     snapshot_digest: int = 0
     state: bytes = freeze([])
     pending: deque[Write] = field(factory=deque)
+    held: SnapHeld | None = None
+    """The beginning of a snapshot that is kept, in `_beginning`."""
+    _beginning: bytes = b""
+    _arriving: Zxid = NOTHING
     _incoming: bytes | None = None
 
     # -- writing -----------------------------------------------------------------------------------
@@ -68,13 +81,18 @@ class Disk:
                 self.batches.append(batch)
             case Truncate(zxid=zxid):
                 self._truncate(zxid)
-            case BeginSnapshot():
-                self._incoming = b""
+            case BeginSnapshot(zxid=zxid):
+                self._arriving, self._incoming, self.held = zxid, b"", None
+            case KeepSnapshot():
+                self._keep()
+            case ResumeSnapshot(held=held):
+                assert held == self.held, "the rest of what is not held"
+                self._arriving, self._incoming, self.held = held.zxid, self._beginning, None
             case SnapshotChunk(data=data):
                 assert self._incoming is not None, "a chunk without a beginning"
                 self._incoming += data
             case AbortSnapshot():
-                self._incoming = None
+                self._incoming = self.held = None
             case InstallSnapshot(zxid=zxid, digest=digest):
                 assert self._incoming is not None, "the end of a snapshot without a beginning"
                 self.state, self._incoming = self._incoming, None
@@ -92,7 +110,18 @@ class Disk:
 
     def crash(self) -> None:
         self.pending.clear()
-        self._incoming = None
+        self._keep()
+
+    def _keep(self) -> None:
+        if self._incoming is not None:
+            self._beginning = self._incoming
+            self.held = beginning(self._arriving, self._incoming) if self._incoming else None
+            self._incoming = None
+
+    def find(self, held: SnapHeld) -> FoundSnapshot | None:
+        """Its own snapshot, if that begins with what is held."""
+        same = beginning(self.snapshot, self.state[: held.size]) == held
+        return FoundSnapshot(self.snapshot_digest, len(self.state)) if same else None
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -122,6 +151,7 @@ class Disk:
             epoch_ends=tuple(ends.values()),
             voting=self.whole,
             forgotten=self.forgotten,
+            held=self.held,
         )
 
     def digest(self) -> int:

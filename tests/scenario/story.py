@@ -21,6 +21,7 @@ break A-B                the link breaks, and both ends hear of it
 propose N "text" ...     as one batch
 reconfigure N members [expect=2/1]
 barrier N TOKEN
+chunks BYTES             how large the chunks are in which a snapshot is sent; it is one chunk unless this is said
 snapshot N [purge]       N takes a snapshot of what it has applied, and forgets the log before it
 stabilize [MS]           everything flows and time passes until all agree; tells the outcome only
 show [N ...]             where everybody stands
@@ -218,6 +219,9 @@ class Story:
             self.world.tell("role", f"{sid} refuses: {type(error).__name__}: {error}")
         self.world.step(sid, lambda node: None)
 
+    def _chunks(self, arguments: list[str]) -> None:
+        self.world.chunk_bytes = int(arguments[0])
+
     def _snapshot(self, arguments: list[str]) -> None:
         server = self._named(arguments[0])
         node = server.alive
@@ -273,7 +277,7 @@ _COMMANDS: Final[dict[str, Callable[[Story, list[str]], str | None]]] = {
     for name in (
         *("_ensemble", "_settings", "_server", "_start", "_crash", "_time", "_deliver", "_drop", "_run", "_disk"),
         *("_save", "_cut", "_heal", "_break", "_propose", "_reconfigure", "_barrier", "_snapshot", "_stabilize"),
-        *("_show", "_hide", "_reveal"),
+        *("_show", "_hide", "_reveal", "_chunks"),
     )
 } | {"restart": Story._start}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import (
+    RESUMES,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -28,6 +29,8 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    SnapHeld,
+    SnapResume,
     State,
     Trunc,
     UpToDate,
@@ -111,7 +114,9 @@ _WORDS: dict[type, Callable[..., str]] = {
     Inform: lambda m: f"Inform {of_batch(m.batch)}",
     InformAndActivate: lambda m: f"InformAndActivate {of_batch(m.batch)} under {m.designated}",
     Ping: lambda m: f"Ping {m.number}",
-    BarrierReply: lambda m: f"BarrierReply {m.number} {show(m.zxid)}",
+    BarrierReply: lambda m: "Resumes" if m == RESUMES else f"BarrierReply {m.number} {show(m.zxid)}",
+    SnapHeld: lambda m: f"SnapHeld {show(m.zxid)} {m.size}",
+    SnapResume: lambda m: f"SnapResume {show(m.zxid)} {m.size}",
 }
 
 
@@ -129,9 +134,13 @@ _NOTES: dict[str, str] = {
     "truncates": "warns that it cuts {count} of {peer}, from {from} to {to}",
     "truncated": "warns that it loses {count}, from {from} to {to}",
     "learner_dropped": "drops {peer}: {why}",
+    "history_given_up": "gives its {count} transactions behind {common} up for those of {leader}",
+    "vetoed": "warns that {peer} vetoes: {committed} was committed there",
+    "vetoes": "warns that it vetoes {leader}: {count} would go behind {common}, and {committed} was committed",
     "history_distrusted": "distrusts its history: {why}",
     "protocol_error": "is offended by {message} of {source}: {error}",
     "ignored": "ignores {message} of {source}",
+    "snapshot_resumed": "resumes the snapshot {zxid} at {resumes_at} of {of} bytes",
     "snapshot_received": "has received the snapshot {zxid}",
     "readmitting": "readmits {peers}",
     "readmitted": "is readmitted by {version}",

@@ -28,6 +28,7 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    SnapResume,
 )
 from zab.core.messages import State as Role
 from zab.core.node import Node
@@ -36,11 +37,13 @@ from zab.core.ready import (
     Append,
     Apply,
     Dial,
+    FindSnapshot,
     InstallSnapshot,
     Note,
     Restore,
     SaveEpochs,
     SendLog,
+    SendRest,
     SendSnapshot,
     Settings,
     SnapshotChunk,
@@ -125,6 +128,8 @@ class World:
         self.now: Millis = 0
         self.settings = Settings(tick_ms=500, init_limit=10, sync_limit=4)
         self.ensemble: Ensemble | None = None
+        self.chunk_bytes = 1 << 20
+        """Of a snapshot that is sent."""
         self.servers: dict[ServerId, Server] = {}
         self.events: list[Event] = []
         self.hidden: set[type] = set(QUIET)
@@ -307,7 +312,13 @@ class World:
         for _ in range(count):
             write, ticket = self.servers[sid].disk.save_one()
             self._tell_saved(sid, write)
-        self.step(sid, lambda node: node.saved(ticket, self.now))
+        held = self.servers[sid].disk.held
+
+        def saved(node: Node) -> None:
+            node.holds(held)
+            node.saved(ticket, self.now)
+
+        self.step(sid, saved)
 
     def _drain(self, sid: ServerId) -> None:
         server = self.servers[sid]
@@ -328,18 +339,36 @@ class World:
                 self._dial(sid, wish.to)
             else:
                 self._hang_up(sid, wish.peer, wish.dialled)
+        for question in ready.finds:
+            self._find(server, question)
         for barrier in ready.barriers:
             outcome = "failed" if barrier.zxid is None else f"done at {show(barrier.zxid)}"
             self.tell("barrier", f"{sid} barrier {barrier.token} {outcome}")
         while server.disk.pending and not server.slow:
             self.save(sid, len(server.disk.pending))
 
-    def _send(self, server: Server, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
+    def _chunks(self, data: bytes) -> list[bytes]:
+        size = self.chunk_bytes
+        return [data[at : at + size] for at in range(0, len(data), size)]
+
+    def _find(self, server: Server, question: FindSnapshot) -> None:
+        found = server.disk.find(question.held)
+        self.tell("disk", f"{server.id} {'has' if found else 'does not have'} a snapshot with that beginning")
+        self._inputs.append(Input(server.id, lambda node: node.found(question, found, self.now)))
+
+    def _send(self, server: Server, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
         sid = server.id
         if isinstance(message, SendSnapshot):
             assert message.zxid == server.alive.applied, "the snapshot to send is of what is applied"
             self._send(server, to, SnapBegin(message.zxid, message.digest))
-            self._send(server, to, SnapChunk(freeze(server.state)))
+            for chunk in self._chunks(freeze(server.state)):
+                self._send(server, to, SnapChunk(chunk))
+            self._send(server, to, SnapEnd())
+        elif isinstance(message, SendRest):
+            held, found = message.held, message.found
+            self._send(server, to, SnapResume(held.zxid, found.digest, held.size, found.size))
+            for chunk in self._chunks(server.disk.state[held.size :]):
+                self._send(server, to, SnapChunk(chunk))
             self._send(server, to, SnapEnd())
         elif isinstance(message, SendLog):
             assert not message.inform

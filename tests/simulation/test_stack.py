@@ -20,6 +20,7 @@ from harness.faults import (
     Flaky,
     Isolate,
     LoseDisk,
+    OneWay,
     Restart,
     RollingRestart,
     Script,
@@ -136,7 +137,7 @@ def test_what_it_cannot_do_is_left_out_and_named() -> None:
 
 def test_every_kind_of_fault_that_it_can_do_strikes_and_the_runs_hold() -> None:
     struck = set()
-    for script in (*every_kind(), Script(1, length_ms=1_000, faults=(Split(500),))):
+    for script in (*every_kind(), Script(1, length_ms=1_500, faults=(Split(500), OneWay(1_000)))):
         outcome = run(script)
         assert (outcome.promise, outcome.what) == (None, "")
         struck |= {name for name, _ in outcome.counts if name.startswith("hit ")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
@@ -12,10 +13,16 @@ from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
 from harness.outcome import Outcome
-from harness.worlds.cores.store.calls import Answered, Call, Happened
-from harness.worlds.cores.store.connection import Connection
+from harness.worlds.cores.store.door import Door
+from harness.worlds.cores.store.shell import SimulatedShell
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
+from zab.service.connection.client_connection import ClientConnection
+from zab.service.connection.ports import Done, EventFrame
+from zab.service.connection.request_pipeline import RequestPipeline
+from zab.store.ops import Op as StoreOp
+from zab.store.request import HEAD
+from zab.wire.client.connect import ConnectRequest
 
 SEEDS = (*range(12), 28, 33, 47, 54)  # in the last four, sessions expire
 
@@ -223,39 +230,48 @@ def noticed() -> str:
 
 
 def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Connection._take_call
+    honest = Door.post_many
 
-    def hasty(self: Connection, call: Call) -> None:
-        if call.request.op != "delete" or self._line:
-            honest(self, call)
+    def hasty(self: Door, requests: Sequence[bytes], done: Done) -> None:
+        pipeline = getattr(done, "__self__", None)
+        op = HEAD.unpack_from(requests[0])[3]
+        alone = isinstance(pipeline, RequestPipeline) and len(pipeline.replies) == len(requests) == 1
+        if not alone or op != StoreOp.DELETE:
+            honest(self, requests, done)
             return
-        self.door.post_for(self, call, 0, lambda result, error: None)
-        self.send(Answered(call, Reply(zxid=self.door.store.zxid + 1), 0))
+        honest(self, requests, lambda result, error: None)
+        done((self.machine.zxid + 1, 0, None, None, ()), None)
 
-    monkeypatch.setattr(Connection, "_take_call", hasty)
+    monkeypatch.setattr(Door, "post_many", hasty)
     assert noticed().startswith(("a write is answered", "what was acknowledged", "a session never sees an older state"))
 
 
 def test_a_session_that_a_server_ends_on_its_own_account_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hard(self: Connection, why: str) -> None:
-        self.door._expired(self)
+    honest = ClientConnection.established
 
-    monkeypatch.setattr(Connection, "ended", hard)
+    def hard(self: ClientConnection, asked: ConnectRequest, session: int, timeout_ms: int, read_only: bool) -> None:
+        if asked.session:
+            self.expired(asked)
+        else:
+            honest(self, asked, session, timeout_ms, read_only)
+
+    monkeypatch.setattr(ClientConnection, "established", hard)
     assert noticed().startswith(("a session lives from its opening", "a sync reaches", "a write takes effect after"))
 
 
 def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    late: dict[Connection, list[object]] = {}
-    flush = Connection.flush
+    late: dict[ClientConnection, list[bytes]] = {}
+    flush = SimulatedShell.flush
 
-    def happened(self: Connection, event: int, path: str, zxid: int) -> None:
-        late.setdefault(self, []).append(Happened(event, path, zxid))
-        self.door.dirty(self)
+    def notify(self: ClientConnection, change: EventFrame) -> None:
+        late.setdefault(self, []).append(change.frame)
+        self._shell.output_ready()
 
-    def flush_late(self: Connection) -> None:
-        self._out += late.pop(self, [])
+    def flush_late(self: SimulatedShell) -> None:
+        for frame in late.pop(self.connection, ()):
+            self.connection.send(frame)
         flush(self)
 
-    monkeypatch.setattr(Connection, "happened", happened)
-    monkeypatch.setattr(Connection, "flush", flush_late)
+    monkeypatch.setattr(ClientConnection, "notify", notify)
+    monkeypatch.setattr(SimulatedShell, "flush", flush_late)
     assert noticed().startswith("no event is missed, and each comes before what it tells of is seen")

@@ -185,7 +185,7 @@ def _wait_until_it_listens(pid: int) -> None:
 
 def test_a_server_that_stumbles_over_a_client_is_noticed() -> None:
     stumbles = Edit(
-        "zab.runtime.coordination.replies:Replies.written",
+        "zab.service.connection.request_pipeline:RequestPipeline.written",
         "code = result[1]",
         "code = result[1]; assert xid % 3",
     )

@@ -20,7 +20,7 @@ import zab
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("zab", "kraft_controller", "replica", "harness")
 
-PURE_FLOORS = ("core", "wire", "store")
+PURE_FLOORS = ("core", "wire", "store", "service")
 MOVES = frozenset({
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "shutil",
     "signal", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
@@ -29,8 +29,13 @@ MOVES = frozenset({
 
 NEEDED_BY_ZAB = frozenset({"attrs", "msgpack", "trio"})
 NEEDED_BY_ITS_COMMAND = frozenset({"click", "rich"})
-READS_KEY_STORES = Path("runtime/tls/stores.py")
-"""PKCS#12 needs `cryptography`. It is behind an extra, and loaded when such a file is opened."""
+BEHIND_AN_EXTRA = {
+    "net/tls/key_stores.py": {"cryptography"},
+    "admin/admin_port.py": {"prometheus_client"},
+    "admin/exposition.py": {"prometheus_client"},
+    "admin/http_connection.py": {"h11"},
+}
+"""Loaded when such a key store is opened, or an admin port."""
 
 
 def modules_under(folder: Path) -> list[Path]:
@@ -99,12 +104,11 @@ def test_zab_needs_three_libraries(path: Path) -> None:
     allowed = NEEDED_BY_ZAB
     if path.relative_to(ROOT / "zab").parts[0] in ("cli", "cli.py"):
         allowed |= NEEDED_BY_ITS_COMMAND
-    if path.relative_to(ROOT / "zab") == READS_KEY_STORES:
-        allowed |= {"cryptography"}
+    allowed |= BEHIND_AN_EXTRA.get(str(path.relative_to(ROOT / "zab")), set())
     assert third_party(path) <= allowed
 
 
-RECIPES_MAY = ("zab.recipes", "zab.runtime.session", "zab.runtime.errors", "zab.store", "zab.core.errors")
+RECIPES_MAY = ("zab.recipes", "zab.session", "zab.store", "zab.core.errors")
 """One and the same recipe works in the process and over the wire, because it cannot know which it is."""
 
 
@@ -158,8 +162,8 @@ def loaded_by(code: str) -> set[str]:
 
 
 NOT_FOR_ZAB = {
-    "click", "cramjam", "cryptography", "google_crc32c", "harness", "hypothesis", "kraft_controller", "matplotlib",
-    "prometheus_client", "pyarrow", "pyspark", "replica", "rich",
+    "click", "cramjam", "cryptography", "google_crc32c", "h11", "harness", "hypothesis", "kraft_controller",
+    "matplotlib", "prometheus_client", "pyarrow", "pyspark", "replica", "rich",
 }  # fmt: skip
 
 
@@ -178,6 +182,27 @@ def test_all_of_zab_loads_nothing_of_the_others() -> None:
 def test_import_zab_alone_does_not_wait_for_trio() -> None:
     """Trio is most of what a start would cost; who asks for a `zab.Ensemble` does not need it."""
     assert "trio" not in loaded_by("import zab; zab.Ensemble")
+
+
+# -- private names of Trio -----------------------------------------------------------------------------
+
+TOUCHES_TRIO = "zab/net/loop_wait.py"
+OWN_PROCESSES = {"zab/cli/serve.py", "zab/cli/dev.py", "bench/zookeeper/server.py"}
+"""Commands whose process does nothing but serve. A library must never claim the loop of its application."""
+
+
+def mentions(text: str) -> set[str]:
+    paths = [path for package in (*PACKAGES, "bench") for path in modules_under(ROOT / package)]
+    return {str(path.relative_to(ROOT)) for path in paths if text in path.read_text()}
+
+
+def test_one_module_touches_private_names_of_trio() -> None:
+    """The harness schedules tasks in an order of its own, in processes that no application shares."""
+    assert {path for path in mentions("trio._core") if not path.startswith("harness/")} == {TOUCHES_TRIO}
+
+
+def test_only_commands_with_a_process_of_their_own_claim_the_loop() -> None:
+    assert mentions("claim_this_loop()") == OWN_PROCESSES | {TOUCHES_TRIO}
 
 
 # -- the face ------------------------------------------------------------------------------------------
@@ -207,3 +232,50 @@ def test_the_type_checker_sees_what_the_interpreter_sees() -> None:
     }
     assert seen == set(zab._HOME_OF.items())
     assert set(zab.__all__) == set(zab._HOME_OF)
+
+
+# -- the picture ---------------------------------------------------------------------------------------
+
+
+def test_the_picture_shows_the_floors_of_the_contract() -> None:
+    check = subprocess.run([sys.executable, "scripts/architecture_picture", "--check"], cwd=ROOT, check=False)
+    assert check.returncode == 0, "run scripts/architecture_picture"
+
+
+# -- circles -------------------------------------------------------------------------------------------
+
+
+def imports_inside(package: str) -> dict[str, set[str]]:
+    """Return the modules of a package that each of them imports, for type checking included."""
+    names = {}
+    for path in modules_under(ROOT / package):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return {
+        module: {name for _, name in imported_by(path.read_text()) if name in names and name != module}
+        for module, path in names.items()
+    }
+
+
+def circle_in(imports: dict[str, set[str]]) -> list[str]:
+    """Return modules that import each other in a circle, or nothing: what is left once every module without imports is
+    taken away, and again."""
+    left = {module: set(found) for module, found in imports.items()}
+    while ground := [module for module, found in left.items() if not found]:
+        for module in ground:
+            del left[module]
+        for found in left.values():
+            found.difference_update(ground)
+    return sorted(left)
+
+
+def test_a_circle_is_found() -> None:
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle_in({"a": {"b"}, "b": {"a"}, "c": set()}) == ["a", "b"]
+
+
+def test_no_modules_of_zab_import_each_other_in_a_circle() -> None:
+    imports = imports_inside("zab")
+    for found in imports.values():
+        found -= {name for name in found if name.count(".") and any(other.startswith(f"{name}.") for other in found)}
+    assert circle_in(imports) == []

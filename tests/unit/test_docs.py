@@ -27,11 +27,11 @@ from click.testing import CliRunner
 import zab
 from bench.__main__ import parser as bench_parser
 from harness.cli import main as harness_command
-from replica.cli import in_our_words
-from replica.cli import parser_of as broker_parser
 from replica.cli.properties.keys import KEYS
+from replica.cli.root import zab_broker
 from tests.ports import free_ports
-from zab.cli.commands import zab as zab_command
+from zab.cli.kit.program import check_command_line
+from zab.cli.root import zab as zab_command
 from zab.core import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
         if program == "bench":
             bench_parser().parse_args(arguments)
         elif program == "zab-broker" and arguments[0] != "--help":
-            broker_parser(arguments[0]).parse_args(in_our_words(arguments[0], arguments[1:]))
+            check_command_line(zab_broker, arguments)
         else:
             subcommand = arguments[:1] if arguments and not arguments[0].startswith("-") else []
             if arguments[:1] in (["log"], ["snapshot"]):

@@ -14,10 +14,10 @@ from zab.core.errors import ZabError
 
 HOMES = (
     "zab.core.errors",
-    "zab.runtime.errors",
-    "zab.runtime.session.errors",
-    "zab.client.errors",
-    "zab.recipes.errors",
+    "zab.net.cannot_listen",
+    "zab.session.errors",
+    "zab.client.unreachable",
+    "zab.recipes.recipe_errors",
 )
 
 

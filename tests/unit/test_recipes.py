@@ -12,10 +12,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from zab import recipes
 from zab.core.errors import ConfigError
-from zab.recipes.beside import beside
-from zab.recipes.line import in_line
+from zab.recipes.guarded_block import beside
 from zab.recipes.queue import entry_of
 from zab.recipes.settings import RecipeSettings
+from zab.recipes.waiting_queue import in_line
 
 
 def test_every_public_name_is_there() -> None:

@@ -8,10 +8,10 @@ import sys
 
 def main() -> None:
     if sys.argv[1:2] == ["serve"]:
-        # A server that is told to end before it has begun has done what it was told.
+        # SIGTERM before the server has started ends it with status 0, as it does later.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        from zab.cli.commands import zab
+        from zab.cli.root import zab
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise

@@ -1,9 +1,10 @@
-"""`zab dev`: an ensemble in one process, for trying things out: real sockets on loopback, real files, real fsyncs."""
+"""`zab dev`: an ensemble in one process, for trying things out, with real sockets, files and fsyncs."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -15,18 +16,19 @@ import click
 import trio
 from attrs import frozen
 
-from zab.cli.library import tick_option
-from zab.cli.logs import format_option, level_option, log_to_stderr
-from zab.cli.running import Misused, own_name, run_in_trio, stop_on_signal
+from zab.admin.admin_settings import AdminSettings
+from zab.cli.kit.failures import Misused, run_in_trio
+from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
+from zab.cli.kit.signals import stop_on_signal
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.alone import raise_open_files
+from zab.host.process_tuning import raise_open_files, tune_collector
+from zab.host.watchdog import LoopMonitor
+from zab.net.loop_wait import claim_this_loop
 from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.watchdog import LoopMonitor
 from zab.store.store import StoreSettings
 from zab.wire.client.words import WORDS
 
@@ -43,29 +45,35 @@ _BROKERS: Final = "replica"
 
 @click.command()
 @click.option(
-    "--servers", type=click.IntRange(1, SERVERS_MAX), help="How many servers.  [default: 3, or what the data has]"
+    "--servers", type=click.IntRange(1, SERVERS_MAX), help="The number of servers.  [default: 3, or what the data has]"
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=Path("data"),
     show_default=True,
-    help="Where they keep their logs and snapshots, a directory for each. It is found again at the next start.",
+    help="The directory of all logs and snapshots. The next start finds them there.",
 )
 @click.option(
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="Client port of server 1; the others follow. Servers meet 707 and 1707 above, and the page for people is "
-    "5899 above.  [default: 2181: 2888, 3888 and 8080]",
+    help="The client port of server 1; the others follow. The servers' own ports are 707 and 1707 above it, the status "
+    "page 5899 above it.  [default: 2181, which gives 2888, 3888 and 8080]",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(0, SERVERS_MAX),
     default=0,
     show_default=True,
-    help="How many Kafka brokers beside them, at 9092 and above: the same as `zab-broker dev`.",
+    help="Run this many Kafka brokers, too, at 9092 and above, as `zab-broker dev` does.",
 )
-@tick_option
+@click.option(
+    "--tick-ms",
+    type=click.IntRange(10),
+    default=Settings().tick_ms,
+    show_default=True,
+    help="The unit of all timeouts: a leader pings every half tick, and a silent peer is given up after five ticks.",
+)
 @level_option("warning")
 @format_option
 def dev(
@@ -80,7 +88,7 @@ def dev(
     """Run an ensemble of the coordination store on loopback, in this process.
 
     Its servers have sockets, disks and elections of their own, as if they were machines; any ZooKeeper client
-    can talk to each of them. What to try is printed when they are ready. Ctrl-C ends it; the data stays.
+    can talk to each of them. When they are ready, commands to try are printed. Ctrl-C ends them; the data stays.
 
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183
@@ -99,13 +107,14 @@ def dev(
     layout = layout_of(data, servers, port_base)
     log_to_stderr(log_level, log_format)
     raise_open_files()
+    tune_collector()
     run_in_trio(run_dev, data, layout, Settings(tick_ms=tick_ms))
 
 
 def become_brokers(options: Mapping[str, object]) -> NoReturn:
-    """Their command takes the place of this one: this package knows nothing of what stands on it but the name."""
+    """Replace this process by `zab-broker dev`: this package must not import the broker, only run its command."""
     if find_spec(_BROKERS) is None:
-        raise Misused("--brokers: there are none here. They come with: pip install 'zab[broker]'")
+        raise Misused("--brokers: the broker is not installed: pip install 'zab[broker]'")
     beside = Path(sys.argv[0]).with_name("zab-broker")
     command = [str(beside)] if beside.exists() else [sys.executable, "-m", f"{_BROKERS}.cli"]
     given = [f"--{name}={value}" for name, value in options.items() if value is not None]
@@ -114,7 +123,7 @@ def become_brokers(options: Mapping[str, object]) -> NoReturn:
 
 @frozen
 class Layout:
-    """How many servers, and where. Kept beside the data, because the data belongs to these addresses."""
+    """The number of servers and their ports. It is stored beside the data, which belongs to these addresses."""
 
     servers: int
     port_base: int
@@ -124,7 +133,7 @@ class Layout:
 
     @property
     def hosts(self) -> str:
-        """As every client of ZooKeeper takes it."""
+        """The connection string for clients."""
         return ",".join(f"{HOST}:{self.client_port(sid)}" for sid in range(1, self.servers + 1))
 
     def ensemble(self) -> Ensemble:
@@ -144,7 +153,7 @@ class Layout:
 
 
 def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
-    """What was asked for, unless there is data already: that belongs to what it was made for."""
+    """Return the layout of the data, or the one asked for if there is no data yet. Raise `Misused` if they differ."""
     kept = data / "dev.json"
     try:
         if kept.exists():
@@ -194,11 +203,12 @@ async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
         click.echo(introduction(data, layout, servers))
 
 
-async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[StoreServer]:
-    """They run in the nursery, and when this returns all of them serve."""
+async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[ServerRuntime]:
+    """Start all servers in the nursery, and return when all of them serve."""
+    claim_this_loop()
     ensemble = layout.ensemble()
     doors = DoorSettings(tick_ms=settings.tick_ms, words=frozenset(WORDS.values()), connections_per_host_max=0)
-    servers: list[StoreServer] = []
+    servers: list[ServerRuntime] = []
     for sid in ensemble.by_id:
         server = make_server(
             data / str(sid),
@@ -217,7 +227,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
 
 
 def free_or_any(port: int) -> int:
-    """8080 belongs to somebody else on many machines. That is no reason not to start."""
+    """Return the port, or 0 for any port if it is taken: 8080 often is, and that must not prevent the start."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -227,7 +237,7 @@ def free_or_any(port: int) -> int:
     return port
 
 
-def introduction(data: Path, layout: Layout, servers: list[StoreServer]) -> str:
+def introduction(data: Path, layout: Layout, servers: list[ServerRuntime]) -> str:
     leader = servers[0].member.status().role.leader
     first = f"{HOST}:{layout.client_port(1)}"
     running = "1 server runs" if layout.servers == 1 else f"{layout.servers} servers run"
@@ -246,3 +256,10 @@ Try, in another terminal:
 
 The root is open to everybody: whoever reaches these ports of {HOST} may read and change every node.
 Ctrl-C ends it; the data stays, and the next start finds it again."""
+
+
+def own_name() -> str:
+    """How to call this program again, as a person would type it."""
+    if shutil.which("zab") == sys.argv[0]:
+        return "zab"
+    return f"{sys.executable} -m zab" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

@@ -10,24 +10,26 @@ from pathlib import Path
 import click
 import trio
 
-from zab.cli.logs import format_option, level_option, log_to_stderr
-from zab.cli.running import run_in_trio, stop_on_signal, tell_systemd
-from zab.cli.zoo.dynamic import write_membership
-from zab.cli.zoo.plan import Plan, read_plan
-from zab.cli.zoo.remembered import OPTION, differences
-from zab.cli.zoo.report import effective
-from zab.cli.zoo.source import BadConfig
+from zab.cli.kit.failures import run_in_trio
+from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
+from zab.cli.kit.signals import notify_systemd, stop_on_signal
+from zab.cli.zoo_cfg.dynamic_file import write_membership
+from zab.cli.zoo_cfg.effective import effective
+from zab.cli.zoo_cfg.plan import ServerPlan, read_plan
+from zab.cli.zoo_cfg.remembered_members import OPTION, differences
+from zab.config.config_source import BadConfig
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import ServerId, show
-from zab.runtime.alone import raise_open_files, tune_collector
+from zab.host.logs import LEVELS
+from zab.host.process_tuning import raise_open_files, tune_collector
+from zab.host.watchdog import LoopMonitor
+from zab.net.cannot_listen import cannot_listen
+from zab.net.loop_wait import claim_this_loop
 from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.errors import cannot_listen
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.identity import claim
-from zab.runtime.logs import LEVELS
 from zab.runtime.running import alone
-from zab.runtime.watchdog import LoopMonitor
 from zab.storage.disk import Disk
 from zab.storage.membership import replace_membership
 from zab.storage.real import RealDisk
@@ -44,15 +46,15 @@ MEMBERSHIP_PAUSE_S = 1.0
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A key that counts more than the file's, with or without `zookeeper.` in front. May be repeated.",
+    help="A key that replaces the file's, with or without `zookeeper.` in front. May be repeated.",
 )
-@click.option("--check", is_flag=True, help="Say what the file means and what is wrong with it, and start nothing.")
+@click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
 @click.option(
     OPTION,
     "from_file",
     is_flag=True,
-    help="The file's servers in place of those that the data directory remembers. Only when ALL servers are stopped, "
-    "and then for ALL of them; a majority of those that hold the history must be among them. The last resort: see "
+    help="Use the file's servers instead of those that the data directory remembers. The last resort: only if ALL "
+    "servers are stopped, and then for ALL of them; a majority of the servers with the history must be among them. See "
     "docs/howto/grow-a-server.md.",
 )
 @level_option("info")
@@ -62,11 +64,11 @@ def serve(
 ) -> None:
     """Run one server of the coordination store, until SIGINT or SIGTERM. SIGHUP is ignored, with a line in the log.
 
-    ZOO.CFG is ZooKeeper's configuration file, as it is. A key that has no effect here is named in a warning,
-    and everything that is wrong is told at once. `myid` stands in the dataDir, as it always did.
+    ZOO.CFG is ZooKeeper's configuration file, unchanged. A key without effect here is named in a warning, and all
+    mistakes are reported together. `myid` stands in the dataDir, as ZooKeeper has it.
 
-    Who takes part is remembered in the dataDir. Where the file's server.N lines say something else, nothing is
-    started: members are changed while the ensemble runs, by `zab shell reconfig`.
+    The dataDir remembers the members of the ensemble. If the file's server.N lines differ from them, the server does
+    not start: members are changed while the ensemble runs, by `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      clients come to its clientPort
@@ -80,7 +82,7 @@ def serve(
       2  the command line or the configuration is wrong
     """
     tell = _tell
-    if log_format == "json" and not check:  # who reads objects shall not meet anything else
+    if log_format == "json" and not check:  # a program that reads JSON lines must get nothing else
         log_to_stderr(log_level, log_format)
         tell = _log
     try:
@@ -122,7 +124,8 @@ def _log(kind: str, lines: tuple[str, ...], event: str = "configuration") -> Non
         logging.getLogger("zab").log(level, line, extra={"event": event, "fields": {"what": line}})
 
 
-async def run(plan: Plan) -> None:
+async def run(plan: ServerPlan) -> None:
+    claim_this_loop()
     tune_collector()
     raise_open_files()
     async with trio.open_nursery() as nursery:
@@ -159,8 +162,8 @@ async def run(plan: Plan) -> None:
         nursery.start_soon(keep_membership, server, plan)
 
 
-async def check_free(plan: Plan) -> None:
-    """Before anything is written: a port that is taken shall not leave the beginning of a history behind."""
+async def check_free(plan: ServerPlan) -> None:
+    """Raise if a port is taken. This comes before anything is written, so that a failed start leaves no history."""
     for each in plan.listens:
         try:
             listeners = await trio.open_tcp_listeners(each.port, host=each.host)
@@ -170,15 +173,15 @@ async def check_free(plan: Plan) -> None:
             await listener.aclose()
 
 
-async def announce(server: StoreServer) -> None:
-    """Once: who waits for it to serve, waits for this line. Who is no member is not ready, though it serves."""
+async def announce(server: ServerRuntime) -> None:
+    """Print one line when the server is ready. A server that is not a member is not ready, though it serves."""
     role = await server.member.wait_serving()
     if not is_member(server):
         click.echo(
             f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NO MEMBER of its ensemble: "
             "it serves without a vote, and waits for `reconfig -add`"
         )
-        tell_systemd("READY=1")
+        notify_systemd("READY=1")
         while True:
             await trio.sleep(MEMBERSHIP_PAUSE_S)
             if is_member(server):
@@ -187,16 +190,17 @@ async def announce(server: StoreServer) -> None:
     what = {State.LEADING: "leads", State.FOLLOWING: "follows", State.OBSERVING: "observes"}[role.state]
     whom = "" if role.state is State.LEADING else f" server {role.leader}"
     click.echo(f"server {server.me} is ready: it {what}{whom} in epoch {role.epoch}")
-    tell_systemd("READY=1")
+    notify_systemd("READY=1")
 
 
-def is_member(server: StoreServer) -> bool:
+def is_member(server: ServerRuntime) -> bool:
     return server.me in server.member.status().ensemble.by_id
 
 
-async def keep_membership(server: StoreServer, plan: Plan) -> None:
-    """When the membership has changed, the configuration file shall say so; but nobody's file is written who has not
-    asked for changes, nor that of a server which would not find itself in it again."""
+async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
+    """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
+
+    A server that is removed must keep its file: it would not find itself in the new one."""
     known = plan.ensemble or alone(plan.server_id)
     while True:
         ensemble = server.member.status().ensemble
@@ -224,7 +228,7 @@ async def keep_membership(server: StoreServer, plan: Plan) -> None:
         await trio.sleep(MEMBERSHIP_PAUSE_S)
 
 
-async def _write(server: StoreServer, plan: Plan, ensemble: Ensemble) -> None:
+async def _write(server: ServerRuntime, plan: ServerPlan, ensemble: Ensemble) -> None:
     try:
         written = await trio.to_thread.run_sync(write_membership, plan.path, ensemble, plan.server_id)
         server.log.say("membership_written", file=written)
@@ -232,7 +236,7 @@ async def _write(server: StoreServer, plan: Plan, ensemble: Ensemble) -> None:
         server.log.say("membership_not_written", "warning", file=plan.path, why=error.strerror or error)
 
 
-def replace_remembered(plan: Plan, ensemble: Ensemble) -> None:
+def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
     disk = split_disk(plan.data, plan.log, plan.server_id) or RealDisk(plan.data)
     try:
         claim(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id))
@@ -245,7 +249,7 @@ def replace_remembered(plan: Plan, ensemble: Ensemble) -> None:
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
-    """`None`: the one directory that a server opens by itself."""
+    """Return the disk of a server whose log has a directory of its own; None if it has not."""
     if log is None:
         return None
     main = RealDisk(data)

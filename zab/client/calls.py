@@ -1,4 +1,4 @@
-"""A request of a session, from the moment it is asked until somebody knows what became of it."""
+"""A request of a session, from its start until its outcome is known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import LocalProtocolError
-from zab.runtime.session.book import Hears
-from zab.runtime.session.errors import BadArguments, named
+from zab.session.errors import BadArguments, named
+from zab.session.watch_manager import Listener
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Fields
 from zab.wire.client.requests import SHAPES
@@ -21,11 +21,11 @@ _ENCODERS: Final = {int(op): shape.encode for op, shape in SHAPES.items()}
 
 
 class Call:
-    """`xid` is 0 while it is not on its way. `done` is None when nobody waits any more."""
+    """A request. `xid` is 0 until it is sent; `done` is None once no caller waits any more."""
 
     __slots__ = ("body", "done", "fields", "op", "tries", "watch", "what", "xid")
 
-    def __init__(self, op: int, fields: Fields, what: str, done: Done | None, watch: Hears | None = None) -> None:
+    def __init__(self, op: int, fields: Fields, what: str, done: Done | None, watch: Listener | None = None) -> None:
         self.op = op
         self.fields = fields
         self.what = what
@@ -37,7 +37,7 @@ class Call:
 
     @property
     def changes(self) -> bool:
-        """Whether it must not be asked twice."""
+        """Return whether the request changes the store and so must not be sent twice."""
         return self.op in _WRITES
 
     def end(self, error: Exception) -> None:
@@ -54,7 +54,9 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:
-    """Before it is sent: a server would cut the connection, and everybody's requests with it."""
+    """Refuse an oversized request before it is sent: a server would close the connection, and all other requests with
+    it.
+    """
     if len(call.body) + 8 > frame_bytes_max:
         raise LocalProtocolError(
             f"{named(call.op, call.what)}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "

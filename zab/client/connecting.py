@@ -14,15 +14,15 @@ from typing import Final, Protocol
 
 import trio
 
+from zab.client.attempts import Tries
+from zab.client.client_protocol import ClientProtocol
 from zab.client.dialing import OUTSIDE, Address, ConnectionOver, Outside, shake_hands
-from zab.client.hints import looks_like
-from zab.client.hopeless import is_hopeless
+from zab.client.dialling_hints import looks_like
 from zab.client.hosts import Host, Hosts, shown
-from zab.client.machine import Machine
+from zab.client.permanent_failures import is_hopeless
 from zab.client.settings import ClientSettings
-from zab.client.tries import Tries
 from zab.core.errors import RemoteProtocolError, WireError
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 from zab.wire.client.connect import ConnectResponse, decode_connect_response, encode_connect_request
 from zab.wire.client.frames import FirstFrame
 from zab.wire.sasl import DigestClient
@@ -45,7 +45,7 @@ class Served(Protocol):
     def expired(self, why: str) -> None: ...
 
 
-class Pause:
+class Backoff:
     """Doubles, up to a bound; some of it is chance."""
 
     def __init__(self, least_ms: int, most_ms: int, random: Random) -> None:
@@ -65,7 +65,7 @@ class Connector:
     def __init__(
         self,
         session: Served,
-        machine: Machine,
+        machine: ClientProtocol,
         hosts: Hosts,
         settings: ClientSettings,
         *,
@@ -77,8 +77,8 @@ class Connector:
     ) -> None:
         self.tries = Tries(hosts.hosts)
         self.server: Address | None = None
-        """To which the session is connected."""
-        self.bell = Doorbell()
+        """The server that the session is connected to."""
+        self.bell = Wakeup()
         self.hopeless: Callable[[], object] | None = None
         """Called when every server has refused, in one round, for what waiting does not mend."""
         self._may_pass = False
@@ -93,25 +93,26 @@ class Connector:
         self._sasl = sasl
         self._read_only = read_only
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """What each server may take while there was no connection yet: so that every one is tried."""
+        """The time for each server before the first connection, so that every one is tried."""
         self._better: Address | None = None
         self._scope: trio.CancelScope | None = None
         self._sent_at = self._received_at = self._pinged_at = 0.0
         self.heard_at = trio.current_time()
-        """When something was asked for that a leader has answered since: it has heard of the session then, or later.
+        """The time of the last request that a leader has answered since: it received a sign of life then or later.
 
-        To attach a session, that is, and a `sync`; all else, pings too, a server may answer that is cut off.
+        Only the attachment of a session and a `sync` count; a server that is cut off may answer all else, pings
+        included.
         """
         self._unanswered_at: float | None = None
-        """When the oldest ping was sent behind which nothing was received."""
+        """The time of the oldest ping after which nothing was received."""
 
     def _connect_s(self, addresses: int = 1) -> float:
-        """For one of a host's addresses."""
+        """Return the time for one of a host's addresses."""
         usual_s = (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 
     async def run(self) -> None:
-        pause = Pause(self._settings.pause_ms_min, self._settings.pause_ms_max, self._random)
+        pause = Backoff(self._settings.pause_ms_min, self._settings.pause_ms_max, self._random)
         while not self._session.ended:
             if await self._round() >= STEADY_S:
                 pause.reset()
@@ -160,7 +161,7 @@ class Connector:
     # -- one connection ----------------------------------------------------------------------------
 
     async def _connection(self, address: Address, patience_s: float) -> float | None:
-        """For how long it served, if it did."""
+        """Connect and serve until the connection ends. Return how long it served, or None if it never did."""
         began: float | None = None
         why, wrong, hopeless = "it ended", False, False
         at, name, tries = (address.host, address.port), str(address), self.tries
@@ -275,7 +276,7 @@ class Connector:
             self._scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream) -> None:
-        """Whatever has gathered in one turn, in one go."""
+        """Send everything that has gathered in one turn at once."""
         machine = self._machine
         while True:
             data = machine.take()
@@ -286,9 +287,9 @@ class Connector:
                 await self.bell.wait()
 
     async def _keep_alive(self) -> None:
-        """A ping for every third of the timeout in which one side was silent; one without an answer is the end.
+        """Ping whenever one side was silent for a third of the timeout; end the connection if a ping stays unanswered.
 
-        What counts is the ping, not the silence alone: if it was this process that slept, nobody had been asked.
+        The unanswered ping counts, not the silence: if this process was suspended, the server had nothing to answer.
         """
         part_s = self._machine.timeout_ms / 3000
         while True:
@@ -309,7 +310,7 @@ class Connector:
     # -- while the server is read only ---------------------------------------------------------------
 
     async def _search(self, here: Address) -> None:
-        pause = Pause(self._settings.search_ms_min, self._settings.search_ms_max, self._random)
+        pause = Backoff(self._settings.search_ms_min, self._settings.search_ms_max, self._random)
         while True:
             await trio.sleep(pause.next_s())
             for host, port in self._random.sample(self._hosts, len(self._hosts)):

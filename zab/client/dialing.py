@@ -13,18 +13,18 @@ from typing import Any, Final
 import trio
 from attrs import field, frozen
 
-from zab.client.hints import why_no_tls
+from zab.client.dialling_hints import why_no_tls
 from zab.client.hosts import shown
 from zab.core.errors import ConfigError
-from zab.runtime.network import tune
+from zab.net.network import tune
 
 
 @frozen(slots=False)
 class ClientTls:
-    """Files in PEM format.
+    """TLS settings of a client. Files are in PEM format.
 
-    ca              who signs the servers' certificates; None: whom this system trusts
-    cert, key       who this client is, where the servers want to know it
+    ca              the authority of the servers' certificates; None: those that this system trusts
+    cert, key       this client's certificate and key, for servers that ask for one
     check_hostname  whether a server's certificate must name the host that was dialled
     """
 
@@ -87,7 +87,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:
-    """Where there is TLS. Else it would be done on the way, and a port without TLS could not be told from others."""
+    """Do the TLS handshake, if there is TLS: done lazily, its failure could not be told from a port without TLS."""
     if isinstance(stream, trio.SSLStream):
         try:
             await stream.do_handshake()
@@ -97,7 +97,7 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
 
 @frozen
 class Outside:
-    """What a client takes from the machine on which it runs: names, streams and chance. A simulation has others."""
+    """The client's outside world: names, streams and chance. A simulation provides others."""
 
     addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
     dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial

@@ -1,4 +1,4 @@
-"""Where the servers are: ZooKeeper's connect string, `h1:2181,h2:2181,[::1]:2181/root`."""
+"""Parse ZooKeeper's connect string: `h1:2181,h2:2181,[::1]:2181/root`."""
 
 from __future__ import annotations
 

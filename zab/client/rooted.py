@@ -21,7 +21,9 @@ def path_below(root: str, path: str) -> str:
 
 
 def path_out_of(root: str, path: str) -> str:
-    """A path that is not below the root stays: the configuration is where it is for everybody."""
+    """Return the path as the client sees it. A path outside the root stays as it is: the configuration node is one for
+    all.
+    """
     if path == root:
         return ROOT
     return path[len(root) :] if path.startswith(f"{root}/") else path

@@ -10,26 +10,25 @@ from typing import Any, Final
 
 import trio
 
-from zab.client.arguments import check_arguments, checked_auth
 from zab.client.calls import Call
+from zab.client.client_protocol import ClientProtocol
+from zab.client.connect_arguments import check_arguments, checked_auth
 from zab.client.connecting import Connector
 from zab.client.dialing import ClientTls
-from zab.client.errors import Unreachable
 from zab.client.hosts import Hosts, parse_hosts
-from zab.client.machine import Machine
 from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
 from zab.client.settings import DEFAULT_CLIENT, ClientSettings
-from zab.core.errors import Overloaded
+from zab.client.unreachable import Unreachable
+from zab.core.errors import OutcomeUnknown, Overloaded
 from zab.runtime.blocks import beside_a_block
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.arguments import credentials_of
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import LEFT, NodeExists, StoreError
-from zab.runtime.session.multi import with_acls
-from zab.runtime.session.state import SessionState
-from zab.runtime.session.watch import Watch
 from zab.runtime.waiting import Waiter
+from zab.session.api import Session
+from zab.session.call_arguments import credentials_of
+from zab.session.errors import LEFT, NodeExists, StoreError
+from zab.session.multi import with_acls
+from zab.session.state import SessionState
+from zab.session.watch import Watch
+from zab.session.watch_manager import WatchManager
 from zab.store.acl import Acl
 from zab.store.errors import ErrorCode
 from zab.store.ops import Fields, Op
@@ -56,11 +55,11 @@ class RemoteSession(Session):
     ) -> None:
         self._acl = acl
         self._hosts, self._root = hosts, hosts.root
-        super().__init__(SessionState.SUSPENDED, WatchBook(self._shown), settings.events_max)
+        super().__init__(SessionState.SUSPENDED, WatchManager(self._shown), settings.events_max)
         self.id = 0
         self.timeout_ms = timeout_ms
         self._settings = settings
-        self._machine = Machine(self, self._book, settings, timeout_ms)
+        self._machine = ClientProtocol(self, self._book, settings, timeout_ms)
         if reattach is not None:
             self._machine.session, self._machine.password = reattach
             self._machine.known_to_all = True
@@ -86,11 +85,11 @@ class RemoteSession(Session):
 
     @property
     def password(self) -> bytes:
-        """With it and the session's id, another process could take the session over: tell nobody."""
+        """The session's password: keep it secret. With it and the id, another process could take the session over."""
         return self._machine.password
 
     def __repr__(self) -> str:
-        """Without the password."""
+        """Leave out the password."""
         server = self.connector.server
         at = f"at {server} " if server is not None else ""
         return f"<{type(self).__name__} {self.id:#x} {self.state.value} {at}of {str(self._hosts)!r}>"
@@ -154,7 +153,9 @@ class RemoteSession(Session):
             self._machine.unwatch(path, kind)
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
-        """As in every session; and it is shown to every server that this one moves to, cancelled or not."""
+        """Add an identity, as in every session. Every server that this session moves to receives it, even if the call
+        is cancelled.
+        """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
         if self._machine.auths >= self._settings.auths_max:
@@ -179,14 +180,14 @@ class RemoteSession(Session):
     # -- beginning and end -------------------------------------------------------------------------
 
     async def begun(self, auths: Sequence[Waiter]) -> None:
-        """Until a server has taken the session in, and believes who it is."""
+        """Wait until a server has accepted the session and its identities."""
         await self._opened_once.wait()
         self._check()
         for waiter in auths:
             await waiter.wait()
 
     async def close(self) -> None:
-        """Says goodbye, so that what is ephemeral goes at once and not when the session's time is up."""
+        """Close the session explicitly, so that its ephemeral nodes go at once and not at its timeout."""
         if self._over is not None or not self.id:
             self._finish(SessionState.CLOSED, LEFT)
             return
@@ -224,25 +225,26 @@ async def connect(
 ) -> AsyncIterator[RemoteSession]:
     """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
-        async with zab.connect("host1:2181,host2:2181") as session:
-            print(await session.get("/a"))
+            async with zab.connect("host1:2181,host2:2181") as session:
+                print(await session.get("/a"))
 
-    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root. Without a
-                port it is 2181; IPv6 looks like `[::1]:2181`. They are tried in an order left to chance
+    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root. The default
+                port is 2181; IPv6 looks like `[::1]:2181`. They are tried in random order
     timeout_ms  how long the session outlives its connection; the servers have bounds, see `session.timeout_ms`
-    auth        who it is, a list of (scheme, credentials): [("digest", b"user:password")]
+    auth        identities, a list of (scheme, credentials): [("digest", b"user:password")]
     tls         a `zab.ClientTls`, or an `ssl.SSLContext`
     sasl        (user, password), for DIGEST-MD5
-    read_only   content with a server that is cut off from the others, while no other is found
-    wait_ms     for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` says what
-                each of them did. None: for ever
-    reattach    id and password of a session that is to be taken over, in place of a new one
+    read_only   accept a server that is cut off from the others, while no other is found
+    wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` says
+                what each of them did. None: no limit
+    reattach    id and password of a session to take over, in place of a new one
     settings    bounds: `zab.ClientSettings`
-    acl         of a node that is made without one, by its path; None: it is open to all
+    acl         the default ACL of a new node, by its path; None: the open ACL
 
-    The block begins when a server has taken the session in and believes who it is (else `zab.AuthFailed`). A connection
-    that is lost is made anew, here or at another server, for as long as the block lasts: `session.states()` tells of
-    it. At its end the session is closed, and its ephemeral nodes are gone. What the block raises comes out as it is.
+    The block begins when a server has accepted the session and its identities (else `zab.AuthFailed`). A lost
+    connection is replaced, at the same or another server, for as long as the block lasts; `session.states()` reports
+    it. The end of the block closes the session and with it its ephemeral nodes. Errors of the block are raised as they
+    are.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings
@@ -267,8 +269,8 @@ async def connect(
         waiters.append(Waiter())
         session._machine.add_auth(scheme, credentials, waiters[-1].done)
     async with beside_a_block() as nursery:
-        # Whoever is cancelled still wants to say goodbye: the block ends this, and nobody else. Nobody waits for it
-        # to be started: in a block that is cancelled already, it would be cut off from here and never end.
+        # A cancelled caller still closes its session: the end of the block ends this scope. The task is not awaited at
+        # its start: in a cancelled block it would be cut off from here and never end.
         scope = trio.CancelScope(shield=True)
         nursery.start_soon(_run_in, scope, session.connector)
         try:

@@ -1,4 +1,4 @@
-"""The bounds and habits of a client. Counts, bytes and milliseconds; a name says which."""
+"""The bounds and habits of a client. Counts, bytes and milliseconds; each name says which."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from zab.wire.client.frames import FRAME_BYTES_MAX
 
 @frozen
 class ClientSettings:
-    """
-    frame_bytes_max    of one request; not more than the servers take (their `jute.maxbuffer`)
-    reply_bytes_max    of one reply: a list of a million children is long
-    requests_max       on their way at the same time; further calls wait in line
+    """Bounds and habits of a client.
+
+    frame_bytes_max    one request; not more than the servers accept (their `jute.maxbuffer`)
+    reply_bytes_max    one reply: a list of a million children is long
+    requests_max       requests under way at the same time; further calls wait
     request_bytes_max  the same in bytes
-    events_max         of one watch, not looked at yet
+    events_max         unread events of one watch
     auths_max          identities that a session shows to every new server
-    connect_ms         what one address may take until the session stands; 0: the timeout, divided among the hosts
-    hopeless_ends      whether the first connection is given up at once where every server refuses for what waiting does
-                       not mend: TLS that does not agree, a name that nobody has. For people, who sit there and wait
-    refused_ends       whether a refused connection counts as one of those, too
-    pause_ms_min       before another look at the servers; doubled from round to round, and a part of it left to chance
-    pause_ms_max       and this is the longest
-    tries_max          how often a read is asked again because its connection was lost
-    watch_bytes_max    paths in one request, when a new server is told of the watches
-    search_ms_min      while the server is read only: between looks for one that is not, doubled like the pause
-    search_ms_max      and this is the longest
-    close_ms           how long the end of the block waits for the server's goodbye
+    connect_ms         time for one address until the session stands; 0: the timeout, divided among the hosts
+    hopeless_ends      give up the first connection at once if every server fails for a reason that waiting does not
+                       mend: TLS that does not match, an unknown name. For interactive use
+    refused_ends       count a refused connection among those reasons, too
+    pause_ms_min       pause before the next round of attempts; doubled from round to round, with some jitter
+    pause_ms_max       the longest pause
+    tries_max          how often a read is repeated because its connection was lost
+    watch_bytes_max    bytes of paths in one request, when a new server receives the watches
+    search_ms_min      pause between searches for a better server while the present one is read only; doubled likewise
+    search_ms_max      the longest such pause
+    close_ms           how long the end of the block waits for the server's reply to its close
     """
 
     frame_bytes_max: int = FRAME_BYTES_MAX

@@ -1,7 +1,7 @@
-"""A leader's barriers: points in history behind every write that was acknowledged anywhere before the question.
+"""A leader's barriers: points in the history behind every write acknowledged before the request.
 
-Whoever was deposed without knowing it must not answer. The proof that it still leads is a quorum of pongs to a
-ping that was sent after the question; all questions of one turn share a ping.
+A leader that was deposed without noticing must not answer. The proof of leadership is a quorum of pongs to a ping that
+was sent after the request; all requests of one turn share a ping.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zab.core.zxid import ServerId, Zxid
 
 
 @define
-class Barrier:
+class PendingBarrier:
     origin: ServerId
     number: int
     zxid: Zxid
@@ -39,13 +39,13 @@ class Barriers:
         self._out = replica.out
         self._learners = learners
         self._is_quorum = is_quorum
-        self._waiting: deque[Barrier] = deque()
+        self._waiting: deque[PendingBarrier] = deque()
 
     def ask(self, origin: ServerId, number: int) -> None:
-        self._waiting.append(Barrier(origin, number, self._replica.committed))
+        self._waiting.append(PendingBarrier(origin, number, self._replica.committed))
 
     def forget(self, origin: ServerId) -> None:
-        """Its link is gone, and with it whoever waited for the answer."""
+        """Drop the barriers of a member whose link is gone."""
         if self._waiting:
             self._waiting = deque(barrier for barrier in self._waiting if barrier.origin != origin)
 
@@ -89,7 +89,7 @@ class Barriers:
             barrier = self._waiting.popleft()
             self._answer(barrier, barrier.zxid)
 
-    def _answer(self, barrier: Barrier, zxid: Zxid | None) -> None:
+    def _answer(self, barrier: PendingBarrier, zxid: Zxid | None) -> None:
         if barrier.origin == self._replica.me:
             self._out.barriers.append(BarrierDone(barrier.number, zxid))
         elif zxid is not None:

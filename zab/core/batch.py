@@ -1,8 +1,7 @@
 """A batch of transactions: the unit in which history is proposed, logged, committed and applied.
 
-The payloads are packed once, by the leader. From there on the packed bytes travel untouched: into the
-frame, into every log, and are unpacked only where they are applied. What is said of a batch (its first
-and last zxid) therefore costs nothing per transaction.
+The leader packs the payloads once. The packed bytes then travel unchanged into frames and logs, and are unpacked only
+where they are applied. Statements about a batch (its first and last zxid) therefore cost nothing per transaction.
 """
 
 from __future__ import annotations
@@ -77,9 +76,8 @@ def pack(first: Zxid, payloads: Sequence[bytes], config: bool = False) -> Batch:
 
 
 def digest_of(payloads: Iterable[bytes], digest: int) -> int:
-    """The digest of a history: CRC-32 carried on from transaction to transaction.
+    """Return the digest of a history: a CRC-32 continued from transaction to transaction.
 
-    Two servers whose histories end at one zxid with different digests do not hold the same history,
-    whatever the numbers say.
+    Two servers whose histories end at one zxid with different digests do not hold the same history.
     """
     return crc32(b"".join(payloads), digest)

@@ -1,4 +1,4 @@
-"""What every value of settings has to pass, so that a mistake is told where it was made and not hours later."""
+"""Validate settings when they are made, so that a mistake is reported at its place and not hours later."""
 
 from __future__ import annotations
 

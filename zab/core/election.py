@@ -1,12 +1,13 @@
-"""Fast leader election: agree on the server whose history is the newest, before asking anybody to follow it.
+"""Fast leader election: agree on the server with the newest history before following it.
 
-Nothing here is a promise. A wrong winner costs time only: discovery refuses a leader that lacks history.
-One `Election` lives as long as one stretch of LOOKING; the round outlives it.
+Votes are no promises. A wrong winner costs time only: discovery refuses a leader that lacks history. One `Election`
+lives as long as one period of LOOKING; the round outlives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from attrs import frozen
@@ -16,7 +17,7 @@ from zab.core.messages import Notification, State
 from zab.core.ready import Settings
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid
 
-# A member of an enum is looked up slowly, and these with every word that is heard.
+# Looking up a member of an enum is slow, and these are needed for every notification.
 _LOOKING: Final = State.LOOKING
 _LEADING: Final = State.LEADING
 _OBSERVING: Final = State.OBSERVING
@@ -31,7 +32,7 @@ class Vote(NamedTuple):
 
 
 NOBODY = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
-"""What a server proposes that cannot be voted for: beaten by everything, and counted nowhere."""
+"""The proposal of a server without a valid vote: every vote beats it, and it is counted nowhere."""
 
 
 @frozen
@@ -54,16 +55,16 @@ def is_voter(sid: ServerId, views: Iterable[Ensemble]) -> bool:
 
 
 def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
-    """The total order of votes. Nobody is worth voting for who has no weight in the membership in force.
+    """The total order of votes. A server without weight in the active membership is no candidate.
 
-    A change that is not decided may be unknown to those whose votes are needed: they could not vote for a server
-    that it adds, nor find it. Until it is decided, whoever leads is one whom everybody knows.
+    A pending change of membership may be unknown to servers whose votes are needed: they could neither vote for a
+    server that it adds nor find its address. Until the change is decided, the leader is a server that all of them know.
     """
     return new > old and active.weight(new.leader) > 0
 
 
 class Election:
-    """Feed it `heard` and `tick`; it fills `outgoing`, and at last sets `decision`."""
+    """One election. Feed it `heard` and `tick`; it fills `outgoing`, and finally sets `decision`."""
 
     def __init__(
         self,
@@ -75,12 +76,13 @@ class Election:
         now: Millis,
         delay: Millis = 0,
         votes: bool = True,
+        vetoed: Mapping[ServerId, Millis] = MappingProxyType({}),
     ) -> None:
         self.began = now
         self.round = last_round + 1
         self.proposal = own
         self.outgoing: list[ServerId] = []
-        """Who is to be told the proposal as it stands when this is drained; drained by the node."""
+        """Servers that receive the current proposal when the node drains this list."""
         self.decision: Vote | None = None
         self._me = me
         self._own = own
@@ -96,6 +98,7 @@ class Election:
         self._decide_at: Millis | None = None
         self._candidate = own
         self._votes = votes
+        self._vetoed = vetoed
         self.sources = {me}
         """Voters that have sent a notification since this election began, and this server."""
         if not delay:
@@ -113,25 +116,26 @@ class Election:
     # -- inputs ------------------------------------------------------------------------------------
 
     def heard(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """A word from a voter. Words about or from anybody else are not for the algorithm."""
+        """Handle a notification from a voter. Notifications about or from other servers are ignored."""
         if source not in self._voters:
             return
         self.sources.add(source)
         if notification.leader not in self._voters:
             if notification.leader == NOBODY.leader and self.proposal != NOBODY:
-                self._tell(source)  # it asks; of two that both have nothing to say, neither answers
+                self._tell(source)  # it asks; of two servers without a proposal, neither answers
             return
-        if self._settings.notification_backoff_reset:
+        vetoed = self._has_vetoed(notification.leader, now)
+        if self._settings.notification_backoff_reset and not vetoed:
             self._reset_backoff(now)
         vote = Vote(notification.epoch, notification.zxid, notification.leader)
         heard = Heard(vote, notification.round, notification.state)
         if notification.state is _LOOKING:
             self._heard_looking(source, heard, now)
-        elif notification.state is not _OBSERVING:
+        elif notification.state is not _OBSERVING and not vetoed:
             self._heard_established(source, heard)
 
     def reachable(self, source: ServerId, now: Millis) -> None:
-        """A channel opened: what was said before may have been lost."""
+        """Resend the proposal: a connection opened, and earlier notifications may have been lost."""
         if self._settings.notification_backoff_reset:
             self._reset_backoff(now)
         if source in self._peers:
@@ -144,7 +148,7 @@ class Election:
         elif now >= self._resend_at:
             self._tell(*self._peers)
             self._wait = min(2 * self._wait, self._settings.notification_ms_max)
-            self._resend_at = now + self._wait
+            self._resend_at = min([now + self._wait, *(until for until in self._vetoed.values() if until > now)])
 
     # -- the algorithm -----------------------------------------------------------------------------
 
@@ -155,29 +159,39 @@ class Election:
             self._listen(source, heard, now)
             return
         if heard.round < self.round and self.proposal != NOBODY:
-            # So that it catches up. Not each time: one that does not know me as a voter answers whatever I say.
+            # Answer so that it catches up, but not each time: a server to which this one is no voter answers every
+            # notification.
             rounds = heard.round, self.round
             if self._told_behind.get(source) != rounds:
                 self._told_behind[source] = rounds
                 self._tell(source)
             return
-        if heard.round != self.round:  # whoever has nobody to propose cannot call others into a later round: it joins
+        if (
+            heard.round != self.round
+        ):  # a server without a proposal cannot call others into a later round: it joins theirs
             self.round = heard.round
             self._received.clear()
-            better = beats(heard.vote, self._own, self._views[0])
-            self._propose(heard.vote if better else self._own, now)
-        elif beats(heard.vote, self.proposal, self._views[0]):
+            self._propose(heard.vote if self._prefers(heard.vote, self._own, now) else self._own, now)
+        elif self._prefers(heard.vote, self.proposal, now):
             self._propose(heard.vote, now)
         elif heard.vote != self.proposal and self._received.get(source) != heard:
-            self._tell(source)  # when I said so before, it was not LOOKING yet, or it would have joined me
+            self._tell(source)  # at the previous answer it was not LOOKING yet, or it would have joined this round
         self._received[source] = heard
         self._count(now)
 
+    def _prefers(self, new: Vote, old: Vote, now: Millis) -> bool:
+        return beats(new, old, self._views[0]) and not self._has_vetoed(new.leader, now)
+
+    def _has_vetoed(self, leader: ServerId, now: Millis) -> bool:
+        return self._vetoed.get(leader, now) > now
+
     def _listen(self, source: ServerId, heard: Heard, now: Millis) -> None:
-        """Without a vote of my own: follow whom the others agree upon, in whatever round they do."""
+        """Follow the leader that the others agree upon, in any round, if this server has no vote of its own."""
         self._received[source] = heard
         if self._candidate != heard.vote:
             self._decide_at = None
+        if self._has_vetoed(heard.vote.leader, now):
+            return
         if self._decide_at is None and self._has_quorum(self._received, heard):
             self._candidate = heard.vote
             self._decide_at = now + self._settings.finalize_wait_ms
@@ -209,7 +223,7 @@ class Election:
         if not self._has_quorum(self._received, mine):
             self._decide_at = None
         elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._voters):
-            self.decision = self.proposal  # nobody is left who could send a better one
+            self.decision = self.proposal  # no other server could send a better vote
         elif self._decide_at is None:
             self._decide_at = now + self._settings.finalize_wait_ms
 
@@ -218,15 +232,17 @@ class Election:
         return all(view.is_quorum(agreeing) for view in self._views)
 
     def _is_followed(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
-        """Whether an established leader has a quorum of one of the memberships I know.
+        """Return whether an established leader has a quorum of one of the memberships that this server knows.
 
-        One is enough: a change that is in my log only must not keep me from the leader that never had it.
+        One membership is enough: a change that only this log holds must not keep this server from a leader without it.
         """
         agreeing = [sid for sid, each in votes.items() if each.agrees_with(heard)]
         return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, heard)
 
     def _leader_confirms(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
-        """Without this, everybody would follow a dead leader for as long as everybody else still does."""
+        """Return whether the leader itself claims its leadership. Otherwise servers would follow a dead leader because
+        others still do.
+        """
         leader = heard.vote.leader
         if leader == self._me:
             return heard.round == self.round

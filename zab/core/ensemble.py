@@ -1,7 +1,7 @@
-"""Who is a member, who has a vote, and which sets of servers are a quorum.
+"""The members, their votes, and the sets of servers that are a quorum.
 
-An `Ensemble` is one version of that answer. Its text is the one ZooKeeper uses, so that the same lines
-stand in a configuration file, in the log and in `/zookeeper/config`.
+An `Ensemble` is one version of the membership. Its text is ZooKeeper's, so the same lines stand in a configuration
+file, in the log and in `/zookeeper/config`.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class Ensemble:
         return won > counted // 2
 
     def meets_every_quorum(self, acks: Collection[ServerId]) -> bool:
-        """Whether no quorum can do without one of these: what any quorum has, one of them has."""
+        """Return whether every quorum contains one of these servers: they hold whatever any quorum holds."""
         return not self.is_quorum([sid for sid in self.voters if sid not in acks])
 
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
@@ -242,7 +242,7 @@ def _parsed(text: str) -> Ensemble:
 
 
 def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[ServerId, int]]:
-    """What an ensemble is made of: servers, version, groups, weights."""
+    """Parse an ensemble's text into servers, version, groups and weights."""
     servers: list[Server] = []
     groups: list[Group] = []
     weights: dict[ServerId, int] = {}

@@ -1,4 +1,4 @@
-"""What can go wrong, sorted by who has to act."""
+"""The errors, sorted by the party that has to act."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LocalProtocolError(ZabError):
 
 
 class RemoteProtocolError(ZabError):
-    """A peer broke the rules. Its link is cut; everybody else is served on."""
+    """A peer broke the protocol. Its link is closed; all other peers are served on."""
 
 
 class StorageError(ZabError):
@@ -29,11 +29,11 @@ class StorageError(ZabError):
 
 
 class DamagedError(StorageError):
-    """What is on the disk contradicts itself, and no torn tail explains it."""
+    """The data on the disk contradict each other, and no torn tail explains it."""
 
 
 class ConfigError(ZabError):
-    """A configuration, or a change of membership, that makes no sense. The message says where."""
+    """A configuration or a change of membership makes no sense. The message names the place."""
 
 
 class NotLeader(ZabError):
@@ -41,7 +41,7 @@ class NotLeader(ZabError):
 
 
 class Overloaded(ZabError):
-    """As much is outstanding as the settings allow. Wait for some of it to finish, then try again."""
+    """The outstanding work has reached the limit of the settings. Wait until some of it is finished, then try again."""
 
 
 class ReconfigInProgress(ConfigError):
@@ -54,6 +54,30 @@ class WrongVersion(ConfigError):
 
 class NewConfigNoQuorum(ConfigError):
     """Too few voters of the new membership follow the leader and are synced. Start them first."""
+
+
+class Refused(ZabError):
+    """The machine's `prepare` refused the request; the text tells the reason. The request changed nothing."""
+
+
+class LeadersLost(Refused):
+    """`Limits.leaders_lost_max` leaders in a row were lost while the request was under way. It changed nothing."""
+
+
+class OutcomeUnknown(ZabError):
+    """The request may have been carried out or not, and it can no longer be found out.
+
+    A client gets this error if its connection is lost before the reply. A member gets it only if a snapshot brought it
+    up to date, which may contain the request. Look at the state, then decide whether to repeat the request.
+    """
+
+
+class Stopped(ZabError):
+    """This member stopped or failed before the outcome was known: the request may still be carried out."""
+
+
+class ChangeLost(ZabError):
+    """The leader that proposed this change of membership is gone, and the change with it. Repeat it."""
 
 
 present_as("zab", globals())

@@ -101,7 +101,7 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """Return what one client can be told from others by: an IPv4 address, or the first 64 bits of an IPv6 address."""
+    """Return the network that counts as one client: an IPv4 address, or the first 64 bits of an IPv6 address."""
     address = address_of(host.partition("%")[0])
     if address is None:
         return host

@@ -1,8 +1,8 @@
-"""What this server has logged: the recent part in memory, the older part known by its outline.
+"""The logged history: its recent part in memory, its older part as an outline.
 
-Histories have the property that Raft calls log matching: a transaction `e/c` is found in a history only
-behind everything that the leader of `e` had before it. So two histories that share one zxid share all
-before it, and the newest common zxid can be computed from the outline (where each epoch ends) alone.
+Histories have the property that Raft calls log matching: a history contains a transaction `e/c` only behind everything
+that the leader of `e` had before it. So two histories that share one zxid share everything before it, and the outline
+alone (where each epoch ends) yields the newest common zxid.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Final
 
 from zab.core.batch import Batch, digest_of
 from zab.core.ensemble import Ensemble
@@ -18,11 +19,18 @@ from zab.core.ready import Recovered, Settings
 from zab.core.zxid import NOTHING, Zxid, counter_of, epoch_of, follows, show
 
 _last: Callable[[Batch], Zxid] = attrgetter("last")
-"""Of this every search in the history asks some batches."""
+"""The key of every binary search over batches."""
+
+
+BYTES_UNKNOWN: Final = 1 << 62
+"""More than anything is worth."""
 
 
 class History:
-    """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`."""
+    """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`.
+
+    Where epochs end is known in `(outlined, last]`, and `outlined <= log_start`: a purge leaves the outline as it is.
+    """
 
     __slots__ = (
         "_base_digest",
@@ -35,18 +43,19 @@ class History:
         "base",
         "configs",
         "last",
+        "outlined",
     )
 
     def __init__(self, recovered: Recovered) -> None:
         self.base = recovered.snapshot
         self.last = recovered.snapshot
-        self._disk_start = recovered.log_start
+        self.outlined = self._disk_start = recovered.log_start
         self.configs: list[Ensemble] = []
         """Membership changes in `(base, last]`; each one's version is its zxid."""
         self._base_digest = recovered.digest
         self._batches: list[Batch] = []
         self._digests: list[int] = []
-        """At the end of each batch, of the first ones: as far as anybody has asked."""
+        """The digest at the end of each batch, computed on demand from the first batch on."""
         self._ends: list[Zxid] = []
         self._entries = self._bytes = 0
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
@@ -88,7 +97,7 @@ class History:
 
     def reset(self, zxid: Zxid, digest: int) -> None:
         """A snapshot took the place of everything."""
-        self.base = self.last = self._disk_start = zxid
+        self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
         self._batches = []
         self._digests.clear()
@@ -122,7 +131,6 @@ class History:
     def purged(self, zxid: Zxid) -> None:
         """The log on disk now begins behind `zxid`."""
         self._disk_start = max(self._disk_start, zxid)
-        self._ends = [end for end in self._ends if end >= self.log_start]
 
     def _note_end(self, zxid: Zxid) -> None:
         if self._ends and self._ends[-1] >> 32 == zxid >> 32:
@@ -138,10 +146,10 @@ class History:
         return min(self._disk_start, self.base)
 
     def floor(self, zxid: Zxid) -> Zxid | None:
-        """The newest zxid of this history that is not behind `zxid`; None where the log does not reach back so far."""
+        """The newest zxid of this history that is not behind `zxid`; None where the outline begins behind it."""
         if zxid >= self.last:
             return self.last
-        if zxid < self.log_start:
+        if zxid < self.outlined:
             return None
         position = bisect_left(self._ends, epoch_of(zxid), key=epoch_of)
         if position < len(self._ends) and epoch_of(self._ends[position]) == epoch_of(zxid) and counter_of(zxid):
@@ -180,8 +188,13 @@ class History:
             digests.append(digest_of(batch.payloads(), digests[-1] if digests else self._base_digest))
         return digests[count - 1] if count else self._base_digest
 
+    def bytes_behind(self, zxid: Zxid) -> int:
+        """Estimate the bytes of the transactions behind `zxid`: by the mean of those in memory."""
+        count = self.entries_between(zxid, self.last)
+        return 0 if not count else count * self._bytes // self._entries if self._entries else BYTES_UNKNOWN
+
     def entries_between(self, after: Zxid, until: Zxid) -> int:
-        """How many transactions lie in `(after, until]`, both from this history."""
+        """Return the number of transactions in `(after, until]`, both from this history."""
         count, start = 0, after
         for end in self._ends:
             if end <= start:

@@ -29,6 +29,7 @@ from zab.core.errors import (
 from zab.core.learner import Learner
 from zab.core.messages import (
     ALIVE,
+    RESUMES,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -43,13 +44,27 @@ from zab.core.messages import (
     NewLeader,
     Pong,
     Propose,
+    SnapHeld,
     Trunc,
     UpToDate,
+    Veto,
 )
-from zab.core.ready import BarrierDone, HangUp, SendLog, SendSnapshot
+from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.replica import Replica
-from zab.core.synchronization import Form, plan
-from zab.core.zxid import EPOCH_MAX, UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+from zab.core.synchronization import Form, SyncPlan, can_resume, plan
+from zab.core.zxid import (
+    EPOCH_MAX,
+    UNKNOWN,
+    Epoch,
+    Millis,
+    ServerId,
+    Ticket,
+    Zxid,
+    counter_of,
+    epoch_of,
+    make,
+    show,
+)
 
 
 class Phase(Enum):
@@ -86,6 +101,8 @@ class Leading:
         self._adoption_durable = False
         self._promises: set[ServerId] = set()
         self._histories: set[ServerId] = set()
+        self._given: set[ServerId] = set()
+        """Servers whose transactions of this epoch, if they have any, came from this leader."""
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         self._outstanding_count = self._outstanding_bytes = 0
         self._joint: tuple[Ensemble, Zxid] | None = None
@@ -136,6 +153,18 @@ class Leading:
         if learner is not None and moved > learner.moved:
             learner.moved = moved
             self._synchronizes(learner, now)
+
+    def found(self, question: FindSnapshot, found: FoundSnapshot | None) -> None:
+        """Take the disk's answer to a question of this leader. The learner may have another link by now."""
+        learner = self.learners.get(question.peer)
+        if learner is not None and learner.question is question:
+            history = self._replica.history
+            if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
+                found = None  # of another history
+            learner.question, learner.found = None, found
+            if found is None:
+                learner.held = None
+            self._unsynchronized = True
 
     def heard(self, source: ServerId, message: object, now: Millis) -> None:
         learner = self.learners.get(source)
@@ -267,14 +296,22 @@ class Leading:
         for learner in self.learners.values():
             if learner.info is not None and not learner.told_epoch:
                 learner.told_epoch = True
+                if learner.asks:
+                    self._out.send(learner.sid, RESUMES)
                 self._out.send(learner.sid, LeaderInfo(self.epoch))
         self._count_epoch_acks(now)
+
+    def _on_snap_held(self, learner: Learner, message: SnapHeld, now: Millis) -> None:
+        if not (learner.asks and learner.told_epoch) or learner.held is not None or learner.ack_epoch is not None:
+            raise RemoteProtocolError("a SnapHeld that was not asked for")
+        learner.held = message
 
     def _on_ack_epoch(self, learner: Learner, message: AckEpoch, now: Millis) -> None:
         if not learner.told_epoch or learner.ack_epoch is not None:
             raise RemoteProtocolError("an AckEpoch that was not asked for")
         newer = (message.current_epoch, message.last) > self._summary
-        if newer and message.counts and self.phase is not _BROADCAST and self._may_know_more(learner):
+        knows = message.counts or (message.last != UNKNOWN and not message.forgotten)
+        if newer and knows and self.phase is not _BROADCAST and self._may_know_more(learner):
             # Not with this history: what is newer may be committed. (Once a quorum adopted mine, it cannot be.)
             self.over = f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}"
             return
@@ -324,35 +361,54 @@ class Leading:
         assert learner.ack_epoch is not None
         assert self.epoch is not None
         replica, history, sid = self._replica, self._replica.history, learner.sid
-        how = plan(history, replica.applied, learner.ack_epoch.last, self._settings)
-        digest = history.digest_at(how.common)
-        if how.common == learner.ack_epoch.last and digest not in (None, learner.ack_epoch.digest):
+        if learner.question is not None:
+            return
+        last = learner.ack_epoch.last
+        # An epoch has one leader. If another one gave the learner transactions of mine, promises were lost with disks.
+        foreign = last != UNKNOWN and epoch_of(last) == self.epoch and sid not in self._given
+        how = plan(history, replica.applied, last, self._settings, foreign)
+        held, rest = learner.held, None
+        if how.form is Form.SNAP and held is not None and can_resume(history, held, self._settings):
+            if learner.found is None:
+                learner.question = FindSnapshot(sid, held)
+                self._out.finds.append(learner.question)
+                return
+            how, rest = SyncPlan(Form.SNAP, held.zxid, how.cut), SendRest(held, learner.found)
+        if not foreign:
+            self._given.add(sid)
+        digest = history.digest_at(how.common) if rest is None else rest.found.digest
+        if how.common == last and digest not in (None, learner.ack_epoch.digest):
             self._out.note("diverged", "warning", peer=sid, at=show(how.common))
         # An observer may hold what is decided only: the initial history, and then what is committed.
         decided = max(self._initial, replica.committed, how.common)
         until = decided if learner.observer else history.last
-        if how.form is Form.SNAP:
+        if how.cut is not None:
+            self._out.send(sid, Trunc(how.cut, history.digest_at(how.cut)))
+            same = last >> 32 == how.cut >> 32
+            count = str(last - how.cut) if same else f"{counter_of(last)} or more"
+            cut = {"from": show(last), "to": show(how.cut), "count": count}
+            self._out.note("truncates", "warning", peer=sid, **cut, why="they are not in this leader's history")
+        if rest is not None:
+            self._out.send(sid, rest)
+        elif how.form is Form.SNAP:
             assert digest is not None, "what is applied last is in memory"
             self._out.send(sid, SendSnapshot(how.common, digest))
-        elif how.form is Form.TRUNC:
-            self._out.send(sid, Trunc(how.common, digest))
-            last = learner.ack_epoch.last
-            same = last >> 32 == how.common >> 32
-            count = str(last - how.common) if same else f"{counter_of(last)} or more"
-            cut = {"from": show(last), "to": show(how.common), "count": count}
-            self._out.note("truncates", "warning", peer=sid, **cut, why="they are not in this leader's history")
-        else:
+        elif how.form is Form.DIFF:
             self._out.send(sid, Diff(how.common, digest))
         start = how.common
         if start < history.base:
             stop = min(history.base, until)
             self._out.send(sid, SendLog(start, stop))
+            if digest is None and stop == history.base:
+                # Here the contents can be compared, which they could not where the log begins.
+                self._out.send(sid, Diff(stop, history.digest_at(stop)))
             start = stop
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))
         ensemble = replica.ensemble if self.phase is _BROADCAST else self._ensemble
         self._out.send(sid, NewLeader(self.epoch, ensemble))
-        self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until))
+        more: dict[str, Any] = {} if rest is None else {"resumes_at": rest.held.size, "of": rest.found.size}
+        self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until), **more)
         learner.synced_until = until
         learner.forwarding = True
         learner.sync_began = now
@@ -373,6 +429,7 @@ class Leading:
         if not learner.forwarding or learner.synced or message.epoch != self.epoch:
             raise RemoteProtocolError(f"an AckNewLeader({message.epoch}) out of place")
         learner.synced = True
+        self._given.add(learner.sid)
         learner.acked = max(learner.acked, learner.synced_until)
         last = self._replica.history.last
         learner.behind = (last, now) if last > learner.acked else None
@@ -383,6 +440,26 @@ class Leading:
         else:
             self._count_new_leader(now)
 
+    def _on_veto(self, learner: Learner, message: Veto, now: Millis) -> None:
+        """The learner keeps what it knows to be committed. That happens only if a majority lost what was on disk."""
+        committed = show(message.committed)
+        self._out.note(
+            "vetoed",
+            "warning",
+            peer=learner.sid,
+            epoch=self.epoch,
+            common=show(message.common),
+            committed=committed,
+            last=show(message.last),
+            count=message.count,
+            why=f"{message.count} transactions, committed up to {committed}, are lacking here; server {learner.sid} "
+            f"keeps them and does not follow until an operator decides; were the disks of a majority lost or emptied?",
+        )
+        if self.phase is not _BROADCAST and self._may_vote(learner.sid):
+            self.over = f"server {learner.sid} vetoes this history: {committed} was committed there"
+        else:
+            self.hang_up(learner.sid, "it vetoes this history")
+
     def _count_new_leader(self, now: Millis) -> None:
         """With a quorum for NEWLEADER the initial history is decided, and broadcast begins."""
         if self.phase is not _SYNCHRONIZATION or not self._adoption_durable:
@@ -392,6 +469,7 @@ class Leading:
         replica = self._replica
         self.phase = _BROADCAST
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
+        replica.drop_held()
         replica.activate(self._ensemble)
         replica.commit(self._initial)
         for learner in self.learners.values():
@@ -589,6 +667,7 @@ class Leading:
         if message.number > self._barriers.ping:
             raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._barriers.ping}")
         if message == ALIVE:
+            learner.asks = learner.asks or learner.info is None
             self._synchronizes(learner, now)
             return
         learner.pong = max(learner.pong, message.number)
@@ -625,5 +704,7 @@ class Leading:
         AckNewLeader: _on_ack_new_leader,
         Ack: _on_ack,
         Pong: _on_pong,
+        SnapHeld: _on_snap_held,
         BarrierRequest: _on_barrier_request,
+        Veto: _on_veto,
     }

@@ -1,10 +1,11 @@
-"""What a leader knows of one server at the other end of a link."""
+"""A leader's view of one server at the other end of a link."""
 
 from __future__ import annotations
 
 from attrs import define
 
-from zab.core.messages import AckEpoch, FollowerInfo
+from zab.core.messages import AckEpoch, FollowerInfo, SnapHeld
+from zab.core.ready import FindSnapshot, FoundSnapshot
 from zab.core.zxid import NOTHING, Millis, ServerId, Zxid
 
 
@@ -14,21 +15,29 @@ class Learner:
     silent_until: Millis
     info: FollowerInfo | None = None
     observer: bool = False
-    """As its `info` says."""
+    """Taken from `info`."""
     told_epoch: bool = False
     ack_epoch: AckEpoch | None = None
     forwarding: bool = False
     """Its synchronization is under way, and every new proposal goes to it behind that."""
     synced: bool = False
-    """It has acknowledged NEWLEADER: from here on its acknowledgements count."""
+    """True once it has acknowledged NEWLEADER: from here on its acknowledgements count."""
     synced_until: Zxid = NOTHING
     acked: Zxid = NOTHING
     forgotten: bool = False
-    """It may have made promises that it lost: synced, but not counted before it is readmitted."""
+    """True if it may have lost promises: it is synchronized, but not counted before it is readmitted."""
     pong: int = 0
     behind: tuple[Zxid, Millis] | None = None
-    """The proposal whose acknowledgement is waited for, and the time of the last one that brought it nearer."""
+    """The proposal whose acknowledgement is outstanding, and the time of the last progress towards it."""
     sync_began: Millis = 0
+    asks: bool = False
+    """It holds part of a snapshot, and wants to know if the rest can be sent."""
+    held: SnapHeld | None = None
+    """That part."""
+    question: FindSnapshot | None = None
+    """Waits for an answer from the disk, and its synchronization with it."""
+    found: FoundSnapshot | None = None
+    """The snapshot file here that begins with `held`."""
     moved: int = 0
     """Bytes of its synchronization that the link has taken so far, as the driver reported."""
 

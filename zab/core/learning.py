@@ -16,6 +16,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.messages import (
     ALIVE,
+    RESUMES,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -35,8 +36,11 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    SnapHeld,
+    SnapResume,
     Trunc,
     UpToDate,
+    Veto,
 )
 from zab.core.ready import BarrierDone, Dial, HangUp
 from zab.core.replica import Replica
@@ -69,6 +73,8 @@ class Learning:
         self.observer = observer
         self.phase = _DIALLING
         self.over: str | None = None
+        self.veto: Veto | None = None
+        """Why this server keeps its history and leaves the leader, if it does."""
         self.designated: ServerId | None = None
         self._replica = replica
         self._out = replica.out
@@ -78,9 +84,15 @@ class Learning:
         self._adoption: Ticket | None = None
         self._snapshot: tuple[Zxid, int] | None = None
         self._received: tuple[Zxid, int] | None = None
+        self._resumes = False
+        """The leader can send the rest of a snapshot."""
+        self._offered: SnapHeld | None = None
+        """What the leader was told on this link that the disk has of one."""
         self._behind_snapshot: list[Batch] = []
         self._commit_seen = NOTHING
         self._acked = NOTHING
+        self._began_at: Zxid | None = None
+        """Where my history ended when the leader's began to come behind it."""
         self._brought = NOTHING
         """Where the history ended that came before NEWLEADER, or the membership that came with it."""
         self._serve_from = NOTHING
@@ -125,6 +137,9 @@ class Learning:
         self._redial_at = None
         self.phase = _DISCOVERY
         self._silent_until = now + replica.settings.init_ms
+        self._resumes = False
+        if replica.holds:
+            self._out.send(self.leader, ALIVE)
         self._out.send(self.leader, FollowerInfo(replica.accepted, replica.ensemble.version, self.observer))
 
     def link_down(self, now: Millis) -> None:
@@ -139,7 +154,7 @@ class Learning:
 
     def leave(self) -> None:
         """Structured: nothing of this attempt outlives it, but what the disk was handed."""
-        self._replica.abort_snapshot()
+        self._replica.keep_snapshot()
         if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
         for token, _ in self._barriers.values():
@@ -241,6 +256,9 @@ class Learning:
         replica = self._replica
         digest = replica.history.digest_at(replica.history.last)
         assert digest is not None, "the end of the history is in memory"
+        if self._resumes and replica.held is not None:
+            self._offered = replica.held
+            self._out.send(self.leader, self._offered)
         self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts, replica.forgotten))
         self.phase = _SYNCHRONIZATION
         self._progressed = False
@@ -251,17 +269,17 @@ class Learning:
         self._require(_SYNCHRONIZATION, message)
         if message.common != self._replica.history.last:
             raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
-        self._common(message.common, message.digest)
+        self._agree(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require(_SYNCHRONIZATION, message)
         replica = self._replica
         if message.common > replica.history.last:
             raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
-        if self._lacks_committed(message.common):
-            self.over = "asked to truncate what was committed"
+        if message.common < replica.known:
+            self._keep(message.common, "asked to truncate what was committed")
             return
-        self._common(message.common, message.digest)
+        self._agree(message.common, message.digest)
         if self.over is None:
             if replica.durable > message.common:
                 last = replica.history.last
@@ -272,33 +290,54 @@ class Learning:
                 )  # fmt: skip
             replica.truncate(message.common)
 
-    def _lacks_committed(self, reaches: Zxid) -> bool:
-        """Distrust this history rather than cut it if the leader's, up to `reaches`, lacks committed transactions."""
-        replica = self._replica
-        known = replica.known
-        if reaches >= known:
-            return False
-        history = replica.history
-        common = history.floor(reaches)
-        count = history.entries_between(NOTHING if common is None else common, history.last)
-        replica.distrust(
-            f"the leader's history ends at {show(reaches)}, but {show(known)} was committed here; the {count} "
-            f"transactions up to {show(history.last)} that the leader lacks are kept in files named damaged.* when a "
-            f"snapshot of the leader takes their place; stop this server to keep it as it is"
-        )
-        return True
+    def _keep(self, common: Zxid, why: str) -> None:
+        """Leave a leader whose history agrees with mine up to `common` at most, though mine is committed beyond it.
 
-    def _common(self, common: Zxid, digest: int | None) -> None:
-        """Where both are said to agree, the numbers must agree, and the contents, too."""
-        history = self._replica.history
-        if history.floor(common) != common:
-            self._replica.distrust(f"I do not have {show(common)}, which the leader takes for common")
-            self.over = "my history and the leader's have diverged"
+        Every leader has what was committed, unless a majority of the disks lost what was on them. Then an operator
+        has to decide which history goes on: this server vetoes, or gives its own up if the settings say so.
+        """
+        replica, history = self._replica, self._replica.history
+        self.over = why
+        assert self._epoch is not None
+        count = history.entries_between(common, history.last)
+        veto = Veto(self.leader, self._epoch, common, replica.known, history.last, count)
+        if not replica.settings.veto_lost_history:
+            replica.give_up(veto)
             return
-        mine = history.digest_at(common)
-        if digest is not None and mine is not None and mine != digest:
-            self._replica.distrust(f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}")
-            self.over = "my history and the leader's have diverged"
+        self.veto = veto
+        self._out.send(self.leader, veto)
+        self._out.note(
+            "vetoes",
+            "warning",
+            leader=self.leader,
+            common=show(common),
+            committed=show(veto.committed),
+            last=show(veto.last),
+            count=count,
+            why=f"{veto.text()}; this server keeps them and does not follow until an operator decides: give them up by "
+            f"the admin command give_up_history or, on the stopped server's directory, by zab log give-up; or keep "
+            f"them: stop the others, empty their directories, and start them beside this server",
+        )
+
+    def _agree(self, common: Zxid, digest: int | None) -> None:
+        """Where both are said to agree, the numbers must agree, and the contents, too."""
+        replica, history = self._replica, self._replica.history
+        why = "my history and the leader's have diverged"
+        if history.floor(common) != common:
+            said = f"I do not have {show(common)}, which the leader takes for common"
+        else:
+            mine = history.digest_at(common)
+            if digest is None or mine is None or mine == digest:
+                self._began_at = common if self._began_at is None else self._began_at
+                return
+            said = f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}"
+        if self._began_at is not None and self._began_at < history.last:
+            replica.truncate(self._began_at)  # what has come from this leader meanwhile does not belong there
+        if replica.known == NOTHING:
+            replica.distrust(said)
+            self.over = why
+        else:
+            self._keep(NOTHING, why)
 
     def _on_snap_begin(self, message: SnapBegin) -> None:
         self._require(_SYNCHRONIZATION, message)
@@ -306,6 +345,22 @@ class Learning:
             raise RemoteProtocolError("a snapshot within or behind a snapshot")
         self._snapshot = (message.zxid, message.digest)
         self._replica.begin_snapshot(message.zxid)
+
+    def _on_snap_resume(self, message: SnapResume) -> None:
+        """Go on with what the disk holds of a snapshot: the leader has a file with the same beginning.
+
+        So what will be installed is that file, and its digest is the leader's to tell.
+        """
+        self._require(_SYNCHRONIZATION, message)
+        held = self._offered
+        if self._snapshot is not None or self._received is not None:
+            raise RemoteProtocolError("a snapshot within or behind a snapshot")
+        if held is None or (message.zxid, message.size) != (held.zxid, held.size):
+            raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
+        self._snapshot = (message.zxid, message.digest)
+        self._replica.resume_snapshot(held)
+        zxid, total = show(message.zxid), message.total
+        self._out.note("snapshot_resumed", leader=self.leader, zxid=zxid, resumes_at=held.size, of=total)
 
     def _on_snap_chunk(self, message: SnapChunk) -> None:
         if self._snapshot is None:
@@ -339,9 +394,13 @@ class Learning:
         replica = self._replica
         if self._received is not None:
             behind = self._behind_snapshot
-            if self._lacks_committed(behind[-1].last if behind else self._received[0]):
-                self.over = "asked to replace what was committed"
+            ends = behind[-1].last if behind else self._received[0]
+            if ends < replica.known:
+                common = replica.history.floor(ends)
+                self._keep(NOTHING if common is None else common, "asked to replace what was committed")
                 return
+        else:
+            replica.drop_held()
         self._ensemble = message.ensemble
         if counter_of(message.ensemble.version):
             # In force already. A snapshot may have taken the place of the transaction that would tell me so later.
@@ -451,6 +510,9 @@ class Learning:
         self._out.send(self.leader, Pong(message.number))
 
     def _on_barrier_reply(self, message: BarrierReply) -> None:
+        if message == RESUMES:
+            self._resumes = True
+            return
         known = self._barriers.get(message.number)
         if known is not None:
             self._barriers[message.number] = (known[0], message.zxid)
@@ -465,6 +527,7 @@ class Learning:
         Trunc: _on_trunc,
         SnapBegin: _on_snap_begin,
         SnapChunk: _on_snap_chunk,
+        SnapResume: _on_snap_resume,
         SnapEnd: _on_snap_end,
         NewLeader: _on_new_leader,
         UpToDate: _on_up_to_date,

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.zxid import Epoch, ServerId, Zxid
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, show
 
 
 class State(IntEnum):
@@ -96,7 +96,10 @@ class Pong:
 
 
 ALIVE: Final = Pong(0)
-"""A learner's report that its synchronization makes progress. No ping has this number, and every version accepts it."""
+"""A learner's report that its synchronization makes progress. No ping has this number, and every version accepts it.
+
+Ahead of `FollowerInfo` it says that the learner holds part of a snapshot.
+"""
 
 
 @frozen
@@ -104,6 +107,43 @@ class BarrierRequest:
     """Prove that you still lead, then tell me a zxid behind every write acknowledged before now."""
 
     number: int
+
+
+@frozen
+class Veto:
+    """I do not follow: your history lacks transactions that I know to be committed, and I keep mine.
+
+    leader, epoch   the addressee, and the epoch that it leads or wants to lead
+    common          the two histories agree at most up to here
+    committed       everything up to here was committed in my history
+    last, count     my history ends at `last`; so many transactions of it lie behind `common`
+    """
+
+    leader: ServerId
+    epoch: Epoch
+    common: Zxid
+    committed: Zxid
+    last: Zxid
+    count: int
+
+    def text(self) -> str:
+        """Return what a person has to know, as the server would say it that vetoes."""
+        return (
+            f"the history of leader {self.leader} agrees with this server's at most up to {show(self.common)}, but "
+            f"{show(self.committed)} was committed here; its {self.count} transactions up to {show(self.last)} would go"
+        )
+
+
+@frozen
+class SnapHeld:
+    """Ahead of `AckEpoch`: my disk has the first `size` bytes of a snapshot file at `zxid`.
+
+    `checksum` is that of these bytes. Only for a leader that said `RESUMES`.
+    """
+
+    zxid: Zxid
+    size: int
+    checksum: bytes
 
 
 # -- leader to learner -------------------------------------------------------------------------------
@@ -143,6 +183,19 @@ class SnapBegin:
 @frozen
 class SnapChunk:
     data: bytes
+
+
+@frozen
+class SnapResume:
+    """The `size` bytes that you hold of the snapshot at `zxid` are the beginning of my file, which has `total` bytes.
+
+    The chunks behind them follow, then what came after the snapshot. `digest` is that of the history up to `zxid`.
+    """
+
+    zxid: Zxid
+    digest: int
+    size: int
+    total: int
 
 
 @frozen
@@ -212,6 +265,13 @@ class BarrierReply:
     zxid: Zxid
 
 
+RESUMES: Final = BarrierReply(0, NOTHING)
+"""Ahead of `LeaderInfo`: this leader understands `SnapHeld`. The answer to an `ALIVE` ahead of `FollowerInfo`.
+
+No barrier has this number, and every version ignores a reply to a barrier that it did not ask for.
+"""
+
+
 # -- said by the driver, about the links ---------------------------------------------------------------
 
 
@@ -232,13 +292,14 @@ class Reachable:
     """The election channel to this peer (re)opened: what I said before may have been lost."""
 
 
-ToLeader: TypeAlias = FollowerInfo | AckEpoch | AckNewLeader | Ack | Pong | BarrierRequest
+ToLeader: TypeAlias = FollowerInfo | AckEpoch | AckNewLeader | Ack | Pong | BarrierRequest | Veto | SnapHeld
 ToLearner: TypeAlias = (
     LeaderInfo
     | Diff
     | Trunc
     | SnapBegin
     | SnapChunk
+    | SnapResume
     | SnapEnd
     | NewLeader
     | UpToDate
@@ -253,6 +314,6 @@ ToLearner: TypeAlias = (
 Message: TypeAlias = Notification | ToLeader | ToLearner
 LinkEvent: TypeAlias = LinkUp | LinkDown | Reachable
 
-TO_LEADER: tuple[type[ToLeader], ...] = (FollowerInfo, AckEpoch, AckNewLeader, Ack, Pong, BarrierRequest)
+TO_LEADER: tuple[type[ToLeader], ...] = get_args(ToLeader)
 ON_LINKS: frozenset[type[Message]] = frozenset((*get_args(ToLeader), *get_args(ToLearner)))
 """What travels on learner links, in either direction."""

@@ -17,10 +17,11 @@ from typing import Final
 
 from zab.core.election import NOBODY, Election, Vote, is_voter
 from zab.core.ensemble import Ensemble
-from zab.core.errors import NotLeader, RemoteProtocolError
+from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
 from zab.core.leading import Leading
 from zab.core.learning import Learning
 from zab.core.messages import (
+    ALIVE,
     ON_LINKS,
     FollowerInfo,
     LinkDown,
@@ -29,9 +30,11 @@ from zab.core.messages import (
     Message,
     Notification,
     Reachable,
+    SnapHeld,
     State,
+    Veto,
 )
-from zab.core.ready import BarrierDone, HangUp, Ready, Recovered, Settings
+from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, Ready, Recovered, Settings
 from zab.core.replica import Replica
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
@@ -63,6 +66,10 @@ class Node:
         """Since `ready` was asked last, something was told or asked. Else there is nothing that it could say."""
         self.stretch: Leading | Learning | None = None
         """One and the same for as long as this serves in one role, and so are then epoch and leader. Else None."""
+        self.veto: Veto | None = None
+        """The last one against a leader, until this server serves again or an operator decides."""
+        self._vetoed: dict[ServerId, Millis] = {}
+        """Until when this server neither votes for nor follows a leader that it has vetoed."""
         self._jitter = jitter
         self._now = now
         self._replica = self.replica_class(me, ensemble, recovered, settings)
@@ -72,7 +79,8 @@ class Node:
         self._role: Election | Leading | Learning
         self._invited: Ensemble | None = None
         """A change that would give me a vote, and that somebody who needs mine told me of. For one LOOKING."""
-        self._parked: dict[ServerId, tuple[Millis, FollowerInfo | None]] = {}
+        self._parked: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
+        """Who dialled while this is LOOKING: until when it is kept on the line, and its first words, one of a kind."""
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
         self._look(now)
@@ -193,8 +201,10 @@ class Node:
                 self._on_link_up(source, message.dialled, now)
             elif isinstance(message, LinkDown):
                 self._on_link_down(source, message.dialled, now)
-            elif source in self._parked and isinstance(message, FollowerInfo):
-                self._parked[source] = (self._parked[source][0], message)
+            elif source in self._parked and (isinstance(message, FollowerInfo) or message == ALIVE):
+                until, said = self._parked[source]
+                others = tuple(each for each in said if type(each) is not kind)
+                self._parked[source] = (until, (*others, message))
             else:
                 self._out.note("ignored", "debug", source=source, message=kind.__name__)
         except RemoteProtocolError as error:
@@ -211,6 +221,20 @@ class Node:
         elif isinstance(role, Learning):
             role.saved(ticket, grew)
         self._settle(now)
+
+    def holds(self, held: SnapHeld | None) -> None:
+        """Take what the disk holds of a snapshot of which no more arrives. Call it before `saved`.
+
+        Only a server that does not serve needs to hear of it.
+        """
+        self._replica.held = held
+
+    def found(self, question: FindSnapshot, found: FoundSnapshot | None, now: Millis) -> None:
+        """Take the disk's answer to a question of `Ready.finds`: None if there is no such file."""
+        role = self._role
+        if isinstance(role, Leading):
+            role.found(question, found)
+            self._settle(now)
 
     def progress(self, peer: ServerId, moved: int, now: Millis) -> None:
         """Take the bytes that a synchronization has moved over the link to or from `peer` since the link is open.
@@ -257,6 +281,21 @@ class Node:
             self._out.barriers.append(BarrierDone(token, None))
         else:
             role.barrier(token)
+
+    def give_up_history(self, now: Millis) -> Veto:
+        """End the veto and have this history replaced by a snapshot of the leader. Only an operator may decide so."""
+        veto = self.veto
+        if veto is None:
+            raise LocalProtocolError(f"server {self.me} vetoes no leader: there is nothing to give up")
+        self.veto = None
+        self._vetoed.clear()
+        role = self._role
+        if not isinstance(role, Election):
+            role.leave()
+        self._replica.give_up(veto)
+        self._look(now)
+        self._settle(now)
+        return veto
 
     def log_starts(self, zxid: Zxid) -> None:
         """The driver purged the log, which now begins behind `zxid`."""
@@ -341,7 +380,10 @@ class Node:
         own = Vote(replica.epoch, replica.last, self.me) if stands else NOBODY
         delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
         self._vote = own
-        self._role = self.election_class(self.me, own, self._round, self._views, self.settings, now, delay, votes)
+        self._vetoed = {sid: until for sid, until in self._vetoed.items() if until > now}
+        self._role = self.election_class(
+            self.me, own, self._round, self._views, self.settings, now, delay, votes, self._vetoed
+        )
         self._round = self._role.round
         self._out.note("looking", round=self._round, epoch=replica.epoch, last=show(replica.last))
 
@@ -369,6 +411,9 @@ class Node:
             elif role.over is not None:
                 self._out.note("role_over", state=self.state.name, why=role.over)
                 self.stretch = None
+                if isinstance(role, Learning) and role.veto is not None:
+                    self.veto = role.veto
+                    self._vetoed[role.leader] = now + self.settings.veto_retry_ms
                 role.leave()
                 if role.designated is None:
                     self._look(now)
@@ -378,6 +423,9 @@ class Node:
             else:
                 if role.serving:
                     self.stretch = role
+                    if self.veto is not None:
+                        self.veto = None
+                        self._vetoed.clear()
                     if self._vote.epoch != self._replica.current:
                         # What LOOKING servers are told must agree among all who follow one leader.
                         self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
@@ -388,10 +436,10 @@ class Node:
         if self._vote.leader == self.me:
             self.state = State.LEADING
             self._role = leading = self.leading_class(replica, now)
-            for sid, (_, info) in self._parked.items():
+            for sid, (_, said) in self._parked.items():
                 leading.link_up(sid, now)
-                if info is not None:
-                    leading.heard(sid, info, now)
+                for message in said:
+                    leading.heard(sid, message, now)
             self._parked.clear()
         else:
             observer = replica.observer and self._invited is None
@@ -417,7 +465,7 @@ class Node:
             role.link_up(source, now)
         elif isinstance(role, Election):
             # It decided before me, perhaps for me. Keep it on the line for as long as it would redial.
-            self._parked[source] = (now + 5 * self.settings.dial_retry_ms, None)
+            self._parked[source] = (now + 5 * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
 

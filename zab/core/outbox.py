@@ -1,4 +1,4 @@
-"""Where the roles put what they want done, until the driver drains it."""
+"""The effects that the roles want, collected until the driver drains them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from zab.core.ready import (
     BarrierDone,
     Dial,
     Envelope,
+    FindSnapshot,
     HangUp,
     Note,
     Ready,
     Restore,
     SendLog,
+    SendRest,
     SendSnapshot,
     Write,
 )
 from zab.core.zxid import ServerId, Ticket
 
 NOTHING: Final = Ready()
-"""What comes of most turns. It is this very one then, so that a driver can tell at a glance."""
+"""The result of most turns: always this very object, so a driver can compare by identity."""
 
 
 class Outbox:
-    __slots__ = ("apply", "barriers", "links", "notes", "save", "send_list", "ticket")
+    __slots__ = ("apply", "barriers", "finds", "links", "notes", "save", "send_list", "ticket")
 
     def __init__(self) -> None:
         self.ticket: Ticket = 0
@@ -39,12 +41,13 @@ class Outbox:
         self.apply: list[Apply | Restore | Activate] = []
         self.barriers: list[BarrierDone] = []
         self.notes: list[Note] = []
+        self.finds: list[FindSnapshot] = []
 
     def next_ticket(self) -> Ticket:
         self.ticket += 1
         return self.ticket
 
-    def send(self, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
+    def send(self, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
         self.send_list.append(Envelope(to, message))
 
     def note(self, event: str, level: str = "info", **fields: object) -> None:
@@ -64,10 +67,9 @@ class Outbox:
     def drain(self) -> Ready:
         """Everything since the last time. Most often nothing: a driver asks until there is no more."""
         save, send, apply = self.save, self.send_list, self.apply
-        if self.notes or self.links or self.barriers:
-            ready = Ready(
-                tuple(save), tuple(send), tuple(self.links), tuple(apply), tuple(self.barriers), tuple(self.notes)
-            )
+        if self.notes or self.links or self.barriers or self.finds:
+            rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))
+            ready = Ready(tuple(save), tuple(send), tuple(self.links), tuple(apply), *rare)
             self._clear()
             return ready
         if not (save or send or apply):

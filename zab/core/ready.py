@@ -1,7 +1,7 @@
-"""What a node wants from the world, as data.
+"""The effects that a node wants, as data.
 
-Nothing in a `Ready` has to wait for anything else in it: what must not be said before something is
-durable is not in it yet, but comes out of a later one, after `Node.saved`.
+Nothing in a `Ready` depends on anything else in it: a message that must not leave before something is durable is in a
+later `Ready`, after `Node.saved`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zab.core.batch import Batch
 from zab.core.checks import check_ordered, check_settings
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
-from zab.core.messages import Message
+from zab.core.messages import Message, SnapHeld
 from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
 
 # -- to the disk, strictly in order ------------------------------------------------------------------
@@ -67,7 +67,24 @@ class SnapshotChunk:
 
 @frozen
 class AbortSnapshot:
+    """What arrived of a snapshot, now or kept from before, is of no use: delete it."""
+
     ticket: Ticket
+
+
+@frozen
+class KeepSnapshot:
+    """No more of the snapshot arrives for now. Keep what there is of it, and report it with `Node.holds`."""
+
+    ticket: Ticket
+
+
+@frozen
+class ResumeSnapshot:
+    """The snapshot of which `held` was kept goes on to arrive behind it, as after `BeginSnapshot`."""
+
+    ticket: Ticket
+    held: SnapHeld
 
 
 @frozen
@@ -79,7 +96,17 @@ class InstallSnapshot:
     digest: int
 
 
-Write: TypeAlias = SaveEpochs | Append | Truncate | BeginSnapshot | SnapshotChunk | AbortSnapshot | InstallSnapshot
+Write: TypeAlias = (
+    SaveEpochs
+    | Append
+    | Truncate
+    | BeginSnapshot
+    | SnapshotChunk
+    | AbortSnapshot
+    | KeepSnapshot
+    | ResumeSnapshot
+    | InstallSnapshot
+)
 
 
 # -- to the peers ------------------------------------------------------------------------------------
@@ -97,6 +124,25 @@ class SendSnapshot:
 
 
 @frozen
+class FoundSnapshot:
+    """A sound snapshot file on this disk. `digest` is that of the history up to it, `size` the bytes of the file."""
+
+    digest: int
+    size: int
+
+
+@frozen
+class SendRest:
+    """Stands in the place of messages: the driver expands it to `SnapResume`, chunks and `SnapEnd`.
+
+    The chunks are those of the snapshot file that was `found`, behind what the learner has `held`.
+    """
+
+    held: SnapHeld
+    found: FoundSnapshot
+
+
+@frozen
 class SendLog:
     """Stands in the place of messages: the driver reads (`after`, `until`] from the log, as `Propose` or `Inform`."""
 
@@ -108,12 +154,23 @@ class SendLog:
 @frozen
 class Envelope:
     to: ServerId
-    message: Message | SendSnapshot | SendLog
+    message: Message | SendSnapshot | SendRest | SendLog
+
+
+@frozen
+class FindSnapshot:
+    """Find a sound snapshot file on this disk that begins with what `peer` has `held`; `Node.found` takes the answer.
+
+    It takes reading the file, so it is done beside everything else.
+    """
+
+    peer: ServerId
+    held: SnapHeld
 
 
 @frozen
 class Dial:
-    """Open a learner link to this server; `LinkUp(dialled=True)` or `LinkDown(dialled=True)` will tell."""
+    """Open a learner link to this server. `LinkUp(dialled=True)` or `LinkDown(dialled=True)` reports the outcome."""
 
     to: ServerId
 
@@ -138,23 +195,24 @@ class Apply:
 
 @frozen
 class Restore:
-    """The snapshot at `zxid` was installed: the machine's state becomes what it says."""
+    """Replace the machine's state by the installed snapshot at `zxid`."""
 
     zxid: Zxid
 
 
 @frozen
 class Activate:
-    """This membership is in force: its addresses are to be used. Who left it may go on following, without a vote."""
+    """Use the addresses of this membership: it is in force. A server that left it may still follow, without a vote."""
 
     ensemble: Ensemble
 
 
 @frozen
 class BarrierDone:
-    """For the caller of `Node.barrier`: applied up to `zxid`, which is behind every write acknowledged before the call.
+    """Complete a call of `Node.barrier`: everything up to `zxid` is applied, and every write acknowledged before the
+    call lies before it.
 
-    Without a zxid the barrier failed (the leader is gone) and may be asked for again.
+    Without a zxid the barrier failed because the leader is gone, and may be repeated.
     """
 
     token: int
@@ -166,7 +224,7 @@ class BarrierDone:
 
 @frozen
 class Note:
-    """For logs and transcripts; never for control flow. `level` is that of a logger: debug, info, warning."""
+    """An event for logs and transcripts, never for control flow. `level` is a logger's: debug, info, warning."""
 
     event: str
     fields: tuple[tuple[str, object], ...] = ()
@@ -181,6 +239,7 @@ class Ready:
     apply: tuple[Apply | Restore | Activate, ...] = ()
     barriers: tuple[BarrierDone, ...] = ()
     notes: tuple[Note, ...] = ()
+    finds: tuple[FindSnapshot, ...] = ()
 
     @property
     def wants_state(self) -> bool:
@@ -189,12 +248,14 @@ class Ready:
         A learner acknowledges a snapshot when its machine holds it. Acknowledged earlier, it would be counted on
         while the machine is being restored, and be dropped because it acknowledges no proposal meanwhile.
         """
-        return any(type(envelope.message) is SendSnapshot for envelope in self.send) or any(
-            type(item) is Restore for item in self.apply
-        )
+        return self.sends_state or any(type(item) is Restore for item in self.apply)
+
+    @property
+    def sends_state(self) -> bool:
+        return any(type(envelope.message) is SendSnapshot for envelope in self.send)
 
     def __bool__(self) -> bool:
-        return bool(self.save or self.send or self.links or self.apply or self.barriers or self.notes)
+        return bool(self.save or self.send or self.links or self.apply or self.barriers or self.notes or self.finds)
 
 
 # -- from the disk, at the start ---------------------------------------------------------------------
@@ -213,6 +274,7 @@ class Recovered:
     forgotten      true when promises may have been lost: the epochs record is missing, damaged, or says so
     damage         what is damaged, for people; empty when nothing is
     committed      everything up to here was known to be committed; it may lie far before the end of what was
+    held           what arrived of a snapshot from a leader before the end
     """
 
     accepted: Epoch
@@ -227,11 +289,17 @@ class Recovered:
     forgotten: bool = False
     damage: tuple[str, ...] = ()
     committed: Zxid = Zxid(0)
+    held: SnapHeld | None = None
 
 
 @frozen
 class Settings:
-    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting."""
+    """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting.
+
+    veto_lost_history   a server vetoes a leader whose history lacks committed transactions, until an operator decides;
+                        False: it gives its own history up at once
+    veto_retry_ms       how long a server neither votes for nor follows a leader that it has vetoed
+    """
 
     tick_ms: Millis = 2000
     init_limit: int = 10
@@ -248,6 +316,8 @@ class Settings:
     window_bytes: int = 16 << 20
     log_sync_entries_max: int = 1_000_000
     counter_max: int = COUNTER_MAX
+    veto_lost_history: bool = True
+    veto_retry_ms: Millis = 60_000
 
     def __attrs_post_init__(self) -> None:
         zero = {"finalize_wait_ms": 0, "observer_delay_ms_max": 0, "log_sync_entries_max": 0}
@@ -258,10 +328,10 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """How long discovery may take, and how long a synchronization may go without progress."""
+        """The limit of discovery, and of a synchronization without progress."""
         return self.init_limit * self.tick_ms
 
     @property
     def sync_ms(self) -> Millis:
-        """How long a leader and a learner may be silent."""
+        """The limit of silence between a leader and a learner."""
         return self.sync_limit * self.tick_ms

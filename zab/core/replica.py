@@ -16,6 +16,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.history import History
+from zab.core.messages import SnapHeld, Veto
 from zab.core.outbox import Outbox
 from zab.core.ready import (
     AbortSnapshot,
@@ -24,8 +25,10 @@ from zab.core.ready import (
     Apply,
     BeginSnapshot,
     InstallSnapshot,
+    KeepSnapshot,
     Recovered,
     Restore,
+    ResumeSnapshot,
     SaveEpochs,
     Settings,
     SnapshotChunk,
@@ -55,6 +58,10 @@ class Replica:
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
         self._restore: tuple[Ticket, Zxid] | None = None
         self._receiving = False
+        self.held = recovered.held
+        """What the disk was last reported to hold of a snapshot. Up to date whenever a later write is reported."""
+        self.holds = recovered.held is not None
+        """The disk holds part of a snapshot, or will when it comes to what it was handed."""
 
     # -- who I am ----------------------------------------------------------------------------------
 
@@ -125,15 +132,26 @@ class Replica:
         self._appends = deque((ticket, min(last, zxid)) for ticket, last in self._appends)
 
     def begin_snapshot(self, zxid: Zxid) -> None:
-        self._receiving = True
+        self._receiving, self.holds = True, False
         self.out.save.append(BeginSnapshot(self.out.next_ticket(), zxid))
 
     def snapshot_chunk(self, data: bytes) -> None:
         self.out.save.append(SnapshotChunk(self.out.next_ticket(), data))
 
-    def abort_snapshot(self) -> None:
+    def resume_snapshot(self, held: SnapHeld) -> None:
+        self._receiving, self.holds = True, False
+        self.out.save.append(ResumeSnapshot(self.out.next_ticket(), held))
+
+    def keep_snapshot(self) -> None:
+        """What arrived of a snapshot stays on the disk, without effect, for a leader that can send the rest."""
         if self._receiving:
-            self._receiving = False
+            self._receiving, self.holds = False, True
+            self.out.save.append(KeepSnapshot(self.out.next_ticket()))
+
+    def drop_held(self) -> None:
+        """This history does not need the snapshot any more of which part is on the disk."""
+        if self.holds:
+            self.holds = False
             self.out.save.append(AbortSnapshot(self.out.next_ticket()))
 
     def install_snapshot(self, zxid: Zxid, digest: int) -> None:
@@ -212,3 +230,19 @@ class Replica:
         self.whole = False
         self.save_epochs()
         self.out.note("history_distrusted", "warning", why=why)
+
+    def give_up(self, veto: Veto) -> None:
+        """Have this history replaced by the leader's, though it has committed transactions that the leader lacks."""
+        self.whole = False
+        self.save_epochs()
+        self.out.note(
+            "history_given_up",
+            "warning",
+            leader=veto.leader,
+            common=show(veto.common),
+            committed=show(veto.committed),
+            last=show(veto.last),
+            count=veto.count,
+            why=f"a snapshot of the leader takes its place; its files, with {veto.count} transactions that the leader "
+            f"lacks, are kept as damaged.*",
+        )

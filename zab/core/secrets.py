@@ -15,7 +15,7 @@ _SECRET: Final = (
 )  # fmt: skip
 """Parts of keys without their separators."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Ends of keys with such a part that say where a secret is, how long it counts or how it is made."""
+"""A key that ends in one of these is no secret: it tells where a secret is, how long it is valid or how it is made."""
 
 
 def is_secret(key: str) -> bool:

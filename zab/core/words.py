@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def noun(number: int, one: str, many: str = "") -> str:
-    """What so many of them are called: one run, but two runs, or none."""
+    """Return the noun in the number's form: 1 run, 2 runs, 0 runs."""
     return one if number == 1 else many or f"{one}s"
 
 

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from zab.recipes.cache import Cached, Change, ChildrenCache, NodeCache, TreeCache
     from zab.recipes.counter import Counter
     from zab.recipes.election import Election
-    from zab.recipes.errors import Contended, EntryInDoubt, Lost, Taken
     from zab.recipes.holding import Held
     from zab.recipes.lock import Lock, ReadLock, WriteLock
     from zab.recipes.locking_queue import Entry, LockingQueue
     from zab.recipes.party import Party, ShallowParty
     from zab.recipes.queue import Queue
+    from zab.recipes.recipe_errors import Contended, EntryInDoubt, Lost, Taken
     from zab.recipes.semaphore import Semaphore
     from zab.recipes.settings import RecipeSettings
 
@@ -64,7 +64,7 @@ _HOMES: Final = {
     "cache": ("Cached", "Change", "ChildrenCache", "NodeCache", "TreeCache"),
     "counter": ("Counter",),
     "election": ("Election",),
-    "errors": ("Contended", "EntryInDoubt", "Lost", "Taken"),
+    "recipe_errors": ("Contended", "EntryInDoubt", "Lost", "Taken"),
     "holding": ("Held",),
     "lock": ("Lock", "ReadLock", "WriteLock"),
     "locking_queue": ("Entry", "LockingQueue"),

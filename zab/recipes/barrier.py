@@ -1,9 +1,9 @@
-"""Barriers: one that is there or not, and one that opens when enough have come.
+"""Barriers: a plain one that exists or not, and a double one that opens when enough participants have entered.
 
-<path>                          a barrier: it is in place as long as its node exists
+<path>                          a barrier: it blocks as long as its node exists
 
-<path>/<32 hexadecimal digits>  a double barrier: one who has come
-<path>/ready                    enough have come
+<path>/<32 hexadecimal digits>  a double barrier: one participant that has entered
+<path>/ready                    enough participants have entered
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, giving_back, identifier_of, remove
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.session.api import Session
-from zab.runtime.session.watch import Event, Watch
+from zab.session.api import Session
+from zab.session.watch import Event, Watch
 from zab.store.node import Stat
 from zab.store.paths import child_of
 
@@ -26,7 +26,7 @@ _READY: Final = "ready"
 
 
 class Barrier:
-    """In the way of all who wait, until somebody removes it. It stays when its maker goes."""
+    """A node that blocks all waiting tasks until a client removes it. It outlives its creator's session."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         self.session = session
@@ -42,17 +42,17 @@ class Barrier:
         return await remove(self.session, self.path)
 
     async def wait(self) -> None:
-        """Until there is none."""
+        """Block until no barrier exists."""
         async with self.session.watcher() as events:
             while await self.session.exists(self.path, watch=events) is not None:
                 await events.take()
 
 
 class DoubleBarrier(Holdable):
-    """A block that begins when `count` have come to it, and ends when all of them are through.
+    """A block that begins when `count` participants have entered, and ends when all of them are through.
 
-    One whose block fails or is cancelled does not wait for the others, nor they for it. kazoo's double barriers of the
-    path take part.
+    A participant whose block fails or is cancelled waits for no other, nor do the others wait for it. kazoo's double
+    barriers on the same path take part.
     """
 
     def __init__(
@@ -100,14 +100,15 @@ class DoubleBarrier(Holdable):
                 await session.ensure_path(self._ready, self.settings.acl)
                 return
             if ready is not None:
-                await remove(session, self._ready)  # those for whom it was made are gone, and did not clean up
+                await remove(session, self._ready)  # left behind by an earlier round
             elif any(event.event is Event.CREATED and event.path == self._ready for event in await events.take()):
-                return  # whoever is quick may have removed it already
+                return  # a faster participant may have removed it already
 
     async def _leave(self, mine: str, events: Watch) -> None:
-        """The first in the order of names stays until the last has gone; the others wait for the first.
+        """Leave in two steps: the first participant by name stays until the last has gone; the others wait for the
+        first.
 
-        Only for those of this round: who is quick may come again before others have seen that all were through.
+        Only participants of this round count: a fast one may enter again before the others have noticed the end.
         """
         session = self.session
         await remove(session, self._ready)

@@ -1,11 +1,11 @@
-"""Caches: what nodes are, kept up to date in memory, and told to whoever iterates.
+"""Caches: copies of nodes in memory, kept up to date, with an iterator over their changes.
 
-A cache watches first and reads then, so nothing falls between. It does not believe events, it looks where they
-point; and it looks everywhere again when the connection was lost. One session never reads older after newer, and of
-one node no two reads are ever under way, so neither does a cache show it.
+A cache sets its watch before it reads, so no change is missed. It does not trust events but reads the nodes that they
+name, and reads all of them again after a lost connection. One session never reads an older state after a newer one, and
+a cache never has two reads of one node under way, so the cache never goes back in time.
 
-Whoever iterates gets, for each node that changed, what it was when they last heard of it and what it is now. What
-happened in between is not told: so nothing piles up for who is slow, and nobody needs to be cut off.
+An iterator yields, for each changed node, its state at the previous yield and its state now. States in between are
+skipped: nothing piles up for a slow consumer, and none needs to be cut off.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import trio
 from attrs import frozen
 
 from zab.core.errors import LocalProtocolError
-from zab.recipes.beside import beside
+from zab.recipes.guarded_block import beside
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import EventsLost, NoNode
-from zab.runtime.session.watch import Event, Watch, WatchEvent
+from zab.session.api import Session
+from zab.session.errors import EventsLost, NoNode
+from zab.session.watch import Event, Watch, WatchEvent
 from zab.store.node import Stat
 from zab.store.paths import child_of
 
@@ -81,7 +81,7 @@ class Changes:
 
 
 class _Cache:
-    """Of those nodes below a path which are so and so deep. Their names are told from there; its own is empty."""
+    """The nodes at certain depths below a path. Names are relative to that path; the path's own name is empty."""
 
     def __init__(self, session: Session, path: str, depths: range, settings: RecipeSettings) -> None:
         self.session = session
@@ -95,7 +95,7 @@ class _Cache:
         self._entered: AbstractAsyncContextManager[None] | None = None
 
     def changes(self) -> Changes:
-        """What there is, and what changes. Any number of tasks may iterate, each over its own."""
+        """Iterate over the present nodes, then over their changes. Each task may have an iterator of its own."""
         changes = Changes(self)
         self._changes.add(changes)
         return changes
@@ -139,7 +139,7 @@ class _Cache:
                 pass  # more happened than the watch could hold: what is there now, counts
 
     async def _listen(self, events: Watch) -> None:
-        """Until somebody has removed the watch."""
+        """Read the nodes that events name, until the watch is removed."""
         while True:
             dirty: dict[str, WatchEvent] = {}
             for event in await events.take():
@@ -154,14 +154,14 @@ class _Cache:
             await self._look(dirty)
 
     def _is_news(self, name: str, event: WatchEvent) -> bool:
-        """What has been read since may show it already. Old servers do not say at which zxid it happened."""
+        """Return whether the event is newer than what was read. Events of old servers have no zxid."""
         cached = self._nodes.get(name)
         return cached is None or event.zxid < 0 or event.zxid > cached.stat.mzxid
 
     # -- looking -----------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """All of it, one depth after the other."""
+        """Read all nodes, one depth after the other."""
         found: set[str] = set()
         level = [""]
         for depth in range(self._depths.stop):
@@ -254,14 +254,14 @@ class NodeCache(_Cache):
 
 
 class ChildrenCache(_Cache):
-    """The children of a node, which need not be there. It hears, and ignores, what happens further below."""
+    """The children of a node, which need not exist. Events from deeper nodes are ignored."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         super().__init__(session, path, range(1, 2), settings)
 
     @property
     def children(self) -> Mapping[str, Cached]:
-        """By name. It is a view: it changes when the nodes do."""
+        """The children by name: a view that changes with the nodes."""
         return MappingProxyType(self._nodes)
 
 
@@ -275,5 +275,5 @@ class TreeCache(_Cache):
 
     @property
     def nodes(self) -> Mapping[str, Cached]:
-        """By what stands behind the root's path, without a slash in front; the root's own is empty. It is a view."""
+        """The nodes by their path relative to the root, without a leading slash; the root is empty. A view."""
         return MappingProxyType(self._nodes)

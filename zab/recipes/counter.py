@@ -1,7 +1,7 @@
-"""Counter: a number in a node, changed by whoever was not overtaken since looking.
+"""A counter: a number in a node, changed by compare-and-set.
 
 <path>   the number as Python writes it, in ASCII; empty: the default
-         with `curator`: four bytes, as Apache Curator's SharedCount has it
+         with `curator`: four bytes, as in Apache Curator's SharedCount
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import struct
 from typing import Generic, TypeVar
 
-from zab.core.errors import ConfigError
-from zab.recipes.errors import Contended
+from zab.core.errors import ConfigError, OutcomeUnknown
+from zab.recipes.recipe_errors import Contended
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import BadVersion, NoNode
+from zab.session.api import Session
+from zab.session.errors import BadVersion, NoNode
 
 Number = TypeVar("Number", int, float)
 
 
 class Counter(Generic[Number]):
-    """Of whole numbers, or of floats: the default says which. kazoo's counters of the path count the same."""
+    """A counter of whole numbers or of floats, by its default. It shares its format with kazoo's counter."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import TypeVar, TypeVarTuple
 from zab.recipes.holding import Held
 from zab.recipes.lock import Lock
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.session.api import Session
+from zab.session.api import Session
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -37,6 +37,6 @@ class Election:
         return await self._lock.contenders()
 
     async def leader(self) -> str | None:
-        """The identifier of whoever leads, or is about to."""
+        """Return the identifier of the candidate that leads or is about to."""
         found = await self._lock.contenders()
         return found[0] if found else None

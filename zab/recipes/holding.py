@@ -1,12 +1,13 @@
-"""To have something for as long as a block lasts, and not a moment longer than the store says.
+"""Hold something for as long as a block runs, and never longer than the store guarantees.
 
-What one has is an ephemeral node. It is gone when the session is over, and also when an operator deletes it; in
-both cases somebody else may go ahead. The block is cancelled then. When an operator deletes the node, the block
-hears of it a message later. When the store can be heard no more, the block is cancelled before the session's time
-is up, counted from the last moment at which the leader is known to have heard of the session: so nobody else has
-what it stands for by then, unless this process was frozen meanwhile, or the block does not let itself be cancelled.
-Known is it by the answer to a `sync`, which is asked for as long as something is held: whatever else is answered,
-pings among it, may be answered by a server that is cut off from all others and has not noticed.
+Holding means owning an ephemeral node. The node is gone when the session expires or when an operator deletes it;
+another client may then go ahead, so the block is cancelled. After an operator's deletion that takes one message. If the
+store cannot be reached, the block is cancelled before the session's timeout is over, counted from the last moment at
+which the leader is known to have received a sign of life. No other client can hold the thing by then, unless this
+process was frozen meanwhile or the block ignores its cancellation.
+
+Only the reply to a `sync` proves a sign of life, so one is sent at intervals as long as something is held. Other
+replies, pings included, may come from a server that is cut off from the others and has not noticed.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ import trio
 from attrs import frozen
 
 from zab.core.errors import LocalProtocolError, ZabError
-from zab.recipes.beside import beside
-from zab.recipes.errors import Lost
+from zab.recipes.guarded_block import beside
+from zab.recipes.recipe_errors import Lost
 from zab.recipes.settings import RecipeSettings
-from zab.runtime.session.api import Session
-from zab.runtime.session.state import SessionState
-from zab.runtime.session.watch import Watch
+from zab.session.api import Session
+from zab.session.state import SessionState
+from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""The leader is asked whenever so much of the session's time has passed since it was known to have heard of it."""
+"""A `sync` is sent whenever this part of the session's timeout has passed since the leader's last known sign of life.
+"""
 
 
 @frozen
 class Held:
-    """`token` grows from holder to holder: whoever is written to can turn away a token older than one it has seen."""
+    """A holder's proof. `token` grows from holder to holder: a service that it writes to can refuse any older token."""
 
     path: str
     token: int
@@ -68,7 +70,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
     suspended_at: float | None = None
 
     def latest() -> float:
-        """Until when the session is surely there; or until when the settings are willing to wait."""
+        """Return the time until which the session is certain to exist, or at which the settings give up."""
         until = session.heard_at + session.timeout_ms / 1000
         if suspended_at is None or settings.suspended_ms is None:
             return until
@@ -95,7 +97,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 
 
 class Holdable(ABC):
-    """What can be held by a block: `hold()`, or the thing itself. One object serves any number of tasks."""
+    """Base of everything that a block can hold, by `hold()` or directly. One object serves any number of tasks."""
 
     def __init__(self, session: Session, path: str, settings: RecipeSettings) -> None:
         self.session = session

@@ -1,10 +1,10 @@
-"""Locks: for one, or for many readers or one writer. kazoo's locks of the same path take part.
+"""Locks: exclusive, or for many readers or one writer. kazoo's locks on the same path take part.
 
     async with Lock(session, "/locks/a", "me") as held:
         write(..., token=held.token)
 
-A lock of this kind says who may go ahead. It cannot stop a process that was frozen meanwhile: see
-`zab.recipes.holding`. What must never be done by two belongs behind the token.
+Such a lock decides which client may go ahead. It cannot stop a process that was frozen meanwhile: see
+`zab.recipes.holding`. Work that must never be done twice belongs behind the token.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.line import Place, identifiers
 from zab.recipes.nodes import giving_back, identifier_of
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.session.api import Session
+from zab.recipes.waiting_queue import Place, identifiers
+from zab.session.api import Session
 
 WRITER: Final = "__lock__"
 READER: Final = "__rlock__"
 
 
 class Lock(Holdable):
-    """Exclusive, fair, not re-entrant.
+    """An exclusive, fair lock. It is not re-entrant.
 
-    `identifier` is what others see of whoever stands in line; `extra_markers`, what other implementations have in
-    their nodes' names in front of the number, where those must be waited for as well.
+    `identifier` is what others see of a waiter; `extra_markers` are node markers of other implementations that must be
+    waited for as well.
     """
 
     _marker: ClassVar = WRITER
@@ -58,7 +58,7 @@ class Lock(Holdable):
                 yield Held(place.path, place.token)
 
     async def contenders(self) -> list[str]:
-        """Identifiers, in the order of the line; whoever holds the lock is in front."""
+        """Return the identifiers in the order of the queue; the holder comes first."""
         return await identifiers(self.session, self.path, {*self._before, self._marker})
 
 

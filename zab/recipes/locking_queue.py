@@ -1,7 +1,7 @@
-"""A queue whose entries stay until they are done with: whoever works on one has it locked.
+"""A queue whose entries stay until they are processed: a consumer locks the entry that it works on.
 
 <path>/entries/entry-<3 digits: priority, least first>-<10 digits>
-<path>/taken/<name of an entry>    somebody works on it; gone with the session of who does
+<path>/taken/<name of an entry>    the entry's lock; it goes with the consumer's session
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from zab.recipes.errors import Taken
+from zab.core.errors import OutcomeUnknown
 from zab.recipes.holding import holding
 from zab.recipes.nodes import giving_back, names_of
 from zab.recipes.queue import ENTRY, PRIORITY, entry_of
+from zab.recipes.recipe_errors import Taken
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NodeExists, NoNode
-from zab.runtime.session.multi import Multi
-from zab.runtime.session.watch import Watch
+from zab.session.api import Session
+from zab.session.errors import NodeExists, NoNode
+from zab.session.multi import Multi
+from zab.session.watch import Watch
 from zab.store.paths import child_of
 
 
 class Entry:
-    """What a consumer works on."""
+    """An entry that a consumer works on."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.kept = False
 
     def put_back(self) -> None:
-        """At the end of the block it is not done with, but there for the next consumer."""
+        """Leave the entry in the queue at the end of the block, for the next consumer."""
         self.kept = True
 
 
 class _Claim:
-    """One attempt to have one entry. `sign` tells it from every other, also of the same session."""
+    """One attempt to lock one entry. `sign` tells it from every other attempt, also of the same session."""
 
     def __init__(self, session: Session, entry: str, lock: str, settings: RecipeSettings) -> None:
         self._session = session
@@ -48,7 +48,7 @@ class _Claim:
         self.done = False
 
     async def take(self) -> Entry | None:
-        """None: somebody else has it, or has done with it."""
+        """Lock the entry, or return None if another consumer holds it or has finished it."""
         session, sign = self._session, self._sign
         while True:
             again, self._asked = self._asked, True
@@ -76,12 +76,12 @@ class _Claim:
         return sign == self._sign
 
     async def give(self) -> bool:
-        """At the end of the block, or of an attempt: either the entry is done with, or its lock is removed."""
+        """End the block or the attempt: delete the finished entry, or remove its lock."""
         if self.done:
             return await self._consume()
         certain = True
         while self._asked and await self._mine():
-            # Looked at before each attempt: when one was made and not heard of, the lock may be somebody else's by now.
+            # Check before each attempt: after an attempt with a lost reply, the lock may belong to another consumer.
             try:
                 await self._session.delete(self.lock)
             except OutcomeUnknown:
@@ -97,7 +97,7 @@ class _Claim:
         while True:
             try:
                 await self._session.multi(Multi().delete(self._entry).delete(self.lock))
-            except NoNode:  # nobody but the holder of the lock does this
+            except NoNode:  # only the holder of the lock deletes these
                 return not certain and await self._session.exists(self._entry) is None
             except OutcomeUnknown:
                 certain = False
@@ -119,11 +119,13 @@ class LockingQueue:
         self._taken = child_of(path, "taken")
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Raises `OutcomeUnknown` where it may or may not be in the queue: entries bear no sign of who put them."""
+        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: an entry does not show its
+        producer.
+        """
         await self.put_all([value], priority)
 
     async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
-        """All of them or, when it fails, none."""
+        """Add all entries, or none if it fails."""
         path = child_of(self._entries, entry_of(priority))
         entries = Multi()
         for value in values:
@@ -138,9 +140,10 @@ class LockingQueue:
 
     @asynccontextmanager
     async def take(self, *, wait: bool = True) -> AsyncIterator[Entry]:
-        """Waits for an entry that nobody works on; if not `wait`, raises `Taken` instead.
+        """Wait for an entry that no consumer works on, and lock it for the block. If not `wait`, raise `Taken` instead
+        of waiting.
 
-        The block is cancelled, and `Lost` is raised, when the lock on the entry is lost: somebody else may have it.
+        If the lock is lost, the block is cancelled and `Lost` is raised: another consumer may have the entry.
         """
         session, settings = self.session, self.settings
         async with session.watcher() as events:
@@ -162,7 +165,7 @@ class LockingQueue:
                 return
 
     async def size(self) -> int:
-        """With those that somebody works on."""
+        """Return the number of entries, locked ones included."""
         return len(await names_of(self.session, self._entries, ENTRY))
 
     async def _free(self, events: Watch) -> list[str]:

@@ -1,4 +1,4 @@
-"""What every recipe does with nodes, so that it holds when connections are lost and callers are cancelled."""
+"""Node operations shared by all recipes, safe under lost connections and cancellation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from zab.core.errors import ZabError
-from zab.recipes.errors import Lost
+from zab.core.errors import OutcomeUnknown, Stopped, ZabError
+from zab.recipes.recipe_errors import Lost
 from zab.recipes.settings import RecipeSettings
-from zab.runtime.errors import OutcomeUnknown, Stopped
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NodeExists, NoNode, NotReadOnly, SessionExpired
-from zab.runtime.session.state import SessionState
+from zab.session.api import Session
+from zab.session.errors import NodeExists, NoNode, NotReadOnly, SessionExpired
+from zab.session.state import SessionState
 from zab.store.acl import Acl
 from zab.store.node import Stat
 from zab.store.paths import child_of, parent_of
@@ -27,9 +26,9 @@ def identifier_of(identifier: str) -> str:
 
 
 async def create_own(session: Session, path: str, data: bytes, acl: Acl) -> Stat:
-    """An ephemeral node. That it is there already is an error only if it belongs to somebody else.
+    """Create an ephemeral node. An existing one is an error only if another session owns it.
 
-    Nodes above it are made as plain ones, not as containers: other clients rely on it that what they have seen stays.
+    Missing parents are created as plain nodes, not as containers: other clients rely on them to stay.
     """
     while True:
         try:
@@ -41,7 +40,7 @@ async def create_own(session: Session, path: str, data: bytes, acl: Acl) -> Stat
         except NodeExists:
             found = await session.exists(path)
             if found is not None and found.ephemeral_owner == session.id:
-                return found  # made by an attempt whose answer was lost
+                return found  # made by an attempt whose reply was lost
             if found is not None:
                 raise
         else:
@@ -66,11 +65,11 @@ async def remove(session: Session, path: str) -> bool:
 async def giving_back(
     session: Session, path: str, settings: RecipeSettings, give: Callable[[], Awaitable[bool]] | None = None
 ) -> AsyncIterator[None]:
-    """At the end of the block the node is removed, or whatever `give` does, also by who is cancelled or has failed.
+    """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
 
-    A block that went well all the same ends with `Lost` if nobody can say that the node was there to the end. Where
-    the store cannot be told in time, it is told behind the back of who leaves, for as long as the session lasts: a
-    session that is saved in the end must not keep what nobody has any more.
+    A block that succeeded still ends with `Lost` if it is uncertain whether the node existed to the end. If the store
+    cannot be reached in time, a background task goes on for as long as the session lasts: a session that survives must
+    not keep a node that is no longer held.
     """
 
     async def given() -> bool:
@@ -99,13 +98,15 @@ async def giving_back(
         try:
             await there_until_now(_patience_ms(session, settings, lost=isinstance(error, Lost)))
         except ZabError:
-            pass  # what happened before says more
+            pass  # the earlier error says more
         raise
     await there_until_now(_patience_ms(session, settings))
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """How long who leaves waits for the store: never beyond the session's time, nor for what is lost anyway."""
+    """Return how long to wait for the store on leaving: at most the session's timeout, and 0 if the thing is lost
+    anyway.
+    """
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms
@@ -128,7 +129,7 @@ async def _connected(session: Session) -> None:
 
 
 async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
-    """Of the children with this in their name. None, if there is no such node."""
+    """Return the names of the children that contain the marker; an empty list if the node does not exist."""
     try:
         return [name for name in await session.children(path) if marker in name]
     except NoNode:
@@ -136,7 +137,7 @@ async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
 
 
 async def texts(session: Session, path: str, marker: str = "") -> list[str]:
-    """What these children wrote of themselves."""
+    """Return the data of these children as text."""
     return await texts_of(session, path, await names_of(session, path, marker))
 
 

@@ -1,7 +1,7 @@
-"""Party: who is there.
+"""A party: the set of members that are present.
 
 <path>/<32 hexadecimal digits>__party__     Party: the identifier is the node's data
-<path>/<32 hexadecimal digits>-<identifier> ShallowParty: the identifier is in the name, one read tells all
+<path>/<32 hexadecimal digits>-<identifier> ShallowParty: the identifier is in the name, so one read lists all
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, giving_back, identifier_of, names_of, texts
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.session.api import Session
+from zab.session.api import Session
 from zab.store.paths import child_of, name_is_valid
 
 _NAME: Final = "__party__"
@@ -34,7 +34,7 @@ class _Party(Holdable):
 
     @abstractmethod
     async def members(self) -> list[str]:
-        """Identifiers, in no order. Who asks need not be a member."""
+        """Return the members' identifiers, in no order. The caller need not be a member."""
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
@@ -54,7 +54,7 @@ class Party(_Party):
         return uuid4().hex + _NAME
 
     async def members(self) -> list[str]:
-        """Identifiers, in no order. Who asks need not be a member."""
+        """Return the members' identifiers, in no order. The caller need not be a member."""
         return await texts(self.session, self.path, _NAME)
 
 
@@ -72,5 +72,5 @@ class ShallowParty(_Party):
         return f"{uuid4().hex}-{self.identifier}"
 
     async def members(self) -> list[str]:
-        """Identifiers, in no order. Who asks need not be a member."""
+        """Return the members' identifiers, in no order. The caller need not be a member."""
         return [name.partition("-")[2] for name in await names_of(self.session, self.path)]

@@ -9,14 +9,13 @@ from typing import Final, Self
 
 import trio
 
-from zab.core.errors import ConfigError
-from zab.recipes.errors import EntryInDoubt
+from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.nodes import names_of
+from zab.recipes.recipe_errors import EntryInDoubt
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NoNode
-from zab.runtime.session.watch import Watch
+from zab.session.api import Session
+from zab.session.errors import NoNode
+from zab.session.watch import Watch
 from zab.store.paths import child_of
 
 ENTRY: Final = "entry-"
@@ -32,9 +31,9 @@ def entry_of(priority: int) -> str:
 
 
 class Queue:
-    """Whoever gets an entry has it alone, and the store has it no more. kazoo's queues of the path take part.
+    """A queue: a consumer that takes an entry removes it from the store. kazoo's queues on the same path take part.
 
-    A consumer that fails with an entry in its hands takes it along; `LockingQueue` keeps it for another one.
+    A consumer that fails loses the entry that it has taken; `LockingQueue` keeps it for another consumer.
     """
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
@@ -43,7 +42,9 @@ class Queue:
         self.settings = settings
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Raises `OutcomeUnknown` where it may or may not be in the queue: entries bear no sign of who put them."""
+        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: an entry does not show its
+        producer.
+        """
         path = child_of(self.path, entry_of(priority))
         while True:
             try:
@@ -54,7 +55,7 @@ class Queue:
                 return
 
     async def get(self) -> bytes:
-        """Waits for an entry. Who is cancelled has taken none."""
+        """Wait for an entry and take it. A cancelled call has taken none."""
         async with self.session.watcher() as events:
             while True:
                 data = await self._take(events)
@@ -80,7 +81,7 @@ class Queue:
         return await self.get()
 
     async def _take(self, events: Watch | None) -> bytes | None:
-        """None: there was nothing, and the watch will tell of more."""
+        """Take the first entry, or return None if there is none and the watch will report the next."""
         session = self.session
         while True:
             try:
@@ -101,7 +102,9 @@ class Queue:
                 return None
 
     async def _remove(self, path: str, data: bytes | None) -> bool:
-        """Whether it was this call that removed it. Not to be cancelled: the entry would be nobody's."""
+        """Delete the entry and return whether this call deleted it. Shielded: a cancelled deletion would lose the
+        entry.
+        """
         settings, session = self.settings, self.session
         patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
         doubt = False

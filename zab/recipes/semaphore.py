@@ -1,8 +1,8 @@
-"""Semaphore: a number of leases, and one who waits for the next; the others wait for that one, in a line.
+"""A semaphore: a number of leases. One waiter waits for the next lease; the others queue behind it.
 
 <path>                          the number of leases, as text
 <path>/<32 hexadecimal digits>  a lease
-<path>-__lock__                 the line of those who want one
+<path>-__lock__                 the queue of the waiters
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from zab.core.errors import ConfigError
-from zab.recipes.errors import Taken
+from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.lock import WRITER, Lock
 from zab.recipes.nodes import create_own, giving_back, identifier_of, texts
+from zab.recipes.recipe_errors import Taken
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NodeExists, NoNode
+from zab.session.api import Session
+from zab.session.errors import NodeExists, NoNode
 from zab.store.paths import child_of, parent_of
 
 
 class Semaphore(Holdable):
-    """As many at a time as there are leases, in the order in which they came. kazoo's semaphores of the path take part.
+    """Admits as many holders at a time as there are leases, in order of arrival. kazoo's semaphores on the same path
+    take part.
 
-    All must name the same number of leases. To change it, delete the node when nobody has one.
+    All users must name the same number of leases. To change it, delete the node while no lease is held.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class Semaphore(Holdable):
         try:
             leases = int(data or b"")
         except ValueError:
-            return  # whoever made the node had something else in mind
+            return  # the node holds something other than a number of leases
         if leases != self.leases:
             raise ConfigError(f"the semaphore at {self.path} has {leases} leases, not {self.leases}")
 
     async def holders(self) -> list[str]:
-        """Identifiers of those who have a lease, in no order."""
+        """Return the identifiers of the lease holders, in no order."""
         return await texts(self.session, self.path)

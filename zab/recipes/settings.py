@@ -1,4 +1,4 @@
-"""The bounds of the recipes. A name says the unit."""
+"""The bounds of the recipes. Each name includes its unit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from zab.store.acl import OPEN, Acl
 
 @frozen
 class RecipeSettings:
-    """
-    leave_ms      how long whoever leaves, also by a cancellation, may take to remove its node; None: as long as its
-                  session's timeout. After that it is removed in the background, or goes with the session
-    suspended_ms  how long a block goes on after it was noticed that the connection is lost, before it is cancelled as
-                  if the session were over; 0: not at all. At most until the session's timeout has passed since the
-                  store's last word, and so long if it is None
-    attempts_max  of a change that is made only if nobody else was faster, before `Contended` is raised
-    loads_max     reads of a cache that are under way at the same time
-    acl           of every node that a recipe makes
+    """Bounds of the recipes.
+
+    leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
+                  timeout. After that a background task removes the node, or it goes with the session
+    suspended_ms  time that a block goes on after the connection was lost, before it is cancelled as if the session had
+                  expired; 0: none. At most the session's timeout since the leader's last sign of life, which is the
+                  value for None
+    attempts_max  attempts of a compare-and-set before `Contended` is raised
+    loads_max     concurrent reads of one cache
+    acl           the ACL of every node that a recipe creates
     """
 
     leave_ms: int | None = None

@@ -1,7 +1,7 @@
-"""A caller's block, and tasks of ours beside it.
+"""Run tasks of ours beside a caller's block.
 
-A nursery wraps whatever goes wrong in a group. Who uses a store did not open that nursery: what fails in it comes
-out bare, and what their own block raises comes out as they raised it, also if that is a group.
+A nursery wraps every error in a group. The user of a store did not open that nursery, so its errors are raised bare;
+errors of the block are raised as they are, groups included.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Final
 
 import trio
 
-from zab.runtime.errors import Stopped
+from zab.core.errors import Stopped
 
 _NURSERYS: Final = "Exceptions from Trio nursery"
-"""The message of the groups that nurseries make; others are somebody's own."""
+"""The message of the groups that nurseries make; other groups belong to the block."""
 
 
 @asynccontextmanager
 async def beside_a_block() -> AsyncIterator[trio.Nursery]:
-    """A nursery whose tasks end with the block, and cancel it when one of them fails."""
+    """Open a nursery whose tasks end with the block, and cancel the block when one of them fails."""
     ended: BaseException | None = None
     failure: BaseExceptionGroup[BaseException] | None = None
     try:
@@ -42,7 +42,7 @@ async def beside_a_block() -> AsyncIterator[trio.Nursery]:
 
 
 def sole_error(group: BaseException) -> BaseException:
-    """What went wrong, out of the groups that nurseries wrap it in, where it is one thing."""
+    """Return the single error inside the groups of nurseries, or the group if it holds several."""
     found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
     found = [error for error in found if not isinstance(error, Stopped)] or found  # a consequence of something else
     if not found:

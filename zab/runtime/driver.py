@@ -2,8 +2,8 @@
 
 A turn takes all that has gathered, so the busier a member is, the more it does at one go: one batch, one
 fsync, one send per link. Nothing in a turn waits, but for two things: becoming a received snapshot, and a long
-history to be applied. So whoever is awake because something arrived has the turn at once, by a call (see `ears`), and
-only a turn that has to wait needs the task.
+history to be applied. So the reader of sockets takes the turn at once, by a call (see `zab.net.socket_reader`). Only a
+turn that has to wait needs the task.
 """
 
 from __future__ import annotations
@@ -14,28 +14,41 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import trio
+from attrs import define, evolve
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.messages import ALIVE, LinkDown, LinkUp, Notification, State
+from zab.core.errors import LocalProtocolError
+from zab.core.messages import ALIVE, LinkDown, LinkUp, Notification, State, Veto
 from zab.core.node import Node
 from zab.core.outbox import NOTHING
-from zab.core.ready import Activate, Append, Apply, Envelope, HangUp, Ready, Restore
+from zab.core.ready import (
+    Activate,
+    Append,
+    Apply,
+    Envelope,
+    FindSnapshot,
+    FoundSnapshot,
+    HangUp,
+    Ready,
+    Restore,
+)
 from zab.core.zxid import Millis, Ticket, Zxid, show
-from zab.runtime.doorbell import Doorbell
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
+from zab.host.watchdog import STALL_S, Watchdog
+from zab.net.wakeup import Wakeup
 from zab.runtime.elections import Elections
-from zab.runtime.host import REAL_HOST, Host
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
-from zab.runtime.logs import Log
-from zab.runtime.machine import Describes, Machine
-from zab.runtime.pace import beside_the_loop
-from zab.runtime.requests import RELAYS, Requests
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import RoleChange
-from zab.runtime.watchdog import STALL_S, Watchdog
 from zab.runtime.writer import Writer
+from zab.service.replicated_machine import Describes, Machine
+from zab.service.request_path import RequestPath
+from zab.service.side_channel import MessageHandler, ignore_message
 from zab.storage.storage import Storage
 from zab.wire.relay import TAG, TAG_BYTES
 
@@ -52,34 +65,49 @@ def now_ms() -> Millis:
     return int(trio.current_time() * 1000)
 
 
-Membership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
-"""Which one is in force; or which one stands in the history at a zxid, now that everything before it is applied."""
+OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
+"""Called with None when a membership is in force, and with its zxid when everything before it is applied."""
 
 
-def unconcerned(ensemble: Ensemble, zxid: Zxid | None) -> None:
-    """Nobody cares here."""
+def ignore_membership(ensemble: Ensemble, zxid: Zxid | None) -> None:
+    """The application does not use memberships."""
+
+
+def ignore_turn() -> None:
+    """The application does not use turns."""
+
+
+@define
+class Hooks:
+    """The functions of the application that a member calls, in the event loop."""
+
+    on_leader_message: MessageHandler = ignore_message
+    on_member_message: MessageHandler = ignore_message
+    on_membership: OnMembership = ignore_membership
+    on_turn: Callable[[], None] = ignore_turn
+    """At the end of each turn."""
 
 
 class Pause(Enum):
-    """What a turn may have to wait for, beside a `Restore`."""
+    """A reason for a turn to wait, beside a `Restore`."""
 
-    LET_OTHERS = "whoever else wants the loop"
+    LET_OTHERS = "other tasks need the loop"
 
 
-Wish: TypeAlias = Restore | Pause
+PendingWait: TypeAlias = Restore | Pause
 
 
 def _trio_time(deadline: Millis) -> float:
-    """Half a millisecond later than asked for, so that whole milliseconds do not say "not yet"."""
+    """Return the deadline plus half a millisecond, so that it is over in whole milliseconds when the alarm rings."""
     return (deadline + 0.5) / 1000
 
 
 def _is_common(ready: Ready) -> bool:
-    """Of a server that serves, as nearly all are: it leaves the role, its deadline and the links as they were.
+    """Fast path: this Ready changes no role, deadline or link.
 
-    Who is synchronized with a snapshot is noted, so that here nothing that is sent has to wait for what is applied.
+    A synchronization with a snapshot comes with a note, so here no message has to wait for what is applied.
     """
-    if ready.notes or ready.links or ready.barriers:
+    if ready.notes or ready.links or ready.barriers or ready.finds:
         return False
     for write in ready.save:
         if type(write) is not Append:
@@ -88,33 +116,35 @@ def _is_common(ready: Ready) -> bool:
     return not apply or (len(apply) == 1 and type(apply[0]) is Apply)
 
 
-def unmoved() -> None:
-    """Nobody cares for turns."""
-
-
 class Driver:
+    """In: the inbox, saved tickets and deadlines, all announced by the bell. Out: what the node's Readies ask for."""
+
     def __init__(
         self,
         node: Node,
         machine: Machine,
         storage: Storage,
-        bell: Doorbell,
+        bell: Wakeup,
         inbox: Inbox,
         links: Links,
         elections: Elections,
-        requests: Requests,
+        requests: RequestPath,
         log: Log,
-        changed: Callable[[RoleChange], None],
-        activated: Callable[[Ensemble], None],
+        writer: Writer,
+        snapshots: Snapshots,
+        on_role: Callable[[RoleChange], None],
+        on_activation: Callable[[Ensemble], None],
+        hooks: Hooks,
         watchdog: Watchdog,
-        host: Host = REAL_HOST,
+        clock: Callable[[], float],
+        host: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self.node = node
         self.turns = self.applied = self.applied_bytes = self.restores = 0
         self.turning = False
-        self.turned: Callable[[], None] = unmoved
+        """A turn is under way."""
         self.restoring: trio.Event | None = None
-        """Set while the machine is being replaced, in a thread: until then nobody may look at it."""
+        """Set while a thread replaces the machine's state: until then nothing may read it."""
         self._machine = machine
         self._storage = storage
         self._bell = bell
@@ -123,30 +153,36 @@ class Driver:
         self._elections = elections
         self._requests = requests
         self._log = log
-        self._changed = changed
-        self._activated = activated
+        self._writer = writer
+        self._snapshots = snapshots
+        self._on_role = on_role
+        self._on_activation = on_activation
+        self._hooks = hooks
         self._watchdog = watchdog
+        self._time = clock
         self._host = host
-        self.membership: Membership = unconcerned
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
         self._voting = node.voting
         self._alarm_at: Millis = node.deadline
         self._alarm_scope = trio.CancelScope()
+        self._decisions: list[Callable[[Veto | None, Exception | None], None]] = []
+        """Operators that want this server's history given up, to be called with the outcome."""
         self._saved: Ticket = 0
-        self._told_saved: Ticket = 0
-        self._halted: tuple[Iterator[Wish], Wish] | None = None
-        """A turn that waits, and what for."""
+        self._reported_saved: Ticket = 0
+        self._questions: list[FindSnapshot] = []
+        """The questions that wait for their turn."""
+        self._asked = Wakeup()
+        self._found: list[tuple[FindSnapshot, FoundSnapshot | None]] = []
+        """Answers that the node does not have yet."""
+        self._halted: tuple[Iterator[PendingWait], PendingWait] | None = None
+        """A turn that waits, and its reason."""
         self._pause_at = 0.0
-        """The time at which applying lets others have the loop."""
+        """The time at which the turn stops to apply and lets other tasks run."""
         self._failure: Exception | None = None
-        """Of a turn that somebody else had for the task."""
-        self._writer: Writer
-        self._snapshots: Snapshots
-        self._nursery: trio.Nursery
-        self._time: Callable[[], float]
+        """Raised by a turn that another task ran; `run` raises it."""
 
     def saved(self, ticket: Ticket) -> None:
-        """For the writer, called in the event loop. The turn that follows is had at once, while somebody is awake."""
+        """Handle the writer's report, in the event loop. The turn that follows runs at once, in the caller's task."""
         self._saved = ticket
         bell = self._bell
         if not bell.hold():
@@ -155,66 +191,69 @@ class Driver:
         try:
             if not self.turn():
                 bell.ring()
-        except Exception as error:  # not for whoever tells this: the task raises it
+        except Exception as error:  # it is not the caller's: `run` raises it
             self._failure = error
             bell.ring()
         finally:
             bell.release()
 
+    def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
+        """Give the history up in the next turn: ring the bell."""
+        self._decisions.append(done)
+
     # -- the task ----------------------------------------------------------------------------------
 
-    async def run(self, writer: Writer, snapshots: Snapshots, nursery: trio.Nursery) -> None:
-        self._writer, self._snapshots, self._nursery = writer, snapshots, nursery
-        self._time = trio.lowlevel.current_clock().current_time
-        node, bell = self.node, self._bell
-        node.tick(now_ms())  # what it concluded when it was made: alone in the world, it leads at once
+    async def run(self) -> None:
+        bell = self._bell
+        self.node.tick(now_ms())  # a server that is alone leads at once
         bell.ring()
-        nursery.start_soon(self._alarm)
-        while True:
-            await bell.wait()
-            if self._failure is not None:
-                raise self._failure
-            if self._halted is None:
-                self.turn()
-            while self._halted is not None:
-                turn, wish = self._halted
-                if isinstance(wish, Restore):
-                    await self._restore(wish)
-                else:
-                    await trio.lowlevel.checkpoint()
-                self._go_on(turn)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._ring_at_deadline)
+            nursery.start_soon(self._find_snapshots)
+            while True:
+                await bell.wait()
+                if self._failure is not None:
+                    raise self._failure
+                if self._halted is None:
+                    self.turn()
+                while self._halted is not None:
+                    turn, reason = self._halted
+                    if isinstance(reason, Restore):
+                        await self._restore(reason)
+                    else:
+                        await trio.lowlevel.checkpoint()
+                    self._continue(turn)
 
     def turn(self) -> bool:
-        """Do what the bell was rung for. False: it has to wait, and the task does the rest: ring again."""
+        """Run one turn. False: it has to wait, and the driver's task finishes it: ring the bell."""
         assert self._halted is None, "a turn that waits comes first"
-        return self._go_on(self._turn())
+        return self._continue(self._turn())
 
-    def _go_on(self, turn: Iterator[Wish]) -> bool:
-        dog, desk = self._watchdog, self._requests.desk
-        started, stalls, applied, proposed = self._time(), dog.stalls, self.applied, desk.proposed
+    def _continue(self, turn: Iterator[PendingWait]) -> bool:
+        dog, queue = self._watchdog, self._requests.queue
+        started, stalls, applied, proposed = self._time(), dog.stalls, self.applied, queue.proposed
         self.turning = True
         self._halted = None
         try:
-            for wish in turn:
-                self._halted = turn, wish
-                if isinstance(wish, Restore):
+            for reason in turn:
+                self._halted = turn, reason
+                if isinstance(reason, Restore):
                     self.restoring = trio.Event()
                 break
         finally:
-            # An exception ends the member, which others hear of only if they do not wait for the end of this turn.
+            # An exception ends the member. Other tasks learn of it only if they do not wait for the end of this turn.
             self.turning = False
-        # Others have their turn now: whatever was answered until here is theirs.
-        self.turned()
+        self._hooks.on_turn()
         dog.turns += 1
         if dog.stalls == stalls:  # else the request at fault is reported already
             dog.took(
                 self._time() - started,
-                lambda: f"applying {self.applied - applied} transactions, proposing {desk.proposed - proposed}",
+                lambda: f"applying {self.applied - applied} transactions, proposing {queue.proposed - proposed}",
             )
         return self._halted is None
 
-    async def _alarm(self) -> None:
-        """Rings when the deadline has come. A time-out around the wait of each turn would cost a tenth of the turn."""
+    async def _ring_at_deadline(self) -> None:
+        """Ring at the node's deadline. A timeout around the wait of each turn would cost a tenth of the turn."""
         node = self.node
         while True:
             self._alarm_at = node.deadline
@@ -224,106 +263,129 @@ class Driver:
                 self._bell.ring()
                 await trio.sleep(0.001)  # the turn comes first, and moves the deadline
 
-    def _turn(self) -> Iterator[Wish]:
+    def _turn(self) -> Iterator[PendingWait]:
         node, requests = self.node, self._requests
         started = self._time()
         self._pause_at = started + APPLY_S
         now = int(started * 1000)
         self.turns += 1
-        requests.desk.begin()
+        requests.queue.begin()
         for source, messages in self._inbox.take():
             if isinstance(source, Link):
-                self._hear(source, messages, now)
+                self._on_messages(source, messages, now)
             else:
                 for message in messages:
                     node.step(source, message, now)
-        if self._saved > self._told_saved:
-            self._tell_saved(now)
-        as_ever = self.role.serving
-        if (now >= self._alarm_at or not as_ever) and now >= node.deadline:
+        if self._saved > self._reported_saved:
+            self._report_saved(now)
+        if self._found:
+            for question, found in self._found:
+                node.found(question, found, now)
+            self._found.clear()
+        steady = self.role.serving
+        if (now >= self._alarm_at or not steady) and now >= node.deadline:
             for peer, moved in self._links.progress():
                 node.progress(peer, moved, now)
             node.tick(now)
+        for done in self._take_decisions():
+            try:
+                done(node.give_up_history(now), None)
+            except LocalProtocolError as error:
+                done(None, error)
         requests.turn(now)
-        if requests.waiting:
-            requests.ask(now)
+        if requests.barriers.waiting:
+            requests.ask_barrier(now)
         while node.stirred:
             ready = node.ready()
             if ready is NOTHING:
                 break
             apply = ready.apply
-            if as_ever and _is_common(ready):
+            if steady and _is_common(ready):
                 self._send_and_save(ready)
                 if apply:
                     batch = apply[0].batch  # type: ignore[union-attr]
                     yield from self._apply_batch(batch)
                     requests.reached(batch.last)
             else:
-                as_ever = False
+                steady = False
                 yield from self._perform(ready)
-            if self._saved > self._told_saved:
-                self._tell_saved(now)
-            if apply or not as_ever:
+            if self._saved > self._reported_saved:
+                self._report_saved(now)
+            if apply or not steady:
                 requests.turn(now)
         if self._links.unsent:
             self._links.flush()
-        if not as_ever:
-            self._watch()
+        if not steady:
+            self._report_role()
             if node.deadline < self._alarm_at:
                 self._alarm_at = node.deadline
                 self._alarm_scope.deadline = _trio_time(self._alarm_at)
         if self._snapshots.due:
-            self._snapshots.start(self._nursery, node.applied, node.digest(), self._machine.snapshot())
-        if requests.desk.cut:
-            self._bell.ring()  # the rest is for a turn of its own
+            self._snapshots.start(node.applied, node.digest(), self._machine.snapshot())
+        if requests.queue.cut:
+            self._bell.ring()  # another turn does the rest
             yield Pause.LET_OTHERS
 
-    def _tell_saved(self, now: Millis) -> None:
-        self._told_saved = self._saved
+    def _take_decisions(self) -> list[Callable[[Veto | None, Exception | None], None]]:
+        taken, self._decisions = self._decisions, []
+        return taken
+
+    def _report_saved(self, now: Millis) -> None:
+        self._reported_saved = self._saved
+        if not self.role.serving:
+            self.node.holds(self._storage.held)
         self.node.saved(self._saved, now)
 
-    def _hear(self, link: Link, messages: list[Any], now: Millis) -> None:
-        node, requests = self.node, self._requests
+    def _on_messages(self, link: Link, messages: list[Any], now: Millis) -> None:
+        node, handlers = self.node, self._requests.handlers
         for message in messages:
             if link.over:
                 return
-            relay = RELAYS.get(type(message))
-            if relay is not None:
-                relay(requests, link, message, now)
+            handler = handlers.get(type(message))
+            if handler is not None:
+                handler(link, message, now)
                 continue
             if type(message) is LinkUp:
                 self._log.say("link_up", "debug", peer=link.peer, dialled=link.dialled)
                 if not link.dialled:
                     old = self._links.accept(link)
                     if old is not None:
-                        self._lost(old, now)
+                        self._on_link_down(old, now)
             elif type(message) is LinkDown:
                 if link.at_fault:
-                    self._log.grumble("link_cut", link.peer, peer=link.peer, dialled=link.dialled, why=link.reason)
+                    self._log.warn_rate_limited(
+                        "link_cut", link.peer, peer=link.peer, dialled=link.dialled, why=link.reason
+                    )
                 else:
                     self._log.say("link_down", "debug", peer=link.peer, dialled=link.dialled, why=link.reason)
                 self._links.lost(link)
-                self._lost(link, now)
+                self._on_link_down(link, now)
                 return
             node.step(link.peer, message, now)
 
-    def _lost(self, link: Link, now: Millis) -> None:
-        self._requests.link_lost(link)
+    def _on_link_down(self, link: Link, now: Millis) -> None:
+        self._requests.on_link_down(link)
         self.node.step(link.peer, LinkDown(link.dialled), now)
 
     # -- what the node wants -------------------------------------------------------------------------
 
-    def _perform(self, ready: Ready) -> Iterator[Wish]:
-        """Nothing in it waits for anything else in it, so the peers, who have the longest way, come first."""
+    def _perform(self, ready: Ready) -> Iterator[PendingWait]:
+        """Act on a Ready. Nothing in it waits for anything else in it, so the slowest come first: the peers."""
         for note in ready.notes:
             self._log.note(note)
         apply = self._apply(ready) if ready.apply else ()
         if ready.wants_state:
             yield from apply
         self._send_and_save(ready)
+        if ready.sends_state:
+            node = self.node
+            self._snapshots.start_spare(node.applied, node.digest(), self._machine.snapshot)
+        if ready.finds:
+            self._questions += ready.finds
+            self._asked.ring()
         yield from apply
         for barrier in ready.barriers:
-            self._requests.barrier_done(barrier.token, barrier.zxid)
+            self._requests.on_barrier(barrier.token, barrier.zxid)
 
     def _send_and_save(self, ready: Ready) -> None:
         if ready.send:
@@ -331,11 +393,21 @@ class Driver:
         for wish in ready.links:
             gone = self._links.act(wish)
             if gone is not None and isinstance(wish, HangUp):
-                self._requests.link_lost(gone)
+                self._requests.on_link_down(gone)
         if self._links.unsent:
             self._links.flush()
         if ready.save and self._writer.put(ready.save):
             self._saved = ready.save[-1].ticket
+
+    async def _find_snapshots(self) -> None:
+        """Answer the node's questions one after the other, beside the turns."""
+        while True:
+            if not self._questions:
+                await self._asked.wait()
+                continue
+            question = self._questions.pop(0)
+            self._found.append((question, await self._snapshots.find(question.held)))
+            self._bell.ring()
 
     def _send(self, envelopes: Sequence[Envelope]) -> None:
         if self.role.state is _LOOKING and self.node.state is not _LOOKING:
@@ -345,7 +417,7 @@ class Driver:
                 self._elections.send(envelope.to, envelope.message)
         self._links.send(envelopes, self._machine.snapshot)
 
-    def _apply(self, ready: Ready) -> Iterator[Wish]:
+    def _apply(self, ready: Ready) -> Iterator[PendingWait]:
         zxid: Zxid | None = None
         self._pause_at = self._time() + APPLY_S
         for item in ready.apply:
@@ -354,16 +426,16 @@ class Driver:
                 zxid = item.batch.last
             elif isinstance(item, Activate):
                 self._requests.changes.activated(item.ensemble.version)
-                self._activated(item.ensemble)
-                self.membership(item.ensemble, None)
+                self._on_activation(item.ensemble)
+                self._hooks.on_membership(item.ensemble, None)
             else:
                 yield item
                 zxid = item.zxid
         if zxid is not None:
             self._requests.reached(zxid)
 
-    def _apply_batch(self, batch: Batch) -> Iterator[Wish]:
-        """After a restart, or far behind, it is a whole log, while somebody else's tasks wait for the loop."""
+    def _apply_batch(self, batch: Batch) -> Iterator[PendingWait]:
+        """Apply a batch. After a restart, or far behind, these are a whole log, while other tasks wait for the loop."""
         payloads = batch.payloads()
         count, size = batch.count, len(batch.body)
         self._snapshots.count(count, size)
@@ -372,10 +444,10 @@ class Driver:
         self._storage.know_committed(batch.last)
         if batch.config:
             (text,) = payloads
-            self.membership(Ensemble.parse(text.decode()), batch.last)
+            self._hooks.on_membership(Ensemble.parse(text.decode()), batch.last)
             return
-        apply, origin = self._machine.apply, self._requests.origin
-        mine, applied, time = origin.tag, origin.applied, self._time
+        apply, pending = self._machine.apply, self._requests.pending
+        mine, applied, time = pending.tag, pending.applied, self._time
         started = time()
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             result = apply(zxid, payload[TAG_BYTES:])
@@ -397,41 +469,40 @@ class Driver:
         return f"applying {described} of {len(txn)} bytes, zxid {show(zxid)}"
 
     async def _restore(self, restore: Restore) -> None:
-        """In a thread, so that the rest of the application lives on; this member has nothing else to do."""
+        """Restore in a thread, so that the rest of the application continues."""
         assert self.restoring is not None
         chunks = self._storage.read_snapshot(restore.zxid)
-        reports = trio.CancelScope()
-        self._nursery.start_soon(self._report_alive, reports)
-        try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._report_alive)
             with beside_the_loop():
                 await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
-        finally:
-            reports.cancel()
+            nursery.cancel_scope.cancel()
         self.restoring.set()
         self.restoring = None
         self.restores += 1
         self._storage.know_committed(restore.zxid)
         self._snapshots.restored()
-        self._requests.origin.jumped()
-        self._requests.changes.jumped(restore.zxid)
+        self._requests.restored(restore.zxid)
 
-    async def _report_alive(self, scope: trio.CancelScope) -> None:
-        """Tell the leader that this learner is at work, while no turn can: a large machine is restored for minutes."""
-        with scope:
-            while True:
-                await trio.sleep(max(1, self.node.settings.tick_ms // 2) / 1_000)
-                self._links.report(ALIVE)
+    async def _report_alive(self) -> None:
+        """Tell the leader that this learner is alive, while no turn can: the restore may take minutes."""
+        while True:
+            await trio.sleep(max(1, self.node.settings.tick_ms // 2) / 1_000)
+            self._links.report(ALIVE)
 
     # -- after a turn --------------------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def _report_role(self) -> None:
         node, role = self.node, self.role
         _, state, epoch, leader, serving = node.standing()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:
             level = "warning" if role.serving and not serving else "info"
-            self.role = RoleChange(state, epoch, leader, serving)
+            self.role = RoleChange(state, epoch, leader, serving, node.veto)
             self._log.say("role", level, state=state.name, leader=leader, serving=serving)
-            self._changed(self.role)
+            self._on_role(self.role)
+        elif node.veto is not role.veto:
+            self.role = evolve(role, veto=node.veto)
+            self._on_role(self.role)
         if node.voting is not self._voting:
             self._voting = node.voting
             if node.voting:

@@ -1,8 +1,8 @@
-"""Election links: for every pair of servers one connection, and on it one message at a time, the newest.
+"""Election links: one connection for each pair of servers, which carries one message at a time, the newest.
 
-The server with the larger id keeps its connection; the other one, when it wants to talk, knocks: it
-connects, says who it is, and closes, and the larger one connects to it. So two servers that dial each
-other at the same time do not end with two connections, or with none.
+The server with the larger id keeps its connection. The other one, when it has something to send, knocks: it connects,
+introduces itself and closes, and the larger one connects to it. So two servers that dial each other at the same time do
+not end with two connections, or with none.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import trio
 from zab.core.errors import WireError
 from zab.core.messages import Notification, Reachable
 from zab.core.zxid import ServerId
-from zab.runtime.doorbell import Doorbell
+from zab.host.logs import Log
+from zab.net.tls.handshake_errors import is_tls_error
+from zab.net.wakeup import Wakeup
 from zab.runtime.greet import UNREACHABLE, described
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
-from zab.runtime.logs import Log
-from zab.runtime.ports import Dialler
-from zab.runtime.tls.words import is_tls_error
+from zab.runtime.peer_port import PeerDialler
+from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import Channel, decode, encode
@@ -31,12 +31,12 @@ Address = tuple[str, int]
 
 
 class Elections:
-    """`addresses`: where a server may be, by the memberships known here; empty for one who is in none."""
+    """The election links of one server. `addresses` returns a server's addresses in the known memberships, if any."""
 
     def __init__(
         self,
         me: ServerId,
-        dialler: Dialler,
+        dialler: PeerDialler,
         inbox: Inbox,
         limits: Limits,
         log: Log,
@@ -64,12 +64,12 @@ class Elections:
             pair.send(encode(notification))
 
     def settled(self) -> None:
-        """No longer LOOKING: votes that did not get out are out of date, and must not be said again."""
+        """Discard unsent votes: this server is no longer LOOKING, so they are out of date."""
         for pair in self._pairs.values():
             pair.unsent = pair.last = None
 
     def drop(self, peer: ServerId) -> None:
-        """It left the membership."""
+        """Close the link of a server that left the membership."""
         pair = self._pairs.get(peer)
         if pair is not None:
             pair.scope.cancel()
@@ -77,7 +77,7 @@ class Elections:
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
         pair = self._pair(hello.server)
         if pair is None:
-            self.log.grumble("too_many_strangers", "election", peer=hello.server)
+            self.log.warn_rate_limited("too_many_strangers", "election", peer=hello.server)
             await trio.aclose_forcefully(stream)
             return
         pair.heard_at = (hello.host, hello.port) if hello.host and hello.port else None
@@ -128,7 +128,7 @@ class Pair:
         """Why the last attempt to connect failed; empty after one that succeeded."""
         self.scope = trio.CancelScope()
         self._elections = elections
-        self._bell = Doorbell()
+        self._bell = Wakeup()
         self._next: trio.abc.Stream | None = None
         self._call_back = False
         self._serving = trio.CancelScope()
@@ -138,7 +138,7 @@ class Pair:
     # -- for the others ----------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """It takes the place of whatever did not get out yet: an older vote is worth nothing any more."""
+        """Replace any unsent message: an older vote is worthless."""
         self.unsent = frame
         self._bell.ring()
 
@@ -182,14 +182,14 @@ class Pair:
                     await self._pause(pause_ms / 1000)  # the larger one may be connecting again already
             elif self.unsent is None and not self._call_back:
                 if not self._elections.addresses(self.peer):
-                    return  # a stranger who is gone
+                    return  # a stranger that is gone
                 await self._bell.wait()
                 pause_ms = limits.redial_ms_min
             else:
                 self._call_back = False
                 if not await self._connect():
                     if not self._elections.addresses(self.peer):
-                        self.unsent = self.last = None  # a stranger who wants to hear will knock again
+                        self.unsent = self.last = None  # a stranger that wants an answer knocks again
                     await self._pause(pause_ms / 1000)
                     pause_ms = min(2 * pause_ms, limits.redial_ms_max)
 
@@ -209,7 +209,9 @@ class Pair:
             self.why = f"{host}:{port}: {described(error)}"
             elections.log.say("election_link_failed", "debug", peer=self.peer, why=described(error))
             if isinstance(error, WireError) or is_tls_error(error):
-                elections.log.grumble("election_link_refused", self.peer, peer=self.peer, why=described(error))
+                elections.log.warn_rate_limited(
+                    "election_link_refused", self.peer, peer=self.peer, why=described(error)
+                )
             return False
         self.why = ""
         if elections.me < self.peer:
@@ -269,9 +271,9 @@ class Pair:
                     try:
                         inbox.put(self.peer, [decode(Channel.ELECTION, payload)], len(payload))
                     except WireError as error:
-                        elections.log.grumble("bad_notification", self.peer, peer=self.peer, why=str(error))
+                        elections.log.warn_rate_limited("bad_notification", self.peer, peer=self.peer, why=str(error))
                 await inbox.wait_for_room()
         except WireError as error:
-            elections.log.grumble("election_link_cut", self.peer, peer=self.peer, why=str(error))
+            elections.log.warn_rate_limited("election_link_cut", self.peer, peer=self.peer, why=str(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass

@@ -9,15 +9,15 @@ import trio
 
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
-from zab.runtime.tls.hosts import names_host
-from zab.runtime.tls.stream import TlsStream
-from zab.runtime.tls.words import is_tls_error, reason_of
+from zab.net.tls.certificate_hosts import names_host
+from zab.net.tls.handshake_errors import is_tls_error, reason_of
+from zab.net.tls.tls_stream import TlsStream
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
 from zab.wire.peer import Channel, PeerMessage, decode, encode
 
 UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
-"""What may come of an attempt to talk to a server that is down, far, or another one."""
+"""The errors of an attempt to talk to a server that is down, unreachable, or another one."""
 
 
 def described(error: BaseException) -> str:
@@ -35,11 +35,11 @@ def described(error: BaseException) -> str:
 
 
 _TLS: Final = (b"\x15", b"\x16")
-"""How its alerts and handshakes begin, with the version behind: as a frame it would have hundreds of megabytes."""
+"""The first byte of TLS alerts and handshakes. With the version behind it, a frame would have hundreds of megabytes."""
 
 
 class Handshake:
-    """Who we are: what is said to, and expected of, everybody who connects."""
+    """The introduction of this server: what it sends to, and expects of, every server that connects."""
 
     def __init__(
         self,
@@ -54,20 +54,22 @@ class Handshake:
         self.me = me
         self.ensemble = ensemble
         self.host, self.port = "", 0
-        """Where this server listens for elections, so that it can be called back."""
+        """The address where this server listens for elections, so that it can be called back."""
         self._timeout_s = timeout_ms / 1000
         self._hosts = hosts
         self._admit_non_members = admit_non_members
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
-        """At the dialling end. Returns when the other end is known to be `peer`, of this ensemble."""
+        """Greet from the dialling end. Return once the other end has proved to be `peer`, of this ensemble."""
         with trio.fail_after(self._timeout_s):
             hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self.host, self.port)
             await stream.send_all(encode(hello))
             accept(await _receive_one(stream), peer)
 
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
-        """At the listening end. A stranger is told why it may not stay, and raises `Stranger` here."""
+        """Greet from the listening end. A stranger receives the reason of its refusal, and `Stranger` is raised
+        here.
+        """
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
@@ -101,7 +103,7 @@ class Handshake:
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
-    """Not a byte more than the greeting: what follows it belongs to the link."""
+    """Receive exactly the greeting: the bytes behind it belong to the link."""
     reader = FrameReader(GREETING_BYTES_MAX)
     while True:
         data = await stream.receive_some(reader.missing_bytes)

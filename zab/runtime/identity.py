@@ -1,4 +1,4 @@
-"""Whose directory this is. Two servers that swap their disks would break promises that neither of them ever gave."""
+"""The owner of a directory. Two servers that swapped their disks would break each other's promises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME: Final = "identity"
 
 
 def claim(disk: Disk, path: object, ensemble_name: str, me: ServerId) -> None:
-    """The first to open a directory owns it; everybody else is turned away."""
+    """Claim a directory: the first server to open it owns it, and any other server is refused."""
     mine = [ensemble_name, me]
     if NAME not in disk.list():
         write_durably(disk, NAME, msgpack.packb(mine))
@@ -29,7 +29,7 @@ def claim(disk: Disk, path: object, ensemble_name: str, me: ServerId) -> None:
 
 
 def owner_of(disk: Disk, path: object) -> tuple[str, ServerId]:
-    """The ensemble's name and the server, as the file says."""
+    """Return the ensemble's name and the server id in the file."""
     try:
         name, sid = msgpack.unpackb(read_all(disk, NAME))
         if type(name) is str and type(sid) is int:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import trio
 
 from zab.core.zxid import ServerId
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 from zab.runtime.link import Link
 
 Source: TypeAlias = Link | ServerId
@@ -16,7 +16,7 @@ Source: TypeAlias = Link | ServerId
 
 
 class Inbox:
-    def __init__(self, bell: Doorbell, bytes_max: int, backlog: Callable[[], int]) -> None:
+    def __init__(self, bell: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
         self._bell = bell
         self._bytes_max = bytes_max
         self._backlog = backlog

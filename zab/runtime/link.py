@@ -11,10 +11,10 @@ import trio
 from zab.core.errors import WireError
 from zab.core.messages import LinkDown
 from zab.core.zxid import ServerId
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.ears import OWN_EARS, Ears
+from zab.net.socket_reader import TASK_READER, SocketReader
+from zab.net.wakeup import Wakeup
 from zab.runtime.greet import UNREACHABLE, described
-from zab.runtime.limits import Limits
+from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
 from zab.wire.pieces import Pieces
@@ -24,7 +24,7 @@ RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
 
 DRAIN_BYTES: Final = 64 << 10
-"""What is sent lazily is handed to the system, and counted as progress, in pieces of this size."""
+"""Lazy data goes to the system, and counts as progress, in pieces of this size."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
@@ -46,7 +46,7 @@ class Link:
         peer: ServerId,
         dialled: bool,
         limits: Limits,
-        ears: Ears = OWN_EARS,
+        socket_reader: SocketReader = TASK_READER,
         unsent: list[Link] | None = None,
     ) -> None:
         """`unsent`: where it enters itself when there is something to `flush`."""
@@ -55,22 +55,24 @@ class Link:
         self.over = False
         self.reason = "closed"
         self.at_fault = False
-        """The peer was a stranger, too slow, or talked nonsense: somebody should know."""
+        """True if the peer broke a rule: it was a stranger, too slow, or sent invalid frames. Its end is logged as a
+        warning.
+        """
         self.queued_bytes = 0
         self.queued_frames = 0
         self.sent_bytes = self.received_bytes = 0
         self._drained_bytes = 0
-        """Of what was sent lazily: unlike pings, it is proof that the far end still takes something."""
+        """Bytes of lazy data that were sent. Unlike pings, they prove that the far end still reads."""
         self._limits = limits
-        self._ears = ears
+        self._socket_reader = socket_reader
         self._unsent: list[Link] = [] if unsent is None else unsent
         self._queue: list[bytes | Lazy] = []
         self._lazy = 0
-        self._bell = Doorbell()
+        self._bell = Wakeup()
         self._opened = False
         self._closing = False
         self._socket: int | None = None
-        """Of a plain TCP stream, while its sender has nothing to do: then the driver may write by itself."""
+        """The descriptor of a plain TCP stream while its sender task is idle: then the driver may write directly."""
         self._scope = trio.CancelScope()
 
     # -- for the driver ----------------------------------------------------------------------------
@@ -96,7 +98,9 @@ class Link:
         self._queue.append(frame)
 
     def send_lazily(self, source: Lazy) -> None:
-        """It counts nothing until it is its turn, and then takes what the stream takes."""
+        """Queue a source of data. It counts nothing towards the queue's limits, and is read as fast as the stream
+        accepts data.
+        """
         if not self._closing:
             if not self._queue:
                 self._unsent.append(self)
@@ -210,8 +214,8 @@ class Link:
                     frames = []
                     await item(send)  # type: ignore[operator]
                 await self._send_frames(stream, frames)
-            # Whoever closes with something unread resets the connection, and the last frames may be lost with
-            # it. So only this direction is closed, and the peer closes the other when it has read to the end.
+            # Closing a socket with unread data resets the connection, and the last frames may be lost. So only this
+            # direction is closed; the peer closes the other when it has read to the end.
             if isinstance(stream, trio.abc.HalfCloseableStream):
                 await stream.send_eof()
             else:
@@ -256,7 +260,7 @@ class Link:
                 if plain is None:
                     heard(await stream.receive_some(RECEIVE_BYTES))
                 else:
-                    await self._ears.hear(plain, RECEIVE_BYTES, heard)
+                    await self._socket_reader.receive(plain, RECEIVE_BYTES, heard)
                 if not ended:
                     await inbox.wait_for_room()
             self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"

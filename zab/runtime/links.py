@@ -8,20 +8,20 @@ from typing import Final
 import trio
 
 from zab.core.messages import TO_LEADER, Diff, LinkUp, Message, Notification
-from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendSnapshot
+from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import ServerId
-from zab.runtime.ears import OWN_EARS, Ears
+from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.runtime.elections import Address
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
 from zab.runtime.link import Link
-from zab.runtime.ports import Dialler
+from zab.runtime.peer_port import PeerDialler
 from zab.runtime.status import LinkStatus
 from zab.runtime.transfers import STARTS_SYNC, Item, Snapshot, Transfers
+from zab.service.limits import Limits
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
 
-_PARTS: Final = (SendSnapshot, SendLog, Notification)
+_PARTS: Final = (SendSnapshot, SendRest, SendLog, Notification)
 
 
 class Links:
@@ -29,12 +29,12 @@ class Links:
 
     def __init__(
         self,
-        dialler: Dialler,
+        dialler: PeerDialler,
         transfers: Transfers,
         inbox: Inbox,
         limits: Limits,
         addresses: Callable[[ServerId], Sequence[Address]],
-        ears: Ears = OWN_EARS,
+        socket_reader: SocketReader = TASK_READER,
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
         self.accepted: dict[ServerId, Link] = {}
@@ -43,13 +43,13 @@ class Links:
         self._inbox = inbox
         self._limits = limits
         self._addresses = addresses
-        self._ears = ears
+        self._socket_reader = socket_reader
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
         self.unsent: list[Link] = []
         """Which have something to `flush`."""
         self.diffs = self.snapshots = 0
-        """How servers were brought up to date from here."""
+        """The number of learners that were synchronized from here, by kind."""
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -67,11 +67,13 @@ class Links:
         if self._nursery is None or len(self._nursery.child_tasks) >= self._limits.links_max:
             await trio.aclose_forcefully(stream)
             return
-        link = Link(hello.server, False, self._limits, self._ears, self.unsent)
+        link = Link(hello.server, False, self._limits, self._socket_reader, self.unsent)
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make it the current one of its peer; returns the one it replaces, of which nothing is heard any more."""
+        """Make this the current link of its peer. Return the one that it replaces, whose messages are ignored from now
+        on.
+        """
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True
@@ -109,7 +111,7 @@ class Links:
         if old is not None:
             old.over = True
             old.cut("dialled anew")
-        link = self.dialled[peer] = Link(peer, True, self._limits, self._ears, self.unsent)
+        link = self.dialled[peer] = Link(peer, True, self._limits, self._socket_reader, self.unsent)
         addresses = self._addresses(peer)
         self._attempts += 1
 
@@ -162,7 +164,7 @@ class Links:
             yield link.peer, link.moved_bytes
 
     def flush(self) -> None:
-        """What was sent since the last time leaves now, one piece per link."""
+        """Send what has gathered since the last call, in one piece per link."""
         for link in self.unsent:
             link.flush()
         self.unsent.clear()

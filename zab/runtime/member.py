@@ -15,27 +15,27 @@ from typing import Any, Final, ParamSpec, TypeVar
 import trio
 
 from zab.core.ensemble import Ensemble, Server
-from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, Stopped
+from zab.core.messages import Veto
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Epoch, ServerId, Zxid
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
+from zab.host.watchdog import Stall, Watchdogs
+from zab.net.network import LinkTls, Network, TcpNetwork
+from zab.net.socket_reader import TASK_READER, SocketReader
+from zab.net.wakeup import Wakeup
 from zab.runtime.blocks import beside_a_block, sole_error
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.driver import Membership, unconcerned, unmoved
-from zab.runtime.ears import OWN_EARS, Ears
-from zab.runtime.errors import Stopped
-from zab.runtime.host import REAL_HOST, Host
+from zab.runtime.driver import Hooks, OnMembership
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.identity import claim
-from zab.runtime.limits import Limits
-from zab.runtime.logs import Log
-from zab.runtime.machine import Machine
-from zab.runtime.network import LinkTls, Network, TcpNetwork
-from zab.runtime.origin import Done, Origin, Submission
-from zab.runtime.pace import beside_the_loop
-from zab.runtime.requests import Hears, deaf
 from zab.runtime.running import Options, Running, alone
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiting import Waiter
-from zab.runtime.watchdog import Stall, Watchdogs
+from zab.service.limits import Limits
+from zab.service.pending_submissions import Done, PendingSubmissions, Submission
+from zab.service.replicated_machine import Machine
+from zab.service.side_channel import MessageHandler
 from zab.storage.disk import Disk
 from zab.storage.real import RealDisk
 from zab.storage.recovery import REMEDY
@@ -71,20 +71,21 @@ class Member:
         listen_host: str | None = None,
         disk: Disk | None = None,
         network: Network | None = None,
-        host: Host = REAL_HOST,
+        host: Environment = REAL_ENVIRONMENT,
         admit_non_members: bool = False,
     ) -> None:
-        """
-        machine      the state machine to be replicated, new and empty
-        path         the directory of this member's log and snapshots; nobody else's
-        server_id    which of the ensemble's servers this is; may be left out only where there is no ensemble
-        ensemble     who takes part at first; None: this one alone, and no socket is opened. What the disk
-                     remembers of later changes counts more
-        name         of the ensemble: who says another one is a stranger
-        listen_host  the address to bind to, where it is not the one that the others dial
-        disk, network, host   something else than the real ones, for tests
-        admit_non_members     whether a server that is in no membership may connect, read everything and forward
-                     requests: only for the time in which new servers join before they are added
+        """A member of an ensemble, or a single one.
+
+        machine      the state machine to replicate, new and empty
+        path         the directory of this member's log and snapshots; no other member may use it
+        server_id    this server's id in the ensemble; required with an ensemble
+        ensemble     the first membership; None: this member alone, and no socket is opened. A later change on the disk
+                     takes precedence
+        name         the ensemble's name: a server that gives another name is refused
+        listen_host  the address to bind to, if it differs from the one that the others dial
+        disk, network, host   replacements of the real ones, for tests
+        admit_non_members     whether a server outside of every membership may connect, read everything and forward
+                     requests: only while new servers join before they are added
         """
         given: object = ensemble
         if ensemble is None:
@@ -112,8 +113,8 @@ class Member:
         self._machine = machine
         self._path = path
         self._disk = disk
-        self._bell = Doorbell()
-        self._origin = Origin(
+        self._bell = Wakeup()
+        self._pending = PendingSubmissions(
             host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
         )
         self._running: Running | None = None
@@ -121,10 +122,7 @@ class Member:
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
-        self._hears: Hears = deaf
-        self._concerned: Membership = unconcerned
-        self._notices: Hears = deaf
-        self._turned: Callable[[], None] = unmoved
+        self._hooks = Hooks()
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -138,12 +136,9 @@ class Member:
         failure: Exception | None = None
         try:
             self._running = running = await self._recover()
-            running.driver.membership = self._concerned
-            running.driver.turned = self._turned
-            running.requests.hears, running.requests.notices = self._hears, self._notices
             self._stopped = None
             self._tell(running.driver.role)
-            self._concerned(running.node.ensemble, None)
+            self._hooks.on_membership(running.node.ensemble, None)
             await running.run(task_status)
         except BaseExceptionGroup as group:
             error = sole_error(group)
@@ -154,13 +149,13 @@ class Member:
             raise
         finally:
             self._stopped = stopped_by(failure)
-            self._origin.stop(self._stopped)
+            self._pending.stop(self._stopped)
             if self._running is not None:
                 self._running.stop(self._stopped)
             self._role_changed.set()
 
     async def _recover(self) -> Running:
-        """Cancelling waits for the disk: nothing may go on behind the back of the next one who opens it."""
+        """Recover in a thread. A cancellation waits for it: the next opener of the directory must find it at rest."""
         disk, in_thread = self._disk, self._options.host.in_thread
         if disk is None:
             disk = await in_thread(partial(RealDisk, self._path))
@@ -179,17 +174,18 @@ class Member:
                 disk,
                 storage,
                 recovered,
-                self._origin,
+                self._pending,
                 self._bell,
                 self._tell,
                 self.watchdogs,
+                self._hooks,
             )
         except BaseException:
             disk.close()
             raise
 
     def _check_curable(self, recovered: Recovered) -> None:
-        """A history that may be incomplete is healed by the others. Without others nobody would ever serve."""
+        """Refuse to start alone with a possibly incomplete history: only other servers could heal it."""
         given, saved = self._options.ensemble, recovered.ensemble
         ensemble = saved if saved is not None and saved.version > given.version else given
         if recovered.voting or set(ensemble.voters) - {self.me}:
@@ -231,20 +227,18 @@ class Member:
     # -- requests ----------------------------------------------------------------------------------
 
     async def submit(self, request: bytes) -> Any:
-        """Have the request carried out by the ensemble; returns the result of `apply` on this member.
+        """Have the ensemble carry out a request. Return the result of `apply` on this member.
 
-        It is carried out exactly once, whatever happens to leaders and links, and requests of one member
-        are carried out in the order in which they were submitted. While there is no leader it waits, and
-        so it does while too many others are open: put a deadline around it, `trio.fail_after`, if you
-        have one. *Cancelling does not take the request back*: from then on nobody can tell you whether it
-        was, or will be, carried out.
+        A request is carried out exactly once, whatever happens to leaders and links, and the requests of one member are
+        carried out in the order of their submission. The call waits while there is no leader, and while too many other
+        requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not take the
+        request back*: afterwards it is unknown whether it was or will be carried out.
 
-        Raises `Refused` when the machine turned it down, `OutcomeUnknown` and `Stopped` when its end is
-        not known.
+        Raise `Refused` if the machine refused the request, and `OutcomeUnknown` or `Stopped` if its outcome is unknown.
         """
         waiter = Waiter()
         self._check(request)
-        submission = self._origin.submit(request, waiter.done)
+        submission = self._pending.submit(request, waiter.done)
         self._bell.ring()
         try:
             return await waiter.wait()
@@ -253,23 +247,24 @@ class Member:
             raise
 
     def post(self, request: bytes, done: Done) -> Submission:
-        """`submit` for those who have thousands under way: no task waits, `done(result, error)` is called.
+        """Submit a request without a waiting task, for callers with thousands under way: `done(result, error)` is
+        called.
 
-        In the event loop, in the middle of the member's work: be quick, and raise nothing. `Overloaded`
-        where `submit` would wait. What is returned is for `forget`.
+        The call comes in the event loop, in the middle of the member's work: be quick, and raise nothing. Raise
+        `Overloaded` where `submit` would wait. The return value is for `forget`.
         """
         self._check(request)
-        if not self._origin.has_room(len(request)):
+        if not self._pending.has_room(len(request)):
             raise Overloaded(
-                f"{len(self._origin)} submits of {self._origin.bytes} bytes are open: wait for some of them"
+                f"{len(self._pending)} submits of {self._pending.bytes} bytes are open: wait for some of them"
             )
-        submission = self._origin.submit(request, done)
+        submission = self._pending.submit(request, done)
         self._bell.ring()
         return submission
 
     def forget(self, submission: Submission) -> None:
-        """Nobody waits for it any more. As with a cancelled `submit`: it may be carried out, but is not asked again."""
-        self._origin.cancel(submission)
+        """Drop a submission. As with a cancelled `submit`, it may be carried out, but it is not sent again."""
+        self._pending.cancel(submission)
         self._bell.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
@@ -282,7 +277,7 @@ class Member:
         if not _BYTES.issuperset(map(type, requests)) or max(map(len, requests), default=0) > most:
             for request in requests:
                 self._check_size(request)
-        taken = self._origin.submit_many(requests, done)
+        taken = self._pending.submit_many(requests, done)
         self._bell.ring()
         return taken
 
@@ -299,26 +294,25 @@ class Member:
             )
 
     async def barrier(self, ahead: bytes = b"") -> None:
-        """Returns when everything is applied here that any member had been told was done before this call.
+        """Wait until everything is applied here that was acknowledged to any member before this call.
 
-        Also when this member's leader has been deposed without knowing it. Waits while there is no leader.
-
-        `ahead` is an aside (see `aside`) which that leader has heard when this returns.
+        This holds even if this member's leader has been deposed without noticing. The call waits while there is no
+        leader. `ahead` is a message to the leader (see `tell_leader`) that the leader has received when this returns.
         """
         requests = self._started().requests
         waiter = Waiter()
         answer = waiter.done
-        requests.barrier(answer, ahead)
+        requests.barriers.add(answer, ahead)
         self._bell.ring()
         try:
             await waiter.wait()
         except trio.Cancelled:
-            requests.forget_barrier(answer)
+            requests.barriers.forget(answer)
             raise
 
     def post_barrier(self, done: Done, ahead: bytes = b"") -> None:
-        """`barrier` for those who have many under way: no task waits, `done(None, error)` is called, as by `post`."""
-        self._started().requests.barrier(done, ahead)
+        """Start a `barrier` without a waiting task: `done(None, error)` is called, as by `post`."""
+        self._started().requests.barriers.add(done, ahead)
         self._bell.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
@@ -336,13 +330,15 @@ class Member:
         return look(self._machine)
 
     @property
-    def ears(self) -> Ears:
-        """What reads from sockets whose requests are for this member."""
-        return OWN_EARS if self._running is None else self._running.ears
+    def socket_reader(self) -> SocketReader:
+        """The reader of sockets whose requests are for this member."""
+        return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
-        """Who is called at the end of each turn, when everything that was answered in it is answered."""
-        self._turned = turned
+        """Set the function to call at the end of each turn, when all replies of the turn are ready to leave. Set it
+        before the member runs.
+        """
+        self._hooks.on_turn = turned
 
     @property
     def turning(self) -> bool:
@@ -351,39 +347,44 @@ class Member:
 
     # -- asides ------------------------------------------------------------------------------------
 
-    def aside(self, body: bytes) -> bool:
-        """Something for the leader's application, beside the history: neither kept nor answered, and it may get lost.
+    def tell_leader(self, body: bytes) -> bool:
+        """Send a message to the leader's application, beside the history: it is neither stored nor answered, and may
+        get lost.
 
-        False when there is no leader to be told.
+        Return False if there is no leader.
         """
-        told = self._started().requests.aside(body)
+        told = self._started().requests.side_channel.tell_leader(body)
         self._bell.ring()
         return told
 
-    def on_aside(self, hears: Hears) -> None:
-        """Who is called with every aside, while this member leads. Set it before the member runs."""
-        self._hears = hears
+    def on_leader_message(self, handler: MessageHandler) -> None:
+        """Set the function that receives every such message while this member leads. Call this before the
+        member runs.
+        """
+        self._hooks.on_leader_message = handler
 
-    def notice(self, body: bytes) -> bool:
+    def tell_members(self, body: bytes) -> bool:
         """The other direction: something for the application of every member that follows this leader.
 
         False where this member does not lead.
         """
-        told = self._started().requests.notice(body)
+        told = self._started().requests.side_channel.tell_members(body)
         self._bell.ring()
         return told
 
-    def on_notice(self, hears: Hears) -> None:
-        """Who is called with every notice of this member's leader. Set it before the member runs."""
-        self._notices = hears
+    def on_member_message(self, handler: MessageHandler) -> None:
+        """Set the function that receives every notice of this member's leader. Call this before the member runs."""
+        self._hooks.on_member_message = handler
 
     # -- the ensemble ------------------------------------------------------------------------------
 
-    def on_membership(self, concerned: Membership) -> None:
-        """Who is called with every membership, in the loop: once as `(ensemble, None)`, as soon as it is in force, and
-        once with its zxid when this member's machine has applied everything before it. Set it before the member runs.
+    def on_membership(self, concerned: OnMembership) -> None:
+        """Set the function that receives every membership, in the loop. Call this before the member runs.
+
+        It is called as `(ensemble, None)` as soon as a membership is in force, and with the zxid of the change when
+        this member's machine has applied everything before it.
         """
-        self._concerned = concerned
+        self._hooks.on_membership = concerned
 
     async def reconfigure(
         self,
@@ -393,10 +394,10 @@ class Member:
         members: Ensemble | None = None,
         expect_version: Zxid | None = None,
     ) -> Ensemble:
-        """Change who takes part: add or replace servers, remove some, or name all. Returns when it is in force here.
+        """Change the membership: add or replace servers, remove some, or name all. Return once it is in force here.
 
-        New voters must be running and in sync already: start them with an ensemble in which they are
-        observers. With `expect_version`, nothing happens if somebody else changed it meanwhile.
+        New voters must run and be synchronized already: start them with an ensemble in which they are observers. With
+        `expect_version`, nothing changes if the membership has another version by now.
         """
         running = self._started()
         for server in joining:
@@ -415,12 +416,28 @@ class Member:
         await waiter.wait()
         return running.node.ensemble
 
+    async def give_up_history(self) -> Veto:
+        """Have the leader's history, which lacks committed transactions, replace this member's. Returns what is lost.
+
+        For an operator to decide, while `roles()` shows a `veto`; else `LocalProtocolError` is raised. The files of the
+        history are kept as `damaged.*`.
+        """
+        running = self._started()
+        waiter = Waiter()
+        running.driver.give_up_history(waiter.done)
+        self._bell.ring()
+        veto = await waiter.wait()
+        assert isinstance(veto, Veto)
+        return veto
+
     def roles(self) -> Roles:
-        """What this member is, now and whenever it changes. Who is slow misses the past, never the present."""
+        """Iterate over this member's role, now and at each change. A slow consumer misses older roles, never the
+        present one.
+        """
         return Roles(self)
 
     async def wait_serving(self) -> RoleChange:
-        """Until this member is part of an ensemble that works."""
+        """Wait until this member is part of a working ensemble."""
         if self._stopped is None or self._running is None:
             async for role in self.roles():
                 if role.serving:
@@ -434,7 +451,7 @@ class Member:
         return self._options.settings
 
     @property
-    def host(self) -> Host:
+    def host(self) -> Environment:
         """The parts of the machine that this member uses: threads, clock, chance."""
         return self._options.host
 
@@ -495,7 +512,7 @@ open_member = _opening(Member)
 
 
 def stopped_by(failure: Exception | None) -> Stopped:
-    """What callers are told from now on, with the reason where it was not somebody's wish."""
+    """Return the error for callers from now on, with the failure that stopped the member if there was one."""
     if failure is None:
         return Stopped("this member was stopped")
     stopped = Stopped(f"this member failed: {type(failure).__name__}: {failure}")

@@ -13,38 +13,41 @@ from attrs import frozen
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.driver import Driver, now_ms
-from zab.runtime.ears import SharedEars
+from zab.host.logs import Log
+from zab.host.watchdog import Watchdogs
+from zab.net.cannot_listen import CannotListen
+from zab.net.network import Network
+from zab.net.socket_reader import EpollReader
+from zab.net.wakeup import Wakeup
+from zab.runtime.driver import Driver, Hooks, now_ms
 from zab.runtime.elections import Address, Elections
-from zab.runtime.errors import CannotListen
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.greet import Handshake
-from zab.runtime.host import REAL_HOST, Host
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
 from zab.runtime.links import Links
-from zab.runtime.logs import Log
-from zab.runtime.machine import Machine
-from zab.runtime.network import Network
-from zab.runtime.origin import Origin
-from zab.runtime.ports import Dialler, Port
-from zab.runtime.requests import Requests
+from zab.runtime.peer_port import PeerDialler, PeerPort
 from zab.runtime.snapshots import Snapshots
 from zab.runtime.status import Counters, DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.transfers import Transfers
-from zab.runtime.watchdog import Watchdogs
+from zab.service.limits import Limits
+from zab.service.pending_submissions import PendingSubmissions
+from zab.service.replicated_machine import Machine
+from zab.service.request_path import RequestPath
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage, StorageSettings
 from zab.wire.greeting import Purpose
 
 NOWHERE: Final = "embedded.invalid"
-"""Where a member lives that has no address: nobody dials it, and it listens nowhere."""
+"""The host of a member without an address: no server dials it, and it listens nowhere."""
+COMMITTED_S: Final = 1.0
+"""How often it is saved how far the history is committed. A killed server may have forgotten so much of it."""
+
 BIND_RETRY_S: Final = 1.0
 
 
 @frozen
 class Options:
-    """What a member was told at its making, and does not change."""
+    """The fixed arguments of a member."""
 
     me: ServerId
     ensemble: Ensemble
@@ -55,12 +58,12 @@ class Options:
     listen: bool
     listen_host: str | None
     network: Network
-    host: Host = REAL_HOST
+    host: Environment = REAL_ENVIRONMENT
     admit_non_members: bool = False
 
 
 def alone(server_id: int) -> Ensemble:
-    """The membership of one who was given none. To grow, it gives itself an address by `reconfigure`."""
+    """Return the membership of a member that was given none. To grow, it gives itself an address by `reconfigure`."""
     return Ensemble((Server(ServerId(server_id), NOWHERE, 1, 2),))
 
 
@@ -74,10 +77,11 @@ class Running:
         disk: Disk,
         storage: Storage,
         recovered: Recovered,
-        origin: Origin,
-        bell: Doorbell,
+        pending: PendingSubmissions,
+        bell: Wakeup,
         changed: Callable[[RoleChange], None],
         watchdogs: Watchdogs,
+        hooks: Hooks,
     ) -> None:
         limits, me, network, host = options.limits, options.me, options.network, options.host
         chance = random.Random(host.random_bytes(16))
@@ -87,7 +91,7 @@ class Running:
 
         self.node = node = host.node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
         self._options = options
-        self._origin = origin
+        self._pending = pending
         self._bell = bell
         self._disk = disk
         self._storage = storage
@@ -98,14 +102,28 @@ class Running:
         )
         self._writer = writer = host.writer(storage, lambda ticket: self.driver.saved(ticket), limits.pause_us_max)
         inbox = Inbox(bell, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
-        dialler = Dialler(network, handshake, limits, log)
+        dialler = PeerDialler(network, handshake, limits, log)
         self._elections = Elections(me, dialler, inbox, limits, log, partial(self._addresses, "election_port"))
-        self.ears = SharedEars(bell)
+        self.socket_reader = EpollReader(bell)
         transfers = Transfers(storage, limits, log, node.log_starts, host)
-        self._links = Links(dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"), self.ears)
+        self._links = Links(
+            dialler, transfers, inbox, limits, partial(self._addresses, "quorum_port"), self.socket_reader
+        )
         clock = trio.lowlevel.current_clock().current_time
         watchdog = watchdogs.add("driver", bell.ring, lambda: self.driver.restoring is not None, clock)
-        self.requests = Requests(node, machine, origin, self._links, limits, log, host.wall_ms, watchdog)
+        self.requests = RequestPath(
+            node,
+            machine,
+            pending,
+            self._links,
+            limits,
+            log,
+            host.wall_ms,
+            watchdog,
+            hooks.on_leader_message,
+            hooks.on_member_message,
+        )
+        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, host)
         self.driver = Driver(
             node,
             machine,
@@ -116,20 +134,25 @@ class Running:
             self._elections,
             self.requests,
             log,
+            writer,
+            self._snapshots,
             changed,
             self._activated,
+            hooks,
             watchdog,
+            clock,
             host,
         )
-        self._snapshots = Snapshots(storage, writer, limits, log, jitter, node.log_starts, host)
-        self._election_port = Port(
+        self._election_port = PeerPort(
             Purpose.ELECTION, network, handshake, limits, log, self._elections.welcomed, self._lives_at
         )
-        self._quorum_port = Port(Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed, self._lives_at)
+        self._quorum_port = PeerPort(
+            Purpose.LEARNER, network, handshake, limits, log, self._links.welcomed, self._lives_at
+        )
         self._members = node.ensemble
         self._left: dict[ServerId, tuple[str, float]] = {}
         """Servers that left the membership not long ago: the host of each, and until when it may still connect."""
-        self._rebind = Doorbell()
+        self._rebind = Wakeup()
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
@@ -138,19 +161,28 @@ class Running:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.ears.open(nursery, self.driver.turn)
+                self.socket_reader.open(nursery, self.driver.turn)
                 await self._bind(nursery)
                 nursery.start_soon(self._writer.run)
                 nursery.start_soon(self._elections.run)
                 nursery.start_soon(self._links.run)
                 nursery.start_soon(self._keep_bound, nursery)
-                nursery.start_soon(self.driver.run, self._writer, self._snapshots, nursery)
+                nursery.start_soon(self._save_committed)
+                nursery.start_soon(self._snapshots.run)
+                nursery.start_soon(self.driver.run)
                 task_status.started()
         finally:
-            self.ears.close()
-            # The writer has ended: nobody else uses the disk any more.
+            self.socket_reader.close()
+            # The writer has ended: no other task uses the disk any more.
             with trio.CancelScope(shield=True):
                 await self._options.host.in_thread(self._close_disk)
+
+    async def _save_committed(self) -> None:
+        """Save now and then how far the history is committed: so this server keeps it, also if it is killed."""
+        while True:
+            await trio.sleep(COMMITTED_S)
+            if self._storage.knows_more_committed:
+                await self._writer.call(self._storage.save_committed)
 
     def _close_disk(self) -> None:
         try:
@@ -159,14 +191,14 @@ class Running:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """When it has ended: whoever still waits for something of it hears why."""
+        """Fail everything that still waits for this member, after it has ended."""
         self.requests.stop(error)
         self._snapshots.stop(error)
 
     # -- addresses ---------------------------------------------------------------------------------
 
     def _addresses(self, port: str, peer: ServerId) -> Sequence[Address]:
-        """Where a server may be, by every membership that this one knows: the newest first."""
+        """Return the addresses of a server in all memberships that this one knows, the newest first."""
         found: list[Address] = []
         for ensemble in (self.node.pending, self.node.ensemble, self._options.ensemble):
             server = None if ensemble is None else ensemble.by_id.get(peer)
@@ -204,7 +236,7 @@ class Running:
             self._links.cut(peer, "it left the membership")
 
     async def _keep_bound(self, nursery: trio.Nursery) -> None:
-        """Listen where the membership says, also when it changes. A port that is taken then may become free."""
+        """Listen where the membership says, and follow its changes. A port that is taken then may become free."""
         while True:
             await self._rebind.wait()
             while True:
@@ -212,7 +244,7 @@ class Running:
                     await self._bind(nursery)
                     break
                 except CannotListen as error:
-                    self._log.grumble("port_taken", "rebind", why=error)
+                    self._log.warn_rate_limited("port_taken", "rebind", why=error)
                     await trio.sleep(BIND_RETRY_S)
 
     async def _bind(self, nursery: trio.Nursery) -> None:
@@ -234,14 +266,14 @@ class Running:
     def status(self) -> Status:
         node, driver, requests, disk = self.node, self.driver, self.requests, self._writer.counts
         counters = Counters(
-            submits=self._origin.submits,
-            proposals=requests.desk.proposed,
-            batches=requests.desk.batches,
+            submits=self._pending.submits,
+            proposals=requests.queue.proposed,
+            batches=requests.queue.batches,
             applied=driver.applied,
             applied_bytes=driver.applied_bytes,
             elections=node.elections,
-            barriers=requests.barriers,
-            refusals=requests.refusals,
+            barriers=requests.barriers.completed,
+            refusals=requests.intake.refused,
             snapshots=self._snapshots.status.taken,
             restores=driver.restores,
             diffs_sent=self._links.diffs,
@@ -266,7 +298,7 @@ class Running:
             damage=() if node.voting else self._recovered.damage,
             cut_off_since=node.cut_off_since,
             heard=node.heard,
-            outstanding=len(self._origin),
+            outstanding=len(self._pending),
             links=self._links.status(),
             election_links=self._elections.links(),
             election_failures=self._elections.failures(),

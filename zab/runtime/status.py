@@ -1,4 +1,4 @@
-"""What a member can be asked about itself, as frozen values."""
+"""The status of a member, as frozen values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from zab.core.ensemble import Ensemble
-from zab.core.messages import State
+from zab.core.messages import State, Veto
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 
@@ -19,6 +19,8 @@ class RoleChange:
     epoch: Epoch
     leader: ServerId | None
     serving: bool
+    veto: Veto | None = None
+    """Set while this server follows no leader, to keep committed history that the others lack; an operator decides."""
 
 
 @frozen
@@ -57,10 +59,10 @@ class Counters:
 
 @frozen
 class SnapshotStatus:
-    """Of the last snapshot that this member took, or found on its disk: then only its zxid is known.
+    """The last snapshot that this member took, or found on its disk: then only its zxid is known.
 
-    at_ms              wall clock, when it was done
-    total_ms, most_ms  of all that were taken
+    at_ms              wall clock when it was finished
+    total_ms, most_ms  of all snapshots that were taken
     """
 
     zxid: Zxid | None = None
@@ -104,17 +106,17 @@ class Status:
     committed: Zxid
     applied: Zxid
     synced: tuple[ServerId, ...]
-    """At a leader: who follows and has the history."""
+    """At a leader: the followers that have the history."""
     voting: bool
     """False while the history on this disk may be incomplete."""
     damage: tuple[str, ...]
-    """What was found damaged on the disk at the start, for people; empty again when the others have healed it."""
+    """The damage found on the disk at the start, for people; empty again once the other servers have healed it."""
     cut_off_since: Millis | None
     """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
     heard: frozenset[ServerId]
     """The servers that have sent a vote since this one began to look for a leader, itself among them."""
     outstanding: int
-    """Submits of this member whose outcome is open."""
+    """Submissions of this member whose outcome is open."""
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
@@ -123,7 +125,9 @@ class Status:
 
 
 def missing_voters(status: Status) -> dict[ServerId, str]:
-    """Why this server hears nothing from each of the other voters, while it looks for a leader."""
+    """Return the other voters that this server receives nothing from while it looks for a leader, each with the
+    reason.
+    """
     found: dict[ServerId, str] = {}
     for sid in status.ensemble.voters:
         if sid == status.server or sid in status.heard:

@@ -15,15 +15,15 @@ import trio
 from attrs import frozen
 
 from zab.core.batch import Batch
-from zab.core.errors import DamagedError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, Trunc
-from zab.core.ready import SendLog, SendSnapshot
+from zab.core.errors import DamagedError, StorageError
+from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
+from zab.core.ready import SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Zxid
-from zab.runtime.host import REAL_HOST, Host
-from zab.runtime.limits import Limits
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.link import Lazy, Link, Send
-from zab.runtime.logs import Log
-from zab.runtime.pace import beside_the_loop
+from zab.service.limits import Limits
 from zab.storage.reading import Purged
 from zab.storage.storage import Storage
 from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
@@ -31,7 +31,7 @@ from zab.wire.pieces import cut
 
 HANDFUL_BYTES: Final = 256 << 10
 
-STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot)
+STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot, SendRest)
 
 
 @frozen
@@ -42,7 +42,7 @@ class Snapshot:
     chunks: Iterable[bytes]
 
 
-Item = Snapshot | SendLog | Message
+Item = Snapshot | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
@@ -58,7 +58,7 @@ class Transfers:
         limits: Limits,
         log: Log,
         log_starts: Callable[[Zxid], None],
-        host: Host = REAL_HOST,
+        host: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self._host = host
         self._storage = storage
@@ -73,7 +73,7 @@ class Transfers:
             gathered: list[bytes] = []
             size = 0
             for item in items:
-                if isinstance(item, Snapshot | SendLog):
+                if isinstance(item, Snapshot | SendRest | SendLog):
                     if gathered:
                         await send(b"".join(gathered))
                         gathered, size = [], 0
@@ -90,8 +90,8 @@ class Transfers:
 
         return transfer
 
-    async def _pull(self, item: Snapshot | SendLog, link: Link, send: Send) -> None:
-        frames = self._snapshot_frames(item) if isinstance(item, Snapshot) else self._log_frames(item)
+    async def _pull(self, item: Snapshot | SendRest | SendLog, link: Link, send: Send) -> None:
+        frames = self._frames(item)
 
         def handful() -> bytes:
             taken: list[bytes] = []
@@ -112,11 +112,17 @@ class Transfers:
                 await send(data)
         except ChunkTooLarge as error:
             # The peer comes again and finds the same: it cannot be served until machine or limit are changed.
-            self._log.grumble("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
+            self._log.warn_rate_limited("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
             await trio.lowlevel.checkpoint_if_cancelled()  # what is behind it must not leave without it
-        except (Purged, DamagedError) as error:
-            if isinstance(item, Snapshot):
+        except (Purged, StorageError) as error:
+            if isinstance(item, SendRest):
+                # Purged or rotten since it was found. The peer comes again, and the file is looked at again.
+                self._log.say("snapshot_unreadable", "warning", peer=link.peer, why=error)
+                link.cut(f"the snapshot is not readable: {error}")
+                await trio.lowlevel.checkpoint_if_cancelled()
+                return
+            if isinstance(item, Snapshot) or not isinstance(error, Purged | DamagedError):
                 raise
             # Purged between plan and sending, or rotten. The peer comes again, and shall get a snapshot then.
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
@@ -124,9 +130,18 @@ class Transfers:
             link.cut(f"the log is not readable: {error}")
             await trio.lowlevel.checkpoint_if_cancelled()  # as above: there would be a hole
 
-    def _snapshot_frames(self, snapshot: Snapshot) -> Iterator[bytes]:
-        yield encode(SnapBegin(snapshot.what.zxid, snapshot.what.digest))
-        for chunk in snapshot.chunks:
+    def _frames(self, item: Snapshot | SendRest | SendLog) -> Iterator[bytes]:
+        if isinstance(item, SendLog):
+            return self._log_frames(item)
+        if isinstance(item, Snapshot):
+            return self._snapshot_frames(SnapBegin(item.what.zxid, item.what.digest), item.chunks)
+        held, found = item.held, item.found
+        rest = SnapResume(held.zxid, found.digest, held.size, found.size)
+        return self._snapshot_frames(rest, self._storage.read_rest(held))
+
+    def _snapshot_frames(self, begin: SnapBegin | SnapResume, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        yield encode(begin)
+        for chunk in chunks:
             if len(chunk) > max(self._chunk_bytes_max, self._piece_bytes_max):
                 limit = f"at most {self._chunk_bytes_max} are allowed (Limits.snapshot_chunk_bytes_max)"
                 raise ChunkTooLarge(f"the machine gave a snapshot chunk of {len(chunk)} bytes; {limit}")

@@ -1,9 +1,9 @@
-"""What writes: on a quick disk whoever has something to write, else one thread.
+"""Write to the disk: in the event loop while the disk is quick, else in one thread.
 
-The way to a thread and back costs as much as an fsync on a good disk, and a fight for the interpreter on top. So
-what is appended is written at once, in the event loop, for as long as that is quick. Whenever it was not, the
-next few writes go to the thread, which takes whatever gathered while its last fsync ran, and reports the last
-ticket. One thread, because the disk has to keep the order in which the node decided.
+The way to a thread and back costs as much as an fsync on a good disk, plus contention for the interpreter. So appends
+are written at once, in the event loop, as long as that is quick. After a slow one the next few writes go to the thread,
+which takes everything that gathered during its last fsync and reports the last ticket. There is one thread, because the
+disk must keep the order in which the node decided.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ RECENT_MAX: Final = 512
 
 
 class Performs(Protocol):
-    """As much of a `Storage` as is needed here."""
+    """The part of a `Storage` that is needed here."""
 
     def perform(self, writes: Sequence[Write]) -> None: ...
 
 
 class WriterCounts:
-    """Written by the thread, read by whoever asks for a status: whole numbers, each right by itself."""
+    """Written by the thread, read by status requests: whole numbers, each consistent by itself."""
 
     __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")
 
@@ -43,15 +43,15 @@ class WriterCounts:
 
 
 class Writer:
-    """`put` what the node wants saved. Either it is durable at once, or `report(ticket)` is called when it is.
+    """`put` takes the writes of a node. They are durable at once, or `report(ticket)` is called when they are.
 
-    `pause_us_max` is how long a write may hold up the event loop; when one took longer, `ASIDE` quick ones in the
-    thread come before the next attempt. 0: all go to the thread.
+    `pause_us_max` is how long a write may hold up the event loop. After a longer one, `ASIDE` quick writes in the
+    thread must come before the next attempt. 0: all go to the thread.
 
-    `backlog_bytes` is what was put and not reported yet. Whoever receives for the node waits while it is high.
+    `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
-    When the disk fails, `run` raises what it said, and nothing is ever reported again: what depended on a
-    failed write is not acknowledged, whatever a later attempt would claim.
+    When the disk fails, `run` raises its error, and nothing is ever reported again: what depended on a failed write is
+    not acknowledged, whatever a later attempt would claim.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Writer:
         self._pause_us_max = pause_us_max
         self._clock_ns = clock_ns
         self._aside = 0
-        """How many quick writes of the thread are still wanted."""
+        """Quick writes of the thread that are still required before a write in the loop."""
         self._in_thread = 0
-        """What the thread was given and has not reported. While there is something, the disk is its own."""
+        """Writes that the thread was given and has not reported. While there are any, only the thread uses the disk."""
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
     def put(self, writes: Sequence[Write]) -> bool:
@@ -115,7 +115,7 @@ class Writer:
         return result
 
     async def run(self) -> None:
-        """Until cancelled. Returns when the thread has ended: it never outlives its member."""
+        """Write until cancelled. Return when the thread has ended: it never outlives its member."""
         token = trio.lowlevel.current_trio_token()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
@@ -156,7 +156,7 @@ class Writer:
                 job()
 
     def _perform(self, writes: Sequence[Write], size: int) -> int:
-        """How many microseconds it took."""
+        """Perform the writes and return the microseconds that they took."""
         counts = self.counts
         began = self._clock_ns()
         self._storage.perform(writes)

@@ -1,14 +1,14 @@
-"""One directory on a disk, as small as a write-ahead log, snapshots and an atomically replaced record allow.
+"""One directory on a disk: the minimum that a write-ahead log, snapshots and an atomically replaced record need.
 
-Everything above speaks this protocol and nothing else, so that what is tested against a memory disk that
-tears, loses and flips is the same code that runs on the real one. What may be relied on:
+Everything above uses only this protocol, so the code that is tested on a memory disk that tears, loses and flips bytes
+is the code that runs on the real one. Guarantees:
 
-* Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before
-  that a crash may keep or lose any 512-byte sector of any write and any change of a name, in any order.
-* A rename is atomic: after a crash either the old names are there or the new ones.
-* Bytes that were never written read as zeros.
-* Every failure is a `StorageError`. After one, what was written since the last `sync` is in doubt for ever:
-  asking `sync` again and being told "done" proves nothing.
+- Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
+  may keep or lose any 512-byte sector of any write and any change of a name, in any order.
+- A rename is atomic: after a crash either the old names are there or the new ones.
+- Bytes that were never written read as zeros.
+- Every failure is a `StorageError`. After one, everything written since the last `sync` is in doubt for ever: a later
+  `sync` that succeeds proves nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DiskFile(Protocol):
         ...
 
     def sync(self) -> None:
-        """When this returns, all that was written to the file before is durable."""
+        """Make everything written to the file so far durable."""
         ...
 
     def close(self) -> None: ...
@@ -54,7 +54,7 @@ class Disk(Protocol):
     """The files of one directory, by name. Names are plain: no slash, no leading dot."""
 
     def list(self) -> tuple[str, ...]:
-        """All names, ascending."""
+        """Return all names, ascending."""
         ...
 
     def open(self, name: str) -> DiskFile: ...
@@ -70,7 +70,7 @@ class Disk(Protocol):
     def delete(self, name: str) -> None: ...
 
     def sync_dir(self) -> None:
-        """When this returns, every create, rename and delete before is durable."""
+        """Make every create, rename and delete so far durable."""
         ...
 
     def close(self) -> None: ...
@@ -92,7 +92,7 @@ _ADVICE: Final = {
 
 
 def disk_error(operation: str, where: str, number: int | None) -> StorageError:
-    """One wording for both disks: which file, what was tried, what the system said, what to do about it."""
+    """Word the error of either disk: the file, the operation, the system's error, and the remedy."""
     code = errors.errorcode.get(number or 0, "unknown error")
     said = os.strerror(number) if number else "no reason given"
     advice = _ADVICE.get(number or 0, "see the kernel log")
@@ -100,13 +100,13 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
         advice = "no directory can be made there: name another place"
     if operation == "make" and number == errors.ENOENT:
         advice = "no directory can be made there: choose another place for the data"
-    # A sector that cannot be read is damage like any other: others can heal it, so nobody has to stop for it.
+    # An unreadable sector is damage like any other: the other servers can heal it, so this server need not stop.
     kind = DamagedError if operation == "read" and number == errors.EIO else StorageError
     return kind(f"cannot {operation} {where}: {said} ({code}); {advice}")
 
 
 def other_version(name: str, found: int, known: int) -> StorageError:
-    """Not damage: healing would throw away what the right program can read."""
+    """Report a file of another version. This is no damage: healing would throw away what the right program can read."""
     return StorageError(
         f"{name} is of format {found}, and this program knows format {known} only: "
         "start the version of the program that wrote it"

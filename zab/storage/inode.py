@@ -18,7 +18,7 @@ Choose: TypeAlias = Callable[[int], int]
 
 
 @define
-class Change:
+class InodeChange:
     """One write that no sync has confirmed: where, what was there, what came. `new` is None for a change of size."""
 
     offset: int
@@ -33,7 +33,7 @@ class Change:
 @define(eq=False)
 class Inode:
     data: bytearray = field(factory=bytearray)
-    pending: list[Change] = field(factory=list)
+    pending: list[InodeChange] = field(factory=list)
     in_doubt: bool = False
     """A sync of this file has failed. What it should have saved is `doomed`: no later sync saves it, either."""
 
@@ -48,13 +48,13 @@ class Inode:
             data.extend(bytes(offset - size))
         old = bytes(data[offset:end]) if offset < size else b""
         data[offset:end] = new
-        self.pending.append(Change(offset, old, new, size, len(data)))
+        self.pending.append(InodeChange(offset, old, new, size, len(data)))
 
     def extend(self, size: int) -> None:
         before = len(self.data)
         if size > before:
             self.data.extend(bytes(size - before))
-            self.pending.append(Change(before, b"", None, before, size))
+            self.pending.append(InodeChange(before, b"", None, before, size))
 
     def confirm(self) -> None:
         """A sync has succeeded."""
@@ -65,7 +65,9 @@ class Inode:
             change.durable = not change.doomed
 
     def doom(self) -> None:
-        """A sync has failed: the system forgets that these bytes were never written, and says "done" next time."""
+        """Mark the unsynced bytes as lost after a failed sync: the system drops them and reports success at the next
+        sync.
+        """
         self.in_doubt = True
         for change in self.pending:
             change.doomed = not change.durable
@@ -106,7 +108,7 @@ class Inode:
         if size > len(self.data):
             self.data.extend(bytes(size - len(self.data)))
 
-    def _redo_sectors(self, change: Change, choose: Choose, stopped: set[int]) -> None:
+    def _redo_sectors(self, change: InodeChange, choose: Choose, stopped: set[int]) -> None:
         """Each sector holds what it held at some one moment: once it misses a write, it misses all later ones."""
         if change.new is None:
             if choose(2):

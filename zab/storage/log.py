@@ -33,7 +33,7 @@ AHEAD_BYTES: Final = 256 << 10
 extents takes half the time, and filling a whole segment at once would hold up one unlucky write."""
 
 
-class Log:
+class TransactionLog:
     """`last` is the end of the log, durable or not; `durable` trails it until the next `sync`."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Log:
             self._write()
 
     def sync(self) -> None:
-        """When this returns, everything appended before is durable."""
+        """Make everything appended so far durable."""
         if self._end == self._synced:
             return
         assert self._file is not None

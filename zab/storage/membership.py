@@ -1,7 +1,7 @@
-"""The membership that a directory remembers: looked at by whoever wants to know, replaced by an operator who must.
+"""The membership that a directory remembers: read by tools, replaced by an operator in an emergency.
 
-It is a fact of the history and changes with it. Only when all servers are stopped, and those that the history knows
-cannot come back where they were, is there a reason to put another one in its place.
+The membership is part of the history and changes with it. Replace it only if all servers are stopped and the members
+that the history names cannot return to their addresses.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from zab.core.ready import SaveEpochs
 from zab.core.zxid import Epoch, Zxid, counter_of, epoch_of, make
 from zab.storage.disk import Disk
 from zab.storage.epochs import EpochsFile
-from zab.storage.look import ReadOnlyDisk
+from zab.storage.inspection import ReadOnlyDisk
 from zab.storage.storage import Storage, StorageSettings
 
 
 def remembered(path: str | os.PathLike[str]) -> Ensemble | None:
-    """What is in force by this directory; a server may run in it. None: nothing is, or it cannot be read.
+    """Return the membership in force in this directory, in which a server may run; None if there is none or it is
+    unreadable.
 
-    A membership without a version is what a server was started with before any epoch began: it binds nobody.
+    A membership without a version is a server's initial one, from before any epoch: it binds no server.
     """
     try:
         file, _ = EpochsFile.read(ReadOnlyDisk(path))
-    except StorageError:  # what is wrong with it, the start will say
+    except StorageError:  # the next start reports the damage
         return None
     ensemble = file.record.ensemble
     return ensemble if ensemble is not None and ensemble.version else None
@@ -49,11 +50,11 @@ def replace_membership(disk: Disk, ensemble: Ensemble, settings: StorageSettings
 
 
 def next_version(before: Zxid, last: Zxid, accepted: Epoch) -> Zxid:
-    """Behind everything that is logged here, so that no change in the log is taken for one that is still to come; and
-    at the beginning of an epoch, so that servers which were stopped together come to the same one.
+    """Return a version behind everything in this log, so that no change in the log counts as still to come.
 
-    One that no epoch has begun with yet is used again: whoever mends a file and tries again must not get ahead of
-    the others, nor of the epoch that is to come.
+    It lies at the beginning of an epoch, so servers that were stopped together choose the same one. A version that no
+    epoch has begun with yet is reused: an operator who corrects a file and tries again must not get ahead of the other
+    servers or of the coming epoch.
     """
     unused = not counter_of(before) and epoch_of(before) > accepted
     epoch = max(epoch_of(Zxid(max(last, 0))) + 1, epoch_of(before) + (not unused))

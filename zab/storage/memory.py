@@ -73,7 +73,7 @@ class MemoryFile:
         try:
             disk._enter("sync", self._name)
         except StorageError:
-            self._inode.doom()  # the kernel forgets that these pages were dirty; a second sync would say "done"
+            self._inode.doom()  # the kernel forgets that these pages were dirty; a second sync would succeed
             raise
         if not disk.lying:
             self._inode.confirm()
@@ -169,7 +169,7 @@ class MemoryDisk:
         self._failures[kind, self.counts.get(kind, 0) + nth] = number
 
     def will_fail(self, kind: Kind) -> bool:
-        """Whether a failure of this kind was asked for and has not come yet."""
+        """Return whether an injected failure of this kind is still to come."""
         return any(kind == failing for failing, _ in self._failures)
 
     def forgive(self) -> None:
@@ -210,7 +210,7 @@ class MemoryDisk:
         self._crash_at = None
 
     def settle(self) -> None:
-        """All that was written is durable now, whatever the syncs were worth."""
+        """Make everything written durable, even if the syncs were not."""
         self._pending.clear()
         self._durable_names = dict(self._names)
         for inode in self._names.values():

@@ -54,7 +54,7 @@ class RealFile:
     def write(self, offset: int, data: bytes) -> None:
         try:  # not `named`: this and `sync` are on the way of every transaction
             written = os.pwrite(self._fd, data, offset)
-            while written < len(data):  # a full disk writes what fits, and says so only to the next call
+            while written < len(data):  # a full disk writes what fits, and fails only the next call
                 written += os.pwrite(self._fd, data[written:], offset + written)
         except OSError as error:
             raise disk_error("write", self._where, error.errno) from error
@@ -128,7 +128,7 @@ class RealDisk:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        """Whoever opens the directory next may have it."""
+        """Release the lock on the directory."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(self._lock)
@@ -176,7 +176,7 @@ class RealDisk:
 
 
 def in_use(path: str | os.PathLike[str]) -> bool:
-    """Whether a process has this directory. Nothing is made or changed to find that out."""
+    """Return whether a process holds this directory, without changing anything."""
     try:
         fd = os.open(Path(path) / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

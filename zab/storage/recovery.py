@@ -16,6 +16,7 @@ from attrs import define, evolve, field
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
+from zab.core.messages import SnapHeld
 from zab.core.ready import Recovered
 from zab.core.words import counted
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, epoch_of, show
@@ -23,10 +24,10 @@ from zab.storage import epochs as epochs_file
 from zab.storage import install, snapshots
 from zab.storage.disk import Disk, read_all
 from zab.storage.epochs import ASIDE, EpochsFile, Record, Standing
+from zab.storage.history_scan import HistoryScan
 from zab.storage.log import rewrite
 from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
 from zab.storage.snapshots import INSTALL, SNAPSHOT
-from zab.storage.walk import Walk
 
 REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
 """Behind each line of damage. Who is alone has to look for another one."""
@@ -51,6 +52,12 @@ def recover(disk: Disk, autocreate: bool) -> Recovery:
     disk.sync_dir()  # names as they are seen now must stay: whoever wrote them may have died before syncing them
     notes: list[str] = []
     names = _clear_temporary(disk)
+    found = _recover(disk, autocreate, names, notes)
+    found.recovered = evolve(found.recovered, held=_held(disk))
+    return found
+
+
+def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[str]) -> Recovery:
     if not names:
         return _begin(disk, autocreate)
     try:
@@ -84,7 +91,7 @@ def recover(disk: Disk, autocreate: bool) -> Recovery:
 
 
 def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery:
-    walk = Walk(disk, epochs.record, notes)
+    walk = HistoryScan(disk, epochs.record, notes)
     walk.read()
     if walk.damage:
         return _distrusted(epochs, notes, walk.damage, forgotten=walk.forgotten)
@@ -149,6 +156,20 @@ def _offer_nothing(record: Record, damage: tuple[str, ...]) -> Recovered:
 # -- the steps ---------------------------------------------------------------------------------------
 
 
+def _held(disk: Disk) -> SnapHeld | None:
+    """What arrived of a snapshot from a leader. Two files: it was just being written anew to go on, out of PARTIAL."""
+    names = disk.list()
+    if snapshots.INCOMING in names:
+        if snapshots.PARTIAL in names:
+            disk.delete(snapshots.INCOMING)
+        else:
+            disk.rename(snapshots.INCOMING, snapshots.PARTIAL)
+    held = snapshots.kept(disk)
+    if held is None and snapshots.PARTIAL in disk.list():
+        disk.delete(snapshots.PARTIAL)
+    return held
+
+
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
     """The names that are ours, without files that were never put in place: those had no effect yet."""
     ours = []
@@ -157,7 +178,7 @@ def _clear_temporary(disk: Disk) -> tuple[str, ...]:
             if not name.endswith(".tmp"):
                 ours.append(name)
                 continue
-        elif name not in (snapshots.INCOMING, f"{epochs_file.NAME}.tmp"):
+        elif name != f"{epochs_file.NAME}.tmp":
             continue
         disk.delete(name)
     return tuple(ours)
@@ -173,7 +194,7 @@ def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], note
         notes.append(f"finished installing the snapshot at {show(zxid)}, which a crash had interrupted")
 
 
-def _settle_tail(walk: Walk) -> int:
+def _settle_tail(walk: HistoryScan) -> int:
     """Make what was read of the newest file durable, and what was not read gone; the offset where to go on."""
     if walk.tail is None:
         return 0

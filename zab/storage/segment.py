@@ -39,7 +39,7 @@ CONFIG: Final = 2
 FILE_HEAD: Final = _FILE.size + _CRC.size
 RECORD_HEAD: Final = _WHOLE.size
 OVERHEAD: Final = RECORD_HEAD + len(END)
-"""What a record costs beyond the bytes of its batch."""
+"""The bytes of a record beyond those of its batch."""
 
 
 def name_of(first: Zxid) -> str:
@@ -86,11 +86,11 @@ def decode_segment(name: str, data: bytes) -> Segment:
 
 
 def guess_segment(first: Zxid, data: bytes) -> Segment | None:
-    """A file whose header is damaged, or whose end is missing, for who wants its records all the same.
+    """Reconstruct the header of a file whose header is damaged or whose end is missing, to salvage its records.
 
-    What was written in the header is not needed: the file's name says the first zxid, the first record says what
-    lies before it, and the sum that starts the records' sums stands in the header twice: as it was written, and
-    as what its bytes add up to. One of the two has survived any damage that hit only the other. None: neither fits.
+    The header can be recomputed: the file's name has the first zxid, the first record has the digest before it, and the
+    header holds the initial checksum twice, once as written and once as the sum of its bytes. Damage that hit only one
+    of the two leaves the other. Return None if neither fits.
     """
     if len(data) < FILE_HEAD:
         return None
@@ -129,17 +129,17 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 
 @define
 class Scan:
-    """What a file holds, up to the first thing that is not a sound record in its place.
+    """The content of a file up to the first thing that is not a sound record in its place.
 
     batches     those that reach behind `after`
     end         offset behind the last record
     last_at     offset of the last record
     last        the zxid that the last record reaches
     synced      how much of the file was durable when the last record was written
-    epoch_ends  last zxid of every epoch, as far as it does not lie behind `after`; ascending
+    epoch_ends  last zxid of every epoch, if it lies behind `after`; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach behind `after`
-    trouble     what stopped the scan, or None at the clean end of the log or at `until`
-    misplaced   the trouble is a sound record that does not belong here: no crash leaves that behind
+    trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
+    misplaced   the trouble is a sound record in a wrong place, which no crash leaves behind
     """
 
     end: int

@@ -1,8 +1,8 @@
 """The log on a disk of its own.
 
-A log is only ever appended to and synced; a snapshot is many megabytes at once. On one disk the second holds
-up the first, and a sync that takes long is a client that waits. So the log may stand in another directory:
-what belongs to it is told by its name, and the rest does not notice.
+A log is only appended to and synced; a snapshot writes many megabytes at once. On one disk the snapshot delays the
+log's syncs, and clients wait. So the log may stand in another directory: a file's name tells whether it belongs to the
+log, and the rest of the code does not notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOGS: Final = (PREFIX, ASIDE + PREFIX)
 
 
 class SplitDisk:
-    """Two directories as one. Neither disk may be used by anybody else."""
+    """Two directories as one. No other process may use either."""
 
     def __init__(self, main: Disk, log: Disk) -> None:
         self._main = main

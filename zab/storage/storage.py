@@ -14,12 +14,16 @@ from attrs import frozen
 from zab.core.batch import Batch
 from zab.core.checks import check_settings
 from zab.core.errors import ConfigError, LocalProtocolError, StorageError
+from zab.core.messages import SnapHeld
 from zab.core.ready import (
     AbortSnapshot,
     Append,
     BeginSnapshot,
+    FoundSnapshot,
     InstallSnapshot,
+    KeepSnapshot,
     Recovered,
+    ResumeSnapshot,
     SaveEpochs,
     SnapshotChunk,
     Truncate,
@@ -30,11 +34,11 @@ from zab.storage import remains, snapshots
 from zab.storage.disk import Disk
 from zab.storage.epochs import Record, Standing
 from zab.storage.install import install
-from zab.storage.log import Log
+from zab.storage.log import TransactionLog
 from zab.storage.reading import Purged, read_batches
 from zab.storage.recovery import Recovery, recover
 from zab.storage.segment import PREFIX, name_of
-from zab.storage.snapshots import INCOMING, SNAPSHOT, SnapshotFile, SnapshotWriter
+from zab.storage.snapshots import INCOMING, PARTIAL, SNAPSHOT, SnapshotFile, SnapshotWriter
 
 SEGMENT_BYTES_MAX: Final = 1 << 31
 
@@ -68,7 +72,7 @@ class Storage:
     def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
         self.notes = tuple(found.notes)
         self.rotten = found.rotten
-        """Those of the notes that tell of damage, though of nothing that is needed."""
+        """The notes about damage to files that are not needed."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs
@@ -77,8 +81,12 @@ class Storage:
         self._verified = found.newest
         self._begun = found.epochs.record.standing is Standing.WHOLE  # a history, whole or just being healed
         self._incoming: SnapshotFile | None = None
+        self.held = found.recovered.held
+        """What arrived of a snapshot before the leader was lost. Any thread."""
+        self.spare: Zxid | None = None
+        """The newest snapshot that was written for a learner: it does not count among those that are kept."""
         self._failure: BaseException | None = None
-        self._log = Log(
+        self._log = TransactionLog(
             disk,
             found.epochs,
             settings.segment_bytes,
@@ -91,7 +99,7 @@ class Storage:
 
     @classmethod
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
-        """Recover. `Storage.notes` says what was found and done; `Recovered.damage` what is beyond repair here."""
+        """Recover. `Storage.notes` lists what was found and done, `Recovered.damage` what cannot be repaired here."""
         found = recover(disk, settings.autocreate)
         warning = remains.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
         if warning:
@@ -113,20 +121,34 @@ class Storage:
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """None: there is no snapshot on this disk; the machine starts empty."""
+        """The newest snapshot's zxid; None if this disk has no snapshot, and the machine starts empty."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
-        """Note in the next record that is saved anyway that everything up to `zxid` is committed. Any thread."""
+        """Note in the next record that is saved that everything up to `zxid` is committed. Any thread."""
         self._epochs.committed = zxid
+
+    @property
+    def knows_more_committed(self) -> bool:
+        """Whether more is known to be committed than the record on the disk says. Any thread."""
+        return self._epochs.committed > self._epochs.record.committed
+
+    def save_committed(self) -> None:
+        """Save the record if more is known to be committed than it says. Call in the thread of `perform`."""
+        self._check_healthy()
+        try:
+            if self._begun and self.knows_more_committed:
+                self._epochs.note(self._log.durable, self._log.newest)
+        except BaseException as error:
+            self._failure = error
+            raise
 
     # -- writing ---------------------------------------------------------------------------------------
 
     def perform(self, writes: Sequence[Write]) -> None:
-        """In order. When this returns all of it is durable: report the last ticket with `node.saved`.
+        """Perform the writes in order. On return all are durable: report the last ticket with `node.saved`.
 
-        After an error, whatever it was, it is not known what is durable: nothing of these writes may be
-        reported, and every later call fails.
+        After any error it is unknown what is durable: none of these writes may be reported, and every later call fails.
         """
         self._check_healthy()
         append = self._log.append
@@ -150,11 +172,17 @@ class Storage:
                 self._truncate(zxid)
             case BeginSnapshot(zxid=zxid):
                 self._abort_incoming()
+                self._drop_held()
                 self._incoming = SnapshotFile(self._disk, INCOMING, zxid)
+            case KeepSnapshot():
+                self._keep_incoming()
+            case ResumeSnapshot(held=held):
+                self._resume_incoming(held)
             case SnapshotChunk(data=data):
                 self._arriving().write(data)
             case AbortSnapshot():
                 self._abort_incoming()
+                self._drop_held()
             case InstallSnapshot(zxid=zxid, digest=digest):
                 self._install(zxid, digest)
             case Append():
@@ -202,6 +230,27 @@ class Storage:
         if incoming is not None:
             incoming.abort()
 
+    def _keep_incoming(self) -> None:
+        incoming, self._incoming = self._incoming, None
+        if incoming is not None:
+            incoming.keep()
+            self._disk.rename(INCOMING, PARTIAL)
+            self.held = snapshots.kept(self._disk)
+            if self.held is None:
+                self._disk.delete(PARTIAL)
+
+    def _resume_incoming(self, held: SnapHeld) -> None:
+        if held != self.held:
+            raise LocalProtocolError(f"nothing is held of the snapshot at {show(held.zxid)} that could be resumed")
+        self._abort_incoming()
+        self._incoming = snapshots.resumed(self._disk, held)
+        self._drop_held()
+
+    def _drop_held(self) -> None:
+        if self.held is not None:
+            self.held = None
+            self._disk.delete(PARTIAL)
+
     def _install(self, zxid: Zxid, digest: int) -> None:
         incoming = self._arriving()
         if incoming.zxid != zxid:
@@ -214,7 +263,7 @@ class Storage:
         install(self._disk, self._epochs, incoming, digest)
         settings = self._settings
         remains.bound(self._disk, earlier, settings.damaged_files_max, settings.damaged_bytes_max)
-        self._newest, self._verified, self._unsound = zxid, None, frozenset()
+        self._newest, self._verified, self._unsound, self.spare = zxid, None, frozenset(), None
         self._begun = True
 
     # -- snapshots ---------------------------------------------------------------------------------------
@@ -226,6 +275,8 @@ class Storage:
             raise LocalProtocolError(f"a snapshot at {show(zxid)} of a history that ends at {show(self.last)}")
         self._log.roll()
         self._unsound -= {zxid}
+        if zxid == self.spare:
+            self.spare = None
         return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
@@ -235,14 +286,32 @@ class Storage:
             snapshots.verify(self._disk, name)
         yield from snapshots.read_chunks(self._disk, name)
 
-    def purge(self, keep: int | None = None) -> Zxid:
+    def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
+        """The snapshot on this disk that begins with what another server holds, if it is sound. Any thread."""
+        return snapshots.find(self._disk, held)
+
+    def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
+        """The chunks of such a snapshot behind what is held. Each is handed out when its sum is right. Any thread."""
+        return snapshots.read_chunks(self._disk, snapshots.name_of(held.zxid), held.size)
+
+    @property
+    def newest_snapshot_bytes(self) -> int:
+        """The size of the newest snapshot file; 0 without one. Any thread."""
+        newest = self._newest
+        return 0 if newest is None else snapshots.size_of(self._disk, snapshots.name_of(newest))
+
+    def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
         """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start.
 
         Call after every local snapshot. As long as there are fewer, nothing is removed, but for one that was being
         written while a received one took its place: the log does not go on behind it any more.
+
+        `spare` names one that was written for a learner. It is not counted, and takes the place of the last spare.
         """
         self._check_healthy()
         try:
+            if spare is not None:
+                self._replace_spare(spare)
             present = snapshots.listed(self._disk.list(), SNAPSHOT)
             sound = [zxid for zxid in present if zxid not in self._unsound]
             if sound:
@@ -251,7 +320,7 @@ class Storage:
                 self._remove_before(self._log.start, present)
                 present = [zxid for zxid in present if zxid >= self._log.start]
                 sound = [zxid for zxid in sound if zxid >= self._log.start]
-            kept = sound[: keep or self._settings.snapshots_kept]
+            kept = [zxid for zxid in sound if zxid != self.spare][: keep or self._settings.snapshots_kept]
             if self._begun:
                 self._epochs.note(self._log.durable, self._log.newest)
                 if len(kept) == (keep or self._settings.snapshots_kept):
@@ -260,6 +329,11 @@ class Storage:
             self._failure = error
             raise
         return self._log.start
+
+    def _replace_spare(self, spare: Zxid) -> None:
+        before, self.spare = self.spare, spare
+        if before is not None and before != spare and before in snapshots.listed(self._disk.list(), SNAPSHOT):
+            self._disk.delete(snapshots.name_of(before))
 
     def _remove_before(self, oldest: Zxid, present: list[Zxid]) -> None:
         for zxid in present:
@@ -294,7 +368,7 @@ class Storage:
         """Leave word that all is well, so that the next recovery need not guess. The disk stays open."""
         try:
             if self._failure is None:
-                self._abort_incoming()
+                self._keep_incoming()
                 self._log.sync()
                 if self._begun:
                     self._epochs.note(self._log.durable, self._log.newest)

@@ -1,21 +1,20 @@
-"""Torn or corrupt: the one question at the end of a log on which acknowledged writes depend.
+"""Torn or corrupt: the decision at the end of a log on which acknowledged writes depend.
 
-A record that was being written when the server died was promised to nobody: it is cut off and forgotten. A
-record that was durable and cannot be read any more may have been promised: it must not be forgotten, so the
-server says so and heals. Taking the second for the first loses writes; taking the first for the second makes
-a power failure of the whole ensemble a permanent one, as nobody is left to heal from.
+A record that was being written when the server died was never acknowledged: it is cut off. A record that was durable
+and became unreadable may have been acknowledged: it must not be dropped, so the server reports damage and heals.
+Mistaking the second for the first loses writes. Mistaking the first for the second turns a power failure of the whole
+ensemble into a permanent outage, because no server is left to heal from.
 
-Only what was written since the last sync can be torn, and the file read zeros there before. So a record is
-torn if it stands in the last segment and both hold:
+Only bytes written since the last sync can be torn, and the file read zeros there before. So a record is torn if it
+stands in the last segment and both conditions hold:
 
-* No record behind it says that it was durable (`synced`). Within one group of records written between two
-  syncs the disk may keep the later and lose the earlier: a sound record behind the bad one proves nothing
-  by itself.
-* The damage looks like something that was not written: a whole sector's share of the record is zeros, or
-  nothing but zeros follows from some byte inside it to the end of the file.
+- No record behind it claims that it was durable (`synced`). Among the records written between two syncs the disk may
+  keep the later and lose the earlier: a sound record behind the bad one alone proves nothing.
+- The damage looks like missing writes: a whole sector's share of the record is zeros, or only zeros follow from some
+  byte inside it to the end of the file.
 
-What remains is one ambiguity: damage at rest to the very last group, of a server that did not close its log
-properly, in a record that has a whole sector of zeros in it. It is taken for torn.
+One ambiguity remains: damage at rest to the very last group, of a server that did not close its log properly, in a
+record that contains a whole sector of zeros. It is taken for torn.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def _witness(data: bytes, segment: Segment, at: int, last: Zxid) -> int | None:
 
 
 def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
-    """Whether some sector's share of [start, end) is all zeros. What lies behind the end of the file is zeros."""
+    """Return whether some sector's share of [start, end) is all zeros. Bytes behind the file's end count as zeros."""
     while start < end:
         stop = min(end, (start // SECTOR + 1) * SECTOR)
         if not data[start:stop].strip(b"\0"):
@@ -58,9 +57,9 @@ def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
 
 
 def _stops_short(data: bytes, start: int, end: int) -> bool:
-    """Whether the last byte of [start, end), and with it everything behind, was never written.
+    """Return whether the last byte of [start, end), and with it everything behind, was never written.
 
-    The last byte of a record is its end mark, which is not zero; the last byte of a torn header may be
-    anything, but then a body would follow, and no body is all zeros.
+    The last byte of a record is its end mark, which is not zero. The last byte of a torn header may be anything, but
+    then a body would follow, and no body is all zeros.
     """
     return not data[end - 1 :].strip(b"\0")

@@ -1,11 +1,10 @@
-"""Who may do what: identities of connections against the ACL lists of nodes.
+"""Check the identities of a connection against the ACLs of nodes.
 
-Lists are interned by their encoded form, so that a million nodes with one list share one, and "may anybody
-do anything?" is the comparison of two addresses. The cache is bounded; what falls out of it costs memory,
-not correctness.
+ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the test for the open ACL
+compares two addresses. The cache is bounded; an evicted ACL costs memory, not correctness.
 
-A list of more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request that
-brings the list pays for that, and the cost of a question does not depend on the length of the list.
+An ACL with more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request that
+brings the ACL pays for that, and a permission check does not depend on the length of the ACL.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def can_be_carried(entry: AclEntry) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """It holds no halves of characters, which nobody can encode."""
+    """Return whether the text can be encoded: it holds no lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -122,7 +121,7 @@ READ_ONLY: Final[Acl] = ((READ, *ANYONE),)
 
 
 def encode_acl(acl: Acl) -> bytes:
-    """Nothing at all stands for what nearly all nodes have."""
+    """Encode an ACL. The open ACL, which nearly all nodes have, is empty bytes."""
     if acl is OPEN or acl == OPEN:
         return b""
     small = len(acl) <= _SMALL_ENTRIES and sum([len(name) for _, _, name in acl]) <= _SMALL_BYTES
@@ -164,19 +163,19 @@ _identities_small = lru_cache(1 << 12)(_identities)
 
 
 class Rules(Protocol):
-    """Of a scheme that is not ours. They must be the same on every server, and depend on nothing else."""
+    """The rules of a pluggable scheme. They must be the same on every server and depend on nothing else."""
 
     @property
     def scheme(self) -> str: ...
     @property
     def proves(self) -> bool:
-        """Whether `auth` in a list stands for ids of this scheme, too."""
+        """Return whether `auth` in an ACL stands for ids of this scheme as well."""
 
     def id_is_valid(self, name: str) -> bool:
-        """Whether this may stand in a list."""
+        """Return whether this id may stand in an ACL."""
 
     def matches(self, name: str, who: str) -> bool:
-        """Whether the id `name` of a list means `who`."""
+        """Return whether the id `name` of an ACL means the identity `who`."""
 
 
 DEFAULT_SCHEMES: Final = frozenset({"digest", "ip"})
@@ -186,13 +185,13 @@ _NO_RULES: Final[Mapping[str, Rules]] = {}
 
 @frozen
 class Access:
-    """The rules of one server.
+    """The access rules of one server.
 
-    skip      nobody is asked who they are (`skipACL`)
-    schemes   whose ids may stand in a list, and mean somebody there
-    sasl_any  an id of the sasl scheme that means everybody of it
-    rules     of schemes that are not ours
-    supers    schemes of which this server itself has a super user; `super` itself: any scheme may have one
+    skip      allow everything without authentication (`skipACL`)
+    schemes   schemes whose ids may stand in an ACL and match identities
+    sasl_any  the id of the sasl scheme that means every sasl user
+    rules     rules of pluggable schemes
+    supers    schemes of which this server has a super user; `super` itself: any scheme may have one
     """
 
     skip: bool = False
@@ -342,7 +341,7 @@ def _compile(acl: Acl, size: int) -> None:
 # -- a list that a client hands in ---------------------------------------------------------------------
 
 _NEVER_AUTHENTICATED: Final = frozenset({"ip", "world", "ensemble", SUPER})
-"""Where one comes from is not who one is: `auth` does not expand to these."""
+"""`auth` does not expand to ids of these schemes: an address, for example, proves no identity."""
 
 _IS_VALID: Final = {
     "digest": digest_is_valid,
@@ -408,14 +407,14 @@ def _proves(scheme: str, access: Access) -> bool:
 
 
 def masked(acl: Acl) -> Acl:
-    """For who may read a list and not change it: a digest can be tried against a dictionary at home."""
+    """Hide the digests for a client that may read an ACL but not change it: a digest is open to a dictionary attack."""
     return tuple(
         (perms, scheme, f"{name.partition(':')[0]}:x" if scheme == "digest" else name) for perms, scheme, name in acl
     )
 
 
 def user_of(identity: Identity) -> str:
-    """As `whoAmI` names it."""
+    """Return the user name that `whoAmI` reports."""
     scheme, name = identity
     return name.partition(":")[0] if scheme == "digest" else name
 
@@ -424,7 +423,7 @@ def user_of(identity: Identity) -> str:
 
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
-    """The id of who knows `user:password`."""
+    """Return the digest id of the credentials `user:password`."""
     text = credentials.decode("utf-8", "replace")  # so the original reads it, and hashes what it has read
     user = text.partition(":")[0]
     digest = hashlib.new(algorithm, text.encode(), usedforsecurity=False).digest()

@@ -86,7 +86,7 @@ class Applier:
             txns.CLOSE_SESSION: self._close_session,
             txns.SET_SECRET: self._set_secret,
         }
-        """By the first byte of a transaction."""
+        """Appliers by the first byte of a transaction."""
 
     # -- nodes -------------------------------------------------------------------------------------
 

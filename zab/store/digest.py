@@ -1,10 +1,8 @@
-"""One number for the whole tree, by which servers find out that they do not hold the same.
+"""One number for the whole tree, by which servers find out that their states differ: version 2 of ZooKeeper's digest.
 
-It is the sum of the nodes' CRCs, so a change takes one summand out and puts another in. That is not done
-at every change but when somebody asks, at every 4096th zxid, and when many nodes have changed: what changes often is
-computed once, and there is never much to compute at one go. Nor is what changes again and again computed as what it
-was: that is known from the last time.
-ZooKeeper's version 2 of the digest.
+The digest is the sum of the nodes' CRCs, so a change subtracts one summand and adds another. The sum is brought up to
+date on demand, at every 4096th zxid, and when many nodes have changed. A node that changes often is computed once in
+that time, and no single update is long. The previous CRC of a recently changed node is remembered, not computed again.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def _continued(crc: int, node: Node) -> int:
 
 
 class Digest:
-    """Of one tree, from its beginning or from `load` on."""
+    """The digest of one tree, from its creation or from `load` on."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -56,7 +54,7 @@ class Digest:
         """Since it was settled, and what they were then."""
         tree.marks.append(self.changed)
         self._known: dict[str, tuple[int, int]] = {}
-        """Of nodes that were changed lately: the CRC of the path, and that of all. Never more than `KNOWN_MAX`."""
+        """The CRC of the path and the CRC of the node, for recently changed nodes. Never more than `KNOWN_MAX`."""
         self._value = 0
         self._data_bytes = 0
         for path, node in tree.nodes.items():
@@ -112,7 +110,7 @@ class Digest:
 
     @property
     def data_bytes(self) -> int:
-        """Of all paths and data: what monitoring calls the approximate size."""
+        """Return the bytes of all paths and data: the approximate data size of monitoring."""
         self.settle()
         return self._data_bytes
 

@@ -1,7 +1,7 @@
-"""What watchers missed when a server was brought up to date by a snapshot.
+"""Find the events that watchers missed while a snapshot brought their server up to date.
 
-Its clients may well have stayed connected. The two states are compared where somebody watches, and they are
-told what they would have been told, as far as it can be seen from the two ends.
+Clients may stay connected meanwhile. The old and the new state are compared at each watched path, and each watcher
+receives the events that the difference of the two states implies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def _compare(path: str, old: Node | None, new: Node | None) -> list[Missed]:
     if old is None:
         missed.append(Missed(Event.CREATED, path, new[ACL]))
     elif old[CZXID] != new[CZXID]:
-        # Gone and come back. Who watched the old one for once is done with it; who stays hears of the new one.
+        # The node was deleted and created again. A one-time watch ends with the deletion; a persistent one sees the
+        # creation as well.
         return [Missed(Event.DELETED, path, old[ACL]), Missed(Event.CREATED, path, new[ACL])]
     elif old[MZXID] != new[MZXID]:
         missed.append(Missed(Event.DATA_CHANGED, path, new[ACL]))

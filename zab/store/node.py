@@ -1,7 +1,7 @@
-"""What a znode is made of, and what a client is shown of it.
+"""The fields of a znode, and the stat that clients receive.
 
-A node is a plain tuple, replaced and never mutated. A tuple of atoms costs a quarter of an object, and the
-cyclic collector lets go of it at the first look: a million of them are not walked again and again.
+A node is a plain tuple, replaced and never mutated. A tuple of atoms takes a quarter of the memory of an object, and
+the cyclic collector untracks it at its first pass, so a million nodes are not walked repeatedly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INT_MIN: Final = -0x8000_0000
 
 
 def int32(value: int) -> int:
-    """As Java counts: beyond the greatest comes the least."""
+    """Wrap around as Java's int does."""
     return value if INT_MIN <= value <= INT_MAX else (value - INT_MIN & 0xFFFF_FFFF) + INT_MIN
 
 
@@ -58,12 +58,12 @@ def ttl_of(owner: int) -> int | None:
 
 
 def is_session(owner: int) -> bool:
-    """Whether this owner makes a node ephemeral."""
+    """Return whether this owner makes a node ephemeral."""
     return owner != 0 and owner != CONTAINER and not _TTL < owner <= _TTL + TTL_MAX
 
 
 class Stat(NamedTuple):
-    """What clients are shown; the fields are in the protocol's order.
+    """The stat that clients receive; the fields are in the protocol's order.
 
     `cversion` counts the creations and deletions of children, as clients expect, though only creations are stored.
     """

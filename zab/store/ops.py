@@ -1,6 +1,6 @@
-"""The operations, by ZooKeeper's numbers, and the fields that each of them has.
+"""The operations, by ZooKeeper's numbers, and the fields of each.
 
-A request of a client is its number and a plain tuple of fields, in the protocol's order:
+A client's request is its number and a plain tuple of fields, in the protocol's order:
 
     CREATE, CREATE2, CREATE_CONTAINER   (path, data, acl, flags)
     CREATE_TTL                          (path, data, acl, flags, ttl)
@@ -19,15 +19,15 @@ A request of a client is its number and a plain tuple of fields, in the protocol
     SET_WATCHES2                        (zxid, data, exist, child, persistent, recursive)
     WHO_AM_I, CLOSE_SESSION             ()
 
-What only servers ask each other:
+Servers send these to each other only:
 
-    CLOSE_SESSION                       (epoch,), where the leader of that epoch has heard nothing of it for its time
+    CLOSE_SESSION                       (epoch,), sent by the leader of that epoch when the session has expired there
     DELETE_CONTAINER                    (path,)
     CREATE_SESSION                      (timeout_ms,)
     ATTACH_SESSION                      ()
     SET_SECRET                          (secret,)
 
-`data` is bytes or None, which is not the same as empty; `acl` a tuple of (perms, scheme, id), or None.
+`data` is bytes or None, and None differs from empty; `acl` is a tuple of (perms, scheme, id), or None.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """Not an operation: the type of a sub-result that failed, and of a transaction that changes nothing."""
+    """The type of a failed sub-result, and of a transaction that changes nothing. It is no operation."""
     CREATE_SESSION = -10
     CLOSE_SESSION = -11
     ATTACH_SESSION = -12
@@ -84,12 +84,12 @@ WRITES: Final = frozenset({
     Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL, Op.DELETE, Op.SET_DATA, Op.SET_ACL, Op.MULTI,
     Op.RECONFIG, Op.CLOSE_SESSION,
 })  # fmt: skip
-"""What a client may ask of the leader."""
+"""Operations that a client may send to the leader."""
 
 INTERNAL: Final = frozenset(
     {Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.ATTACH_SESSION, Op.SET_SECRET}
 )
-"""What a server asks of the leader on its own account. All but CLOSE_SESSION must be turned away at the client port."""
+"""Operations that a server sends to the leader on its own behalf. The client port must refuse all but CLOSE_SESSION."""
 
 CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 

@@ -1,7 +1,7 @@
-"""What has been prepared and not applied yet: the future that the next request is judged against.
+"""Transactions that are prepared but not applied yet: the state that the leader checks the next request against.
 
-For each path the newest node that will stand there, or None where there will be none. What the tree says
-counts only for paths without a record.
+Each path maps to the newest node that will stand there, or to None if there will be none. The tree is consulted only
+for paths without an entry.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Outstanding:
         return len(self.order)
 
     def roll_back(self, position: int, undo: Undo) -> None:
-        """To where it stood before a multi began: each path that it touched, and so their parents, too."""
+        """Restore every path that a failed multi touched, including parents, to its entry before the multi."""
         while len(self.order) > position:
             self.order.pop()
         for path, record in reversed(undo):

@@ -1,7 +1,7 @@
-"""What a path may look like.
+"""The rules for paths.
 
-Who names an existing node has named it well, so the hot paths look a node up first and ask here only
-when there is none; and below an existing parent only the last component is new.
+The path of an existing node is valid, so the hot paths look up the node first and validate only if there is none. Below
+an existing parent only the last component is new.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_valid(path: str) -> bool:
 
 
 def why_invalid(path: str) -> str:
-    """What is wrong with it, in words; nothing, if it is a path."""
+    """Return why the path is invalid, or an empty string if it is valid."""
     if is_valid(path):
         return ""
     if not path.startswith("/"):
@@ -53,7 +53,7 @@ def why_invalid(path: str) -> str:
 
 
 def parent_of(path: str) -> str:
-    """Of a path that is not the root."""
+    """Return the parent of a path other than the root."""
     return path[: path.rindex("/")] or ROOT
 
 

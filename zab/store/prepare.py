@@ -1,9 +1,8 @@
-"""At the leader: a request becomes a transaction, judged against what is applied and what is outstanding.
+"""Turn a request into a transaction at the leader, checked against the applied and the outstanding state.
 
-The first check that fails decides the answer, and clients depend on which one is first. A request that
-fails becomes a transaction, too, one that changes nothing: so its answer keeps its place among the others.
-
-The order of checks is that of Apache ZooKeeper 3.9.5.
+The first check that fails decides the error, and clients depend on which check comes first: the order is that of Apache
+ZooKeeper 3.9.5. A request that fails becomes a transaction that changes nothing, so its reply keeps its place among the
+others.
 """
 
 from __future__ import annotations
@@ -91,18 +90,18 @@ class Preparer:
         self._owners: dict[int, int] = {}
         """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
         self._ephemeral_bytes: dict[int, int] = {}
-        """As `Tree.ephemeral_bytes` will be when all that is outstanding has been applied."""
+        """The value that `Tree.ephemeral_bytes` will have once all outstanding transactions are applied."""
         self._undo: Undo | None = None
         self._undo_owned: list[tuple[int, int]] = []
         self.zxid = 0
-        """For which something was prepared last."""
+        """The zxid of the request that is being prepared, or was prepared last."""
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
         self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
         self._request = b""
         self._start = 0
-        """Of its body; between the head and this are the identities of who asks."""
+        """Where the request's body starts; the identities of the client stand between the head and the body."""
         self._nodes: dict[str, Node]
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
@@ -168,7 +167,7 @@ class Preparer:
             return txns.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
-        """Of what was prepared in another epoch nothing is left that is not applied."""
+        """Start an epoch: drop what was prepared in another epoch and is not applied."""
         self._epoch = epoch
         self._outstanding.clear()
         self._owners = {session: server for session, (_, server) in self._sessions.table.items()}
@@ -189,7 +188,7 @@ class Preparer:
         return self._nodes.get(path) if record is None else record[1]
 
     def _look_up_valid(self, path: str) -> Node:
-        """Of a path that has to be well-formed before anybody asks whether it exists."""
+        """Look up a node. An invalid path is an error even before the existence of the node is checked."""
         record = self._records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
@@ -228,7 +227,7 @@ class Preparer:
         record = records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
-            self._look_up_valid(path)  # says why not
+            self._look_up_valid(path)  # raises the reason
             raise AssertionError("it is there")
         old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
         if acl is not OPEN:
@@ -314,9 +313,9 @@ class Preparer:
         return txn
 
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
-        """What will stand in `owner`, and whether the name is to be completed by a number.
+        """Return the new node's `owner` field, and whether its name gets a sequence number.
 
-        The operation says what becomes of the node, the flags only how: a container may have a number, too.
+        The operation decides the kind of node, the flags only the sequence: a container may be sequential, too.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise Failure(ErrorCode.BAD_ARGUMENTS)
@@ -385,7 +384,7 @@ class Preparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """What the reaper saw may be over by now: a child came, or a TTL node was written to."""
+        """Delete a container or TTL node, if the reaper's reason still holds: a child may have come, or a write."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)
@@ -434,7 +433,7 @@ class Preparer:
     # -- several at once ---------------------------------------------------------------------------
 
     def _multi(self, op: int, fields: Fields) -> bytes:
-        """All or nothing. Later operations see what earlier ones will have done."""
+        """Prepare all operations or none. Each sees the effects of the ones before it."""
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
             if any(op not in MULTI_OPS for op, _ in fields):
@@ -483,10 +482,10 @@ class Preparer:
         return txns.attach_session(self._session, self._cxid, self._now_ms, self._server)
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
-        """From here on nothing is created for the session any more, so this list of its nodes is complete.
+        """List the session's ephemeral nodes. From here on the session creates no node, so the list is complete.
 
-        A leader that ends one says in which epoch. What it asked for and did not see done it asks the next leader for,
-        who knows better: clients it could not hear were heard there.
+        A leader that expires a session names its epoch. If it loses its leadership before the close is applied, the
+        next leader refuses that close: the next leader may have received signs of life that the former one could not.
         """
         if fields and fields[0] != self._epoch:
             raise Failure(ErrorCode.SESSION_MOVED)
@@ -516,11 +515,10 @@ class Preparer:
     # -- membership --------------------------------------------------------------------------------
 
     def _reconfig(self, op: int, fields: Fields) -> bytes:
-        """Whether this client may ask for it, in the order of its requests. It changes nothing yet.
+        """Check whether this client may change the membership, in the order of its requests. Nothing changes yet.
 
-        Memberships are decided by the consensus itself, which has its own kind of transaction for them. When this
-        one is applied, the server where it was asked for asks for that one; see `Store.configure` for what comes
-        of it.
+        The consensus decides memberships and has a kind of transaction of its own for them. When this transaction is
+        applied, the client's server submits the change; see `Store.configure` for the outcome.
         """
         self.reconfigure(fields)
         node = self._look_up(CONFIG)
@@ -545,7 +543,7 @@ def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
 
 
 _PLAIN_PARTS: Final = frozenset(map(int, MULTI_OPS - CREATES))
-"""Parts of a multi that are what they say."""
+"""Operations of a multi whose type in the transaction is that of the request."""
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}
 """A check alone would answer without saying what it saw."""

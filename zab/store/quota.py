@@ -28,7 +28,9 @@ PARSED_BYTES_MAX: Final = 1_024
 
 
 def parse(data: bytes | None) -> dict[str, int]:
-    """Whatever can be understood. Clients write these nodes, and may write anything; too much of it says nothing."""
+    """Return all limits that can be parsed. Clients write these nodes and may write anything; an oversized one has no
+    limits.
+    """
     values: dict[str, int] = {}
     if data is None or len(data) > PARSED_BYTES_MAX:
         return values
@@ -42,7 +44,7 @@ def parse(data: bytes | None) -> dict[str, int]:
 
 
 def render(values: dict[str, int]) -> bytes:
-    """The two old keys first, then an `=` that hides the new ones from old readers, who stop at it."""
+    """Write the two old keys first, then an `=` that hides the new keys from old readers: they stop there."""
     text = f"count={values.get(COUNT, -1)},bytes={values.get(BYTES, -1)}"
     others = sorted(key for key in values if key not in (COUNT, BYTES))
     if others:
@@ -117,7 +119,7 @@ class Quotas:
         self._write(limited, values)
 
     def _write(self, path: str, values: dict[str, int]) -> None:
-        """The data alone: by its stat the node has not changed, and nobody who watches it is told."""
+        """Replace the data only: the node's stat stays, and no watch event is sent."""
         path = stats_path(path)
         old = self._tree.nodes.get(path)
         if old is not None:
@@ -136,7 +138,7 @@ class Quotas:
         return None
 
     def exceeded(self, path: str, nodes: int, size: int) -> bool:
-        """Whether a hard limit forbids this change. What is outstanding is not counted yet."""
+        """Return whether a hard limit forbids this change. Outstanding transactions are not counted yet."""
         limited = self.covering(path)
         if limited is None:
             return False

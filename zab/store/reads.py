@@ -1,6 +1,6 @@
-"""What is answered from the applied state of one server, with the watch that goes with the answer.
+"""Answer reads from the applied state of one server, and register the watch that goes with the answer.
 
-A read and the registration of its watch are one step: no change can slip in between.
+A read and the registration of its watch are one step: no change can come in between.
 """
 
 from __future__ import annotations
@@ -49,17 +49,15 @@ _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
 
 
 TOO_LARGE: Final[Answer] = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""To a multiRead whose reply would be larger than may be. To be recognized as this very object: what cannot be read has
-the same code.
+"""The answer to a multiRead whose reply would exceed its limit. Compared by identity: an unreadable request has the
+same code.
 """
 
 NO_ROOM: Final[Answer] = (int(ErrorCode.QUOTA_EXCEEDED), None)
-"""To a request that would leave more watches than the client, or all clients of this server, may have. To be recognized
-as this very object.
-"""
+"""The answer to a request that would exceed the watch limit of its client or of the server. Compared by identity."""
 
 PART_BYTES: Final = 81
-"""Of a multiRead's reply beside the data: header, length and stat. For names it is more than they take."""
+"""Bytes of one part of a multiRead's reply beside its data: header, length and stat. An upper bound for names."""
 NAME_BYTES: Final = 4
 
 
@@ -69,7 +67,7 @@ class Reads:
     def __init__(self, tree: Tree, watches: Watches, access: Access) -> None:
         self._access = access
         self.multi_read_bytes_max: int | None = None
-        """Of one multiRead's reply, roughly; None: as much as there is."""
+        """The approximate limit of one multiRead's reply; None: no limit."""
         self.work = 0
         """Nodes and names that reads have looked at since the caller set this back."""
         self._watches = watches
@@ -211,7 +209,7 @@ class Reads:
         persistent: Sequence[str] = (),
         recursive: Sequence[str] = (),
     ) -> Answer:
-        """A client is back, and has not seen anything after zxid `seen`: what it missed it is told now."""
+        """Register the watches of a client that reconnected, and send the events that it missed after zxid `seen`."""
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
         if not watches.has_room(client, more):
@@ -246,13 +244,15 @@ class Reads:
         return _DONE
 
     def _tell(self, client: Client, event: Event, path: str, node: Node | None) -> None:
-        """Which transaction it was nobody knows any more."""
+        """Deliver an event whose transaction is no longer known."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
 
 
 def _size(op: int, value: Any) -> int:
-    """Of what a multiRead found: at least so many bytes, and at most four times as many where names are not ASCII."""
+    """Return the size of one result of a multiRead: a lower bound, at most a quarter of the real size if names are not
+    ASCII.
+    """
     if op == Op.GET_DATA:
         return len(value[0] or b"")
     names = value[0]

@@ -1,4 +1,4 @@
-"""Containers that have been left, and TTL nodes whose time is up: what the leader should ask to be deleted."""
+"""Find abandoned containers and expired TTL nodes, which the leader should delete."""
 
 from __future__ import annotations
 

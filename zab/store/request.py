@@ -1,7 +1,7 @@
-"""A request on its way from the server where it was asked to the leader.
+"""The format of a request between the client's server and the leader.
 
-The body stays as the client wrote it: it is forwarded, not translated. Which format that is says one bit:
-the store's own, or the one that the leader's `Store` was given a decoder for.
+The body is forwarded as the client wrote it. One bit tells its format: the store's own, or the one that the leader's
+`Store` was given a decoder for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def op_name(op: int) -> str:
 
 
 def pack_body(fields: Fields) -> bytes:
-    """In the store's own format."""
+    """Encode fields in the store's own format."""
     packed: bytes = msgpack.packb(fields, unicode_errors="surrogatepass")
     return packed
 

@@ -1,8 +1,8 @@
-"""What an id of each scheme may look like in a list, and whom it means: to the letter as in ZooKeeper's Java.
+"""The valid ids of each ACL scheme, and the identities that they match: exactly as in ZooKeeper's Java code.
 
-A list that one server accepts and another does not would be a list that a client cannot move with. So this
-follows the oddities of Java's parsers where they show: `a:b:` is a digest id, `+8` a number of bits, and an
-X.500 name may be empty but not of an attribute that Java has no word for.
+If two servers disagreed about an ACL, a client could not move between them. This module therefore follows the oddities
+of Java's parsers where they show: `a:b:` is a digest id, `+8` is a number of bits, and an X.500 name may be empty but
+may not contain an attribute that Java has no name for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def digest_is_valid(name: str) -> bool:
 
 
 def sasl_is_valid(name: str) -> bool:
-    """What Kerberos may call somebody, or anything without an @."""
+    """Return whether this is a Kerberos name, or any name without an @."""
     return _PRINCIPAL.fullmatch(name) is not None
 
 
@@ -37,7 +37,7 @@ _HEXADECIMAL: Final = re.compile(r"[+-]?[\da-fA-F]+")
 
 
 def _number(text: str) -> int:
-    """As `Integer.parseInt`; -1 for what is none."""
+    """Parse as `Integer.parseInt` does; return -1 if the text is no number."""
     if not _NUMBER.fullmatch(text):
         return -1
     return int(text)
@@ -109,7 +109,7 @@ def address_of(who: str) -> tuple[int, int] | None:
 
 
 def host_id(host: str) -> str:
-    """An address as Java writes it: it stands in lists that were made elsewhere, and in what `whoAmI` tells."""
+    """Return an address as Java writes it: ACLs made elsewhere and the replies to `whoAmI` contain that form."""
     address = _v6(host.partition("%")[0])
     if address is None:
         mapped = host.removeprefix("::ffff:")

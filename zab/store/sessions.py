@@ -1,7 +1,7 @@
-"""Sessions: the replicated table of them, their passwords, their ids, and when they are over.
+"""Sessions: their replicated table, their passwords, their ids, and their expiry.
 
-The table is changed by transactions only. Which server a session is attached to stands in it, too: so a
-new leader knows at once whose requests to refuse, and a server learns that a client of its has moved away.
+Only transactions change the table. It includes the server that each session is attached to, so a new leader knows at
+once which requests to refuse, and a server learns that one of its clients has moved to another.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ class SessionIds:
 
 
 class Expiry:
-    """When sessions end that nobody hears of: kept by the leader for all, by each server for its local ones.
+    """The times at which silent sessions expire. The leader keeps one for all sessions, each server one for its local
+    sessions.
 
-    Ends are rounded up to a grid, so that a thousand sessions cost one look.
+    Times are rounded up to a grid, so a thousand sessions are checked at once.
     """
 
     def __init__(self, tick_ms: int) -> None:
@@ -98,7 +99,7 @@ class Expiry:
         return min(self._buckets, default=None)
 
     def due(self, now_ms: int) -> list[int]:
-        """Who has ended. They are forgotten here: whoever asks closes them."""
+        """Return the expired sessions and forget them: the caller closes them."""
         ended = []
         for end in sorted(end for end in self._buckets if end <= now_ms):
             for session in self._buckets.pop(end):

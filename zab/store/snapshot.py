@@ -1,16 +1,15 @@
-"""The whole state as chunks of bytes, exact at one zxid and written beside the work.
+"""The whole state as chunks of bytes, exact at one zxid and encoded while requests go on.
 
-What is taken when a snapshot begins is the list of paths; the nodes themselves are looked up later, by
-whoever consumes the chunks, in another thread if need be. A mark in the tree keeps what has been replaced
-since then, so for each path the old node is found: in the mark, or, as long as nobody has touched it,
-still in the tree.
+A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, in another
+thread if need be. A mark in the tree keeps each node that was replaced since the start, so the old node of a path is in
+the mark, or, if the path has not changed, still in the tree.
 
     chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
-    chunk 1..  [[acl, ...], [node, ...]]     lists that were not met before, then nodes
+    chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk holds, then nodes
     the last   [nodes, digest]
 
-A node is (path, data, acl's number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime, version,
-cversion, aversion, owner): most differences are 0, which is one byte here and no object at all there.
+A node is (path, data, number of its ACL, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime, version, cversion,
+aversion, owner). Most differences are 0: one byte here, and no object in memory.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class Snapshot:
         self._mark: Mark = {}
         tree.marks.append(self._mark)
         self.paths = list(tree.nodes)
-        """As they were at this moment, in their order. Whoever iterates uses them up: a million at once would take a
-        tenth of a second to let go of, and nobody else could do anything meanwhile.
+        """The paths at this moment, in order. The iteration consumes the list: freeing a million entries at once would
+        hold up the loop for a tenth of a second.
         """
         self._digest = digest
         table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]
@@ -93,8 +92,8 @@ class Snapshot:
             self.done = True
 
     def _at_first(self, path: str) -> Node:
-        # The order matters. A change writes to the mark first and to the tree second; so who looks at the tree first
-        # and at the mark second either gets the old node from the tree, or finds it in the mark.
+        # The order matters. A change writes to the mark first and to the tree second. Reading the tree first and the
+        # mark second therefore finds the old node in one of them.
         node: Any = self._nodes.get(path)
         old: Any = self._mark.get(path, _UNTOUCHED)
         found: Node = node if old is _UNTOUCHED else old
@@ -117,7 +116,7 @@ class Snapshots:
         return snapshot
 
     def sweep(self, tree: Tree) -> None:
-        """Only where changes are made, too: nobody else may take a mark away under their hands."""
+        """Remove the mark. Call this only in the thread that changes the tree."""
         kept = []
         for reference, mark in self._marks:
             snapshot = reference()
@@ -150,9 +149,10 @@ def read_head(chunk: bytes) -> tuple[int, Sessions]:
 
 
 def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Node]] | int:
-    """Any other chunk: its nodes, whose children are not counted; or the digest, if it is the last.
+    """Return the nodes of a chunk after the first, without counting their children; or the digest, if it is the last
+    chunk.
 
-    `lists` are those of the chunks before; it grows by what this one adds, also when nobody wants the nodes.
+    `lists` holds the ACLs of the chunks before and grows by those of this one, even if the nodes are not consumed.
     """
     first, second = msgpack.unpackb(chunk, use_list=False)
     if type(first) is int:

@@ -1,12 +1,12 @@
-"""The coordination store as a replicated machine: `prepare` at the leader, `apply` everywhere.
+"""The coordination store as a replicated machine: `prepare` at the leader, `apply` on every server.
 
     store = Store(deliver=queue_event)
     txn = store.prepare(request, view)         # leader
-    result = store.apply(zxid, txn)            # everywhere; events go out in here, before the result does
+    result = store.apply(zxid, txn)            # every server; delivers events before it returns
     error, node = store.reads.get_data("/a", True, connection)
 
-Everything is called in one thread, but for the chunks of a snapshot and for `restore`, during which nobody
-may touch the store.
+All calls come from one thread, except for the chunks of a snapshot and for `restore`, during which no other call may be
+made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from zab.store.watches import Deliver, Watcher, Watches
 
 
 class View(Protocol):
-    """What the leader's runtime knows when a request is prepared."""
+    """The leader's knowledge when a request is prepared."""
 
     @property
     def zxid(self) -> int: ...
@@ -87,7 +87,7 @@ class Mismatch:
 
 
 def nobody(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
-    """Nobody is connected here."""
+    """Deliver to no client: the default without connections."""
 
 
 DEFAULT_SETTINGS: Final = StoreSettings()
@@ -103,7 +103,7 @@ class Store:
     ) -> None:
         self.settings = settings
         self.zxid = 0
-        """Of the last transaction applied."""
+        """The zxid of the last applied transaction."""
         self.mismatches = 0
         self.mismatch: Mismatch | None = None
         """The last one."""
@@ -111,7 +111,9 @@ class Store:
         self._outstanding = Outstanding()
         self._records = self._outstanding.records
         self._outstanding_since = 0
-        """What was applied up to there is not among them any more. They are looked at by `prepare` alone."""
+        """The zxid up to which transactions are applied and no longer outstanding. Only `prepare` looks at outstanding
+        ones.
+        """
         self._preparer = Preparer(
             decode,
             settings.access,
@@ -149,7 +151,7 @@ class Store:
         self.digest = digest
         self._unsettled = digest.changed
         self._unannounced = False
-        """There is a checkpoint that this server has told nobody of."""
+        """True while this server has a digest checkpoint that it has not sent to the others."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
         self._handlers[txns.CHECKPOINT] = self._checked
@@ -161,7 +163,7 @@ class Store:
 
     @property
     def reconfigure(self) -> Reconfigure:
-        """What says whether a client's wish for another membership can be fulfilled. By default: it cannot."""
+        """The function that checks a client's request for another membership. By default it refuses every one."""
         return self._preparer.reconfigure
 
     @reconfigure.setter
@@ -173,7 +175,9 @@ class Store:
         return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
-        """The same for who asks often: what is outstanding, which a view shows, the store knows by itself."""
+        """Prepare like `prepare`, without a view: the store keeps account of the outstanding transactions itself. For
+        the hot path.
+        """
         if self._outstanding_since != self.zxid:
             self._outstanding_since = self.zxid
             self._outstanding.applied(self.zxid)
@@ -191,7 +195,7 @@ class Store:
         if self._missed:
             self.deliver_missed()
         result = self._handlers[txn[0]](zxid, txn)
-        # After the whole of a multi, never in its midst: a reader who sees this zxid sees all of it.
+        # Set this after a whole multi, never within one: a reader who sees this zxid sees all of the transaction.
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
             self._outstanding.clear()  # at once: `prepare` may never be called again, and they hold data
@@ -221,9 +225,9 @@ class Store:
             self.mismatch = Mismatch(zxid, leaders, ours)
 
     def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
-        """The membership that is in force. No transaction: it comes from the consensus, and everybody calls this.
+        """Set the membership in force. It comes from the consensus, on every server, and is no transaction.
 
-        `applied`: `zxid` is its place in the history, and all that comes before it has been applied.
+        `applied`: `zxid` is its place in the history, and everything before it has been applied.
         """
         if applied and zxid > self.zxid:
             self.zxid = zxid
@@ -241,9 +245,9 @@ class Store:
         return self._snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """All or nothing: a snapshot that is not what it should be leaves the store as it was.
+        """Replace the state by that of a snapshot. A damaged snapshot leaves the store unchanged.
 
-        Watches stay; call `deliver_missed` where events are delivered, before anything else.
+        Watches stay: call `deliver_missed` before anything else, in the thread that delivers events.
         """
         tree, sessions, zxid, digest = snapshot.read(chunks)
         found = Digest(tree)
@@ -256,6 +260,6 @@ class Store:
         self._become(tree, sessions, found)
 
     def deliver_missed(self) -> None:
-        """To watchers that sat through a `restore`."""
+        """Send the events that watchers missed during `restore`."""
         told, self._missed = self._missed, []
         missed.tell(told, self.watches, self.zxid)

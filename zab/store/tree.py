@@ -1,12 +1,11 @@
-"""The nodes, and what is known about them besides: children, ephemerals, containers, TTLs.
+"""The nodes, and the tables that follow from them: children, ephemerals, containers, TTLs.
 
-A node is replaced in the one dict that holds all of them; nothing else of it is kept, so a snapshot needs
-only that dict. Whoever wants to know what has changed since some moment leaves a *mark*: a dict that
-receives, at the first change of a path, what stood there before (None: nothing).
+All nodes stand in one dict, where a change replaces a node. A snapshot needs that dict only. To learn what has changed
+since some moment, leave a *mark*: a dict that receives, at the first change of a path, the node that stood there before
+(None: no node).
 
-The other tables follow from the nodes and are changed in place. They are dicts without values, not sets:
-dicts keep the order of insertion, which is the same everywhere, and one of plain text costs the cyclic
-collector nothing, however large.
+The other tables are changed in place. They are dicts without values, not sets: dicts keep the order of insertion, which
+is the same on every server, and a dict of plain text costs the cyclic collector nothing, however large.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Tree:
     # -- changes -----------------------------------------------------------------------------------
 
     def replace(self, path: str, old: Node, new: Node) -> None:
-        # Marks first: whoever looks on from another thread must find the old node in one place or the other.
+        # Write to the marks first: a reader in another thread must find the old node in one place or the other.
         for mark in self.marks:
             mark.setdefault(path, old)
         self.nodes[path] = new
@@ -103,7 +102,7 @@ class Tree:
         return node
 
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Node | None:
-        """What was there."""
+        """Delete a node and return it, or return None if there is none."""
         nodes = self.nodes
         node = nodes.get(path)
         parent = nodes.get(parent_path)
@@ -179,7 +178,7 @@ class Tree:
         return list(self.children.get(path, ()))
 
     def count_below(self, path: str) -> int:
-        """All descendants. Looks only at nodes that have children, so a wide tree is counted at once."""
+        """Count all descendants. Only nodes with children are visited, so a wide tree is counted at once."""
         if path == ROOT:
             return len(self.nodes) - 1
         if path not in self.children:
@@ -217,7 +216,7 @@ class Tree:
 
     @classmethod
     def blank(cls) -> Tree:
-        """Without even a root: to be filled by `load`."""
+        """Make a tree without even a root, to be filled by `load`."""
         tree = cls()
         tree.nodes.clear()
         tree.children.clear()
@@ -227,7 +226,7 @@ class Tree:
         self._insert(path, node)
 
     def check(self) -> None:
-        """Every table follows from the nodes. For tests, and for whoever distrusts a state."""
+        """Assert that every table follows from the nodes. For tests and for debugging."""
         children: dict[str, Paths] = {}
         ephemerals: dict[int, set[str]] = {}
         containers: set[str] = set()

@@ -1,8 +1,8 @@
-"""Transactions as bytes: what the leader decided, as everybody applies it and as it stands in the log.
+"""Transactions as bytes: the form in which the leader proposes them, the log stores them and servers apply them.
 
-Nothing here has to be looked up or computed again: versions are absolute, names are complete, lists are
-final. One unpack takes the whole fixed part; what varies in length follows it. The first byte is the type,
-ZooKeeper's number modulo 256 (ours where ZooKeeper has none), and all that ZooKeeper's own log holds is here.
+Applying looks up and computes nothing: versions are absolute, names are complete, lists are final. One unpack reads all
+fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or our own
+where ZooKeeper has none. The format holds everything that ZooKeeper's log holds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ATTACH_SESSION: Final = Op.ATTACH_SESSION & 0xFF
 SET_SECRET: Final = Op.SET_SECRET & 0xFF
 FAILED_MULTI: Final = 0x70
 CHECKPOINT: Final = 0x71
-"""In front of a whole transaction: the digest that the leader had at an earlier zxid."""
+"""The type of a prefix before a whole transaction: the leader's digest at an earlier zxid."""
 
 HEAD: Final = Struct(">Bqiq")
 """type, session, cxid, time: how all of them begin."""
@@ -57,7 +57,7 @@ FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
 CHECKPOINT_HEAD: Final = Struct(">BqQ")
 """type, zxid, digest"""
 LENGTH: Final = Struct(">I")
-"""Of each transaction inside a multi, in front of it."""
+"""The length in front of each transaction inside a multi."""
 
 
 def set_data(
@@ -144,7 +144,7 @@ def parts_of(txn: bytes) -> list[bytes]:
 
 
 def codes_of(count: int, failed: int, code: int) -> list[int]:
-    """What each operation of a failed multi is told: 0 before the one that failed, its code, -2 after."""
+    """Return the error codes of a failed multi: 0 before the failed operation, its code, -2 after it."""
     return [0] * failed + [code] + [-2] * (count - failed - 1)
 
 

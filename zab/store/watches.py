@@ -1,10 +1,10 @@
-"""Who wants to be told of what, on one server.
+"""The watches of one server's clients.
 
-Two tables, *data* and *child*, each from path to watchers to the modes they watch it in. Nothing is scanned:
-a change looks its path up, and the ancestors too, but only while somebody watches a whole subtree.
+There are two tables, *data* and *child*, each from path to watchers to watch modes. Nothing is scanned: a change looks
+up its path, and the ancestors only while a recursive watch exists.
 
-Events leave through one function, which gets everybody who is to hear of a change at once: it can write
-the event once and hand the same bytes to a thousand connections.
+Events leave through one function, which receives all watchers of a change at once: it encodes the event once and hands
+the same bytes to a thousand connections.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Event(IntEnum):
 
 
 class WatchKind(IntEnum):
-    """What a client can ask to be rid of."""
+    """The kinds of watches that a client can remove."""
 
     CHILDREN = 1
     DATA = 2
@@ -43,14 +43,14 @@ class WatchKind(IntEnum):
 
 
 class WatchMode(IntEnum):
-    """What a client can ask to be added."""
+    """The modes of watches that a client can add."""
 
     PERSISTENT = 0
     RECURSIVE = 1
 
 
 Deliver: TypeAlias = Callable[[Sequence[Watcher], int, str, int], None]
-"""(watchers, event, path, zxid): in the order in which they are to be told."""
+"""(watchers, event, path, zxid), with the watchers in the order of delivery."""
 
 STANDARD: Final = 1
 PERSISTENT: Final = 2
@@ -73,7 +73,7 @@ class _Table:
         self.count = 0
         """(path, watcher) pairs."""
         self.long = 0
-        """How much long paths count beyond `count`: the sum of `long_of`."""
+        """The extra weight of long paths beyond `count`: the sum of `long_of`."""
         self.long_of: dict[Watcher, int] = {}
         self.recursive = 0
 
@@ -135,7 +135,7 @@ class _Table:
         return True
 
     def take(self, path: str) -> dict[Watcher, None]:
-        """Everybody who watches this very path. For those who did it once, that was it."""
+        """Return all watchers of exactly this path, and remove the one-time watches."""
         watchers = self.by_path.get(path)
         if watchers is None:
             return {}
@@ -182,7 +182,8 @@ class Watches:
         self.per_watcher_max: int | None = None
         """Entries of one watcher in both tables, long paths counted several times; None: no bound."""
         self.total_max: int | None = None
-        # The same dicts for ever: so a change can look whether there is anybody at all for the price of a truth test.
+        # The same two dicts for the life of this object: a change tests with their truth value whether any watch
+        # exists.
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
 
@@ -211,7 +212,8 @@ class Watches:
         return True
 
     def add(self, path: str, watcher: Watcher, mode: int) -> bool:
-        """One that stays. A recursive one never hears of children lists, so it is in one table only.
+        """Add a persistent watch. A recursive one receives no events about lists of children, so it stands in one table
+        only.
 
         Return False, and add nothing, if there is no room.
         """
@@ -227,7 +229,7 @@ class Watches:
         return any(table.has(path, watcher, mode) for table, mode in self._entries(kind))
 
     def remove(self, path: str, watcher: Watcher, kind: int) -> bool:
-        """Whether there was anything to remove. Nobody is told."""
+        """Remove a watch without an event, and return whether there was one."""
         removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]
         return True in removed
 
@@ -271,7 +273,7 @@ class Watches:
         self._tell(self._data_watchers(path), Event.DATA_CHANGED, path, acl, zxid)
 
     def happened(self, event: Event, path: str, acl: Acl, zxid: int) -> None:
-        """To this node alone, as far as anybody knows: when a state was replaced, the steps in between are lost."""
+        """Deliver an event of this node alone: after a state was replaced, the steps in between are unknown."""
         match event:
             case Event.CHILDREN_CHANGED:
                 self._tell(self._child.take(path), event, path, acl, zxid)
@@ -295,8 +297,8 @@ class Watches:
     def _tell(self, watchers: Iterable[Watcher], event: Event, path: str, acl: Acl, zxid: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip:
-            # Whoever may not read a node shall not learn from an event that it is there. A watch that was for once
-            # is used up all the same.
+            # A client without permission to read a node must not learn from an event that the node exists. A one-time
+            # watch is used up all the same.
             listed = [watcher for watcher in watchers if allows(acl, READ, watcher.identities, access)]
         else:
             listed = list(watchers)
@@ -319,7 +321,7 @@ class Watches:
     def recursive_roots(self) -> list[str]:
         if not self._data.recursive:
             return []
-        # Of copies: it is asked in a thread, while a state is restored, and whoever goes meanwhile takes watches along.
+        # Copies, because this runs in a thread during `restore` while connections that end remove their watches.
         return [
             path for path, of in list(self.data_paths.items()) if any(modes & RECURSIVE for modes in list(of.values()))
         ]

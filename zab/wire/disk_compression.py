@@ -46,7 +46,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                     chunk = stream.unconsumed_tail
     except zlib.error as error:
         raise DamagedError(f"not gzip, or not whole: {error}") from error
-    # What is cut short needs no word here: the snapshot in it has no end, and says so.
+    # A truncated stream needs no error here: the snapshot in it has no end, and its reader reports that.
 
 
 def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:

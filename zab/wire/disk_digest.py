@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from zab.wire.disk_snapshot import Node, PersistedStat
+from zab.wire.disk_snapshot import FileNode, PersistedStat
 
 _STAT: Final = Struct(">qqqqqiiiq")
 _MASK: Final = (1 << 64) - 1
@@ -30,5 +30,5 @@ def node_digest(path: str, data: bytes | None, stat: PersistedStat) -> int:
     return zlib.crc32(packed, digest)
 
 
-def tree_digest(nodes: Iterable[Node]) -> int:
+def tree_digest(nodes: Iterable[FileNode]) -> int:
     return sum(node_digest(node.path, node.data, node.stat) for node in nodes) & _MASK

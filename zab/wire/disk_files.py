@@ -1,4 +1,4 @@
-"""The other files of a ZooKeeper data directory, and what their names say.
+"""The other files of a ZooKeeper data directory, and the meaning of their names.
 
 <dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
 <dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>
@@ -70,9 +70,9 @@ def snapshots(names: Iterable[str]) -> list[DataFile]:
 
 
 def logs_behind(names: Iterable[str], zxid: int) -> list[DataFile]:
-    """The logs that may hold transactions behind `zxid`, oldest first.
+    """Return the logs that may hold transactions after `zxid`, oldest first.
 
-    The first of them may begin long before: a log's name says only where it begins.
+    The first one may begin long before `zxid`: a log's name tells only where it begins.
     """
     logs = sorted(file for name in names if (file := parse_name(name)) and file.is_log)
     first = max((index for index, file in enumerate(logs) if file.zxid <= zxid), default=0)
@@ -95,7 +95,7 @@ def encode_number(number: int) -> bytes:
 
 
 def dynamic_version(name: str) -> int | None:
-    """The version of the membership that a dynamic configuration file of this name holds, if it says one."""
+    """Return the version of the membership in the name of a dynamic configuration file, or None."""
     match = _DYNAMIC.fullmatch(name)
     return None if match is None else int(match[1], 16)
 
@@ -105,7 +105,7 @@ def dynamic_name(config_name: str, version: int) -> str:
 
 
 def decode_dynamic(text: str, name: str = "") -> Ensemble:
-    """The file has no line with the version: its name has it. `ConfigError` says what is wrong with a line."""
+    """Parse a dynamic configuration file. Its name holds the version. `ConfigError` reports a bad line."""
     version = dynamic_version(name)
     return Ensemble.parse(text if version is None else f"{text}\nversion={version:x}")
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from zab.core.errors import DamagedError
 from zab.wire.disk_source import RECORD_BYTES_MAX, Source
-from zab.wire.disk_txn import HEAD, Txn, decode_txn, encode_txn
+from zab.wire.disk_txn import HEAD, FileTxn, decode_txn, encode_txn
 
 _FILE_HEAD: Final = Struct(">4siq")
 _RECORD_HEAD: Final = Struct(">qi")
@@ -27,16 +27,16 @@ FILE_HEAD: Final = _FILE_HEAD.pack(MAGIC, VERSION, 0)
 
 
 class LogReader:
-    """Iterate over the transactions of one file, once. Afterwards `end` and `torn` tell how it ended."""
+    """Iterate over the transactions of one file, once. Afterwards `end` and `torn` tell how the file ended."""
 
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
         self._source = Source(chunks, record_bytes_max)
         self.end = 0
-        """Where the last whole record ends: what to cut the file to, should one want to append."""
+        """The offset behind the last whole record: the size to cut the file to before appending."""
         self.torn = False
         """Something stands behind the last whole record that is more than zeros."""
 
-    def __iter__(self) -> Iterator[Txn]:
+    def __iter__(self) -> Iterator[FileTxn]:
         source = self._source
         head = source.take(_FILE_HEAD.size)
         if not head:
@@ -73,8 +73,9 @@ class LogReader:
 
 
 def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
-    """Where to cut a file so that it ends with this transaction. It must be there: a cut elsewhere would lose
-    or leave something that nobody asked for."""
+    """Return the offset at which to cut a file so that it ends with this transaction. The transaction must be in the
+    file: a cut elsewhere would lose or keep others.
+    """
     reader = LogReader(chunks)
     for txn in reader:
         if txn.zxid == zxid:
@@ -84,12 +85,12 @@ def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
     raise DamagedError(f"no transaction {zxid:#x} in this log")
 
 
-def encode_record(txn: Txn) -> bytes:
+def encode_record(txn: FileTxn) -> bytes:
     payload = encode_txn(txn)
     return _RECORD_HEAD.pack(zlib.adler32(payload), len(payload)) + payload + _END
 
 
-def log_chunks(txns: Iterable[Txn], padded_to_bytes: int = 0) -> Iterator[bytes]:
+def log_chunks(txns: Iterable[FileTxn], padded_to_bytes: int = 0) -> Iterator[bytes]:
     """A whole file. Padding is what ZooKeeper would find had it allocated the file itself; it needs none."""
     written = len(FILE_HEAD)
     yield FILE_HEAD

@@ -1,10 +1,10 @@
-"""ZooKeeper's snapshot files: sessions, access control lists, nodes, and seals behind them.
+"""ZooKeeper's snapshot files: sessions, ACLs, nodes, and checksums behind them.
 
-    header, sessions, lists, nodes, seal [, digest, seal] [, zxid, seal]
+    header, sessions, ACLs, nodes, checksum [, digest, checksum] [, zxid, checksum]
 
-A seal is the Adler-32 of everything before it. Which of the two last sections are there is told by nothing
-but the length of what is left. A snapshot is taken while the tree changes: it holds the state as of the zxid
-in its *name*, and maybe some of what came after. Replaying from there makes it whole.
+A checksum is the Adler-32 of everything before it. Only the length of the rest tells which of the last two sections are
+present. ZooKeeper takes a snapshot while the tree changes: it holds the state as of the zxid in its *name*, and
+possibly parts of later changes. Replaying the log from that zxid completes it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attrs import frozen
 
 from zab.core.errors import DamagedError
 from zab.store.acl import Acl
-from zab.wire.client.acl import decode_acl, encode_acl
+from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.disk_source import RECORD_BYTES_MAX, Source
 from zab.wire.jute import INT, LONG, STRUCT_ERRORS, lenient, text
 
@@ -32,19 +32,20 @@ VERSION: Final = 2
 _FILE_HEAD_BYTES: Final = _FILE_HEAD.pack(MAGIC, VERSION, -1)
 _NODES_END: Final = text("/")
 TAIL: Final = _NODES_END
-"""How every whole file ends."""
+"""The last bytes of every complete file."""
 FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
 OPEN_KEY: Final = -1
-"""In place of a list: everybody may do everything."""
+"""In place of an ACL: the open one."""
 
 PersistedStat: TypeAlias = tuple[int, ...]
-"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid; the last but two as stored,
-not as clients see them: cversion counts created children, and the owner tells containers and TTLs apart."""
+"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid. cversion and the owner are as
+stored, not as clients see them: cversion counts created children, and the owner tells containers and TTL nodes apart.
+"""
 
 
-class Node(NamedTuple):
+class FileNode(NamedTuple):
     """One of a million, so a plain tuple with names. The root's path is empty."""
 
     path: str
@@ -54,14 +55,14 @@ class Node(NamedTuple):
 
 
 @frozen
-class Digest:
+class FileDigest:
     zxid: int
     version: int
     value: int
 
 
 def seems_whole(size: int, tail: bytes) -> bool:
-    """Whether a file that is not compressed was written to its end, judged by its last five bytes."""
+    """Return whether an uncompressed file was written to its end, judged by its last five bytes."""
     return size >= FILE_BYTES_MIN and tail[-len(TAIL) :] == TAIL
 
 
@@ -69,10 +70,10 @@ def seems_whole(size: int, tail: bytes) -> bool:
 
 
 class SnapshotReader:
-    """`sessions` and `acls` are there at once; iterate, once, for the nodes, in the order of the file.
+    """Read one file. `sessions` and `acls` are present at once; iterate, once, over the nodes in the file's order.
 
-    When the iteration has ended, all seals have held, and `digest` and `last_zxid` are known. Whoever stops
-    before has seen nodes that nothing vouches for.
+    When the iteration has ended, all checksums were right, and `digest` and `last_zxid` are known. Nodes from an
+    iteration that stopped early are not verified.
     """
 
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
@@ -86,10 +87,10 @@ class SnapshotReader:
         self.sessions: dict[int, int] = dict(self._read_sessions())
         """Timeout in milliseconds by session."""
         self.acls: dict[int, Acl] = dict(self._read_acls())
-        self.digest: Digest | None = None
+        self.digest: FileDigest | None = None
         self.last_zxid: int | None = None
 
-    def __iter__(self) -> Iterator[Node]:
+    def __iter__(self) -> Iterator[FileNode]:
         source = self._source
         data, at = source.data, source.position
         while True:
@@ -128,7 +129,7 @@ class SnapshotReader:
             yield key, acl or ()
 
     def _read_rest(self) -> None:
-        """What is left may be a digest, a zxid, both or neither: together with their seals, 33, 21, 54 or 0 bytes."""
+        """Read the optional digest and zxid: with their checksums 33, 21, 54 or 0 bytes."""
         source = self._source
         with_digest, with_zxid = _DIGEST.size + _SEAL.size, LONG.size + _SEAL.size
         left = len(source.take(with_digest + with_zxid + 1))
@@ -136,7 +137,7 @@ class SnapshotReader:
         if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
             raise DamagedError(f"at {source.offset}: {left} bytes behind the first seal")
         if left >= with_digest:
-            self.digest = Digest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
+            self.digest = FileDigest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
             self._check_seal()
         if left in (with_zxid, with_digest + with_zxid):
             (self.last_zxid,) = LONG.unpack(self._exactly(8))
@@ -152,7 +153,7 @@ class SnapshotReader:
             raise DamagedError(f"at {offset}: no seal")
 
     def _count(self) -> int:
-        """Nothing is made room for because of a count: whatever it says, it ends with the file."""
+        """Read a count. No memory is reserved for it: whatever its value, the items end with the file."""
         (count,) = INT.unpack(self._exactly(4))
         if count < 0:
             raise DamagedError(f"at {self._source.offset - 4}: {count} entries")
@@ -168,7 +169,7 @@ class SnapshotReader:
         return DamagedError(f"the snapshot ends in the middle, or lengths in it lie; whole up to {self._source.offset}")
 
 
-def _decode_node(data: bytes, at: int) -> tuple[Node | None, int]:
+def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
     """`None` for the mark behind the last node. The stat is read last: where it is, all before it was."""
     (length,) = INT.unpack_from(data, at)
     start = at + 4
@@ -186,7 +187,7 @@ def _decode_node(data: bytes, at: int) -> tuple[Node | None, int]:
     except UnicodeDecodeError:
         path = lenient(data[start:stop])
     value = None if data_length < 0 else data[data_start:data_stop]
-    return Node(path, value, key, tuple(stat)), data_stop + _KEY_AND_STAT.size
+    return FileNode(path, value, key, tuple(stat)), data_stop + _KEY_AND_STAT.size
 
 
 # -- writing -------------------------------------------------------------------------------------------
@@ -195,8 +196,8 @@ def _decode_node(data: bytes, at: int) -> tuple[Node | None, int]:
 def snapshot_chunks(
     sessions: Mapping[int, int],
     acls: Mapping[int, Acl],
-    nodes: Iterable[Node],
-    digest: Digest | None = None,
+    nodes: Iterable[FileNode],
+    digest: FileDigest | None = None,
     last_zxid: int | None = None,
 ) -> Iterator[bytes]:
     """A whole file. The root comes first, and every node before its children: so a reader can build the tree."""
@@ -225,7 +226,7 @@ def snapshot_chunks(
     yield tail
 
 
-def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable[Node]) -> Iterator[bytes]:
+def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable[FileNode]) -> Iterator[bytes]:
     yield _FILE_HEAD_BYTES
     yield INT.pack(len(sessions))
     for session, timeout_ms in sessions.items():

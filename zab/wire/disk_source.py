@@ -32,7 +32,7 @@ class Source:
 
     @property
     def offset(self) -> int:
-        """Of `position`, in the file."""
+        """The offset of `position` in the file."""
         return self._passed + self.position
 
     def more(self) -> bool:

@@ -1,10 +1,10 @@
-"""Moving in and moving out: a ZooKeeper data directory as a state of our store, and back.
+"""Convert a ZooKeeper data directory into a state of our store, and back.
 
-In: a snapshot becomes chunks that `Store.restore` takes, then the log is replayed over it. ZooKeeper's
-snapshots hold parts of what came while they were written, so only the replay makes them whole, and the
-digest behind a transaction tells whether it did.
+Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed over it. ZooKeeper's snapshots hold
+parts of changes made while they were written, so only the replay completes them. The digest of a transaction tells
+whether it did.
 
-Out: one snapshot, which says everything. It needs no log.
+Export: one snapshot holds everything; no log is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zab.core.errors import DamagedError
 from zab.store import txn as txns
 from zab.store.acl import OPEN, Acl
 from zab.store.digest import VERSION as DIGEST_VERSION
-from zab.store.digest import Digest as TreeDigest
+from zab.store.digest import Digest
 from zab.store.node import CONTAINER, CVERSION, EMPTY_ROOT, TTL_MAX, Node, ttl_owner
 from zab.store.ops import Op
 from zab.store.paths import ROOT, UNDELETABLE, is_valid, parent_of
@@ -26,16 +26,16 @@ from zab.store.sessions import Sessions
 from zab.store.snapshot import Snapshots, read_head, read_nodes
 from zab.store.store import Store
 from zab.store.tree import Tree
-from zab.wire.disk_snapshot import OPEN_KEY, Digest, SnapshotReader, snapshot_chunks
-from zab.wire.disk_snapshot import Node as FileNode
-from zab.wire.disk_txn import Txn
+from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReader, snapshot_chunks
+from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""In place of a list that the snapshot does not have. It was made while the snapshot was written, so the log
-has it; should it not, nobody gets in, which is better than everybody."""
+"""In place of an ACL that the snapshot lacks. It was added while the snapshot was written, so the log has it. If the
+log lacks it as well, no client gets access, which is safer than all.
+"""
 
 NO_SERVER: Final = 0
-"""Sessions move in without their server: whoever comes back attaches to the one he comes to."""
+"""Imported sessions have no server: a returning client attaches at any."""
 
 
 # -- in ------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ NO_SERVER: Final = 0
 
 @frozen
 class Arrival:
-    """`chunks` for `Store.restore`; `without_acl` are paths whose list the replay has to bring."""
+    """`chunks` for `Store.restore`; `without_acl` lists paths whose ACL the replay has to bring."""
 
     chunks: Iterable[bytes]
     without_acl: tuple[str, ...]
@@ -67,7 +67,7 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
             acl = NOBODY
         *head, pzxid = stat
         czxid, mzxid, ctime, mtime, version, cversion, aversion, owner = head
-        # How many children it has nobody knows before they have come; `restore` counts them.
+        # The number of children is unknown until they have come; `restore` counts them.
         tree.load(path, (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, 0))
     for path, node in Tree().nodes.items():
         if path not in tree.nodes:
@@ -75,16 +75,16 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
     sessions = Sessions()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, NO_SERVER) for session, timeout_ms in reader.sessions.items()}
-    return Arrival(Snapshots().begin(tree, sessions, zxid, TreeDigest(tree).value), tuple(without_acl))
+    return Arrival(Snapshots().begin(tree, sessions, zxid, Digest(tree).value), tuple(without_acl))
 
 
 @frozen
 class Replay:
-    """What a replay came to.
+    """The outcome of a replay.
 
-    skipped        transactions that the state had already
-    digest_zxid    of the last transaction that said what the tree must look like, 0 if none did
-    digest_agrees  whether it did look like that
+    skipped        transactions that the state held already
+    digest_zxid    the last transaction with a digest of the tree, 0 if none had one
+    digest_agrees  whether the tree had that digest
     """
 
     applied: int
@@ -93,7 +93,7 @@ class Replay:
     digest_agrees: bool
 
 
-def replay(store: Store, log: Iterable[Txn]) -> Replay:
+def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
     """Apply what is newer than the store. Digests are compared once, at the end: that one is over all."""
     applied = skipped = digest_zxid = 0
     expected = found = None
@@ -103,7 +103,7 @@ def replay(store: Store, log: Iterable[Txn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            found = store.digest.value  # the last moment: this one may change the tree, and does not say to what
+            found = store.digest.value  # the last chance: this transaction may change the tree, and has no digest
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
         if txn.digest is not None and says:
@@ -112,12 +112,12 @@ def replay(store: Store, log: Iterable[Txn]) -> Replay:
     return Replay(applied, skipped, digest_zxid, agrees)
 
 
-def store_txn(txn: Txn, tree: Tree) -> bytes:
+def store_txn(txn: FileTxn, tree: Tree) -> bytes:
     """The same transaction in the store's words. `tree` is what it is about to be applied to."""
     return _translated(txn.kind, txn.fields, txn, tree)
 
 
-def _translated(kind: int, fields: tuple[object, ...], txn: Txn, tree: Tree) -> bytes:
+def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
         raise DamagedError(f"transaction {txn.zxid:#x}: {kind} of {fields[0]!r:.100}")
@@ -156,7 +156,7 @@ def _is_changeable(kind: int, path: str) -> bool:
     return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
 
 
-def _multi(who: tuple[int, int, int], parts: tuple[object, ...], txn: Txn, tree: Tree) -> bytes:
+def _multi(who: tuple[int, int, int], parts: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
     codes: list[int] = []
     translated: list[bytes] = []
     for part in parts:
@@ -177,14 +177,14 @@ def _created(
 ) -> bytes:
     assert data is None or isinstance(data, bytes)
     if cversion == -1 and ROOT in path:
-        # A log so old that it does not say. Then nothing but this one came in between.
+        # A log from a version that stored no number here. Then no other child was created in between.
         parent = tree.nodes.get(parent_of(path))
         cversion = 0 if parent is None else parent[CVERSION] + 1
     return txns.create(kind, *who, path, data, _list(acl), owner, cversion)
 
 
 def _list(acl: object) -> Acl:
-    """No list at all lets everybody in, here as there."""
+    """Decode an ACL. A missing one is the open ACL, as in ZooKeeper."""
     assert acl is None or isinstance(acl, tuple)
     return acl or OPEN
 
@@ -199,7 +199,7 @@ def departure(store: Store) -> Iterator[bytes]:
         keys.setdefault(node[1], len(keys))
     acls = {key: acl for acl, key in keys.items() if key != OPEN_KEY}
     sessions = {session: timeout_ms for session, (timeout_ms, _) in store.sessions.table.items()}
-    digest = Digest(store.zxid, DIGEST_VERSION, store.digest.value)
+    digest = FileDigest(store.zxid, DIGEST_VERSION, store.digest.value)
     return snapshot_chunks(sessions, acls, _file_nodes(store.tree, keys), digest, store.zxid)
 
 
@@ -230,7 +230,7 @@ def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
             for path, node in () if isinstance(found, int) else found:
                 yield FileNode("" if path == ROOT else path, node[0], keys[node[1]], _persisted(node))
 
-    return snapshot_chunks(timeouts, acls, nodes(), Digest(zxid, DIGEST_VERSION, digest), zxid)
+    return snapshot_chunks(timeouts, acls, nodes(), FileDigest(zxid, DIGEST_VERSION, digest), zxid)
 
 
 def _file_nodes(tree: Tree, keys: dict[Acl, int]) -> Iterator[FileNode]:

@@ -1,7 +1,7 @@
-"""Transactions as ZooKeeper writes them to its log: who, when, what, and the digest of the tree after it.
+"""Transactions as ZooKeeper writes them to its log: session, time, operation, and the digest of the tree after it.
 
-The kinds are the opcodes of the requests that caused them, but not every request's fields: a transaction
-says what became of the request, so a set carries the new version, and a create that failed is an error.
+The types are the opcodes of the requests, but the fields differ: a transaction holds the request's effect, so a set
+holds the new version, and a failed create is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 from zab.core.errors import DamagedError, WireError
 from zab.store.ops import Fields, Op
 from zab.wire.client import shapes
-from zab.wire.client.acl import decode_acl, encode_acl
+from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.client.shapes import Shape
 from zab.wire.jute import FALSE, INT, LONG, STRUCT_ERRORS, TRUE, Reader, buffer, text, texts
 
@@ -25,7 +25,7 @@ DIGEST_VERSION: Final = 2
 
 
 @frozen
-class Txn:
+class FileTxn:
     """`fields` by kind:
 
         create session            timeout in ms
@@ -86,7 +86,7 @@ def _decode_created(body: bytes, at: int) -> tuple[Fields, int]:
 
 
 def _decode_created_maybe_long_ago(body: bytes, at: int) -> tuple[Fields, int]:
-    """The very first logs do not say which child of its parent this was."""
+    """Decode a create of the earliest versions, which did not log the parent's child version."""
     path, data, at = shapes.decode_path_and_data(body, at)
     acl, at = decode_acl(body, at)
     ephemeral = body[at] != 0
@@ -171,7 +171,7 @@ def _body_of(bodies: Mapping[int, Body], kind: int) -> Body:
 # -- the whole -----------------------------------------------------------------------------------------
 
 
-def decode_txn(payload: bytes) -> Txn:
+def decode_txn(payload: bytes) -> FileTxn:
     try:
         session, cxid, zxid, time_ms, kind = HEAD.unpack_from(payload)
         fields, at = _body_of(_BODIES, kind)[0](payload, HEAD.size)
@@ -184,10 +184,10 @@ def decode_txn(payload: bytes) -> Txn:
             raise WireError(f"{left} bytes behind it")
     except STRUCT_ERRORS as error:
         raise DamagedError(f"no transaction: {error}") from error
-    return Txn(session, cxid, zxid, time_ms, kind, fields, digest)
+    return FileTxn(session, cxid, zxid, time_ms, kind, fields, digest)
 
 
-def encode_txn(txn: Txn) -> bytes:
+def encode_txn(txn: FileTxn) -> bytes:
     head = HEAD.pack(txn.session, txn.cxid, txn.zxid, txn.time_ms, txn.kind)
     body = _BODIES[txn.kind][1](txn.fields)
     return head + body + (b"" if txn.digest is None else DIGEST.pack(*txn.digest))

@@ -1,7 +1,7 @@
-"""What a field of a message may hold: its type and its range, checked once, at the door.
+"""The type and range of each field of a message, checked once, when it is unpacked.
 
-Each kind is a pair of functions. Packing trusts us; unpacking trusts nobody, and says `ValueError`,
-which `decode` turns into the `WireError` that cuts the link.
+Each kind is a pair of functions. Packing trusts the caller. Unpacking trusts nothing and raises `ValueError`, which
+`decode` turns into the `WireError` that ends the link.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ZXID_MAX: Final = (EPOCH_MAX << 32) + COUNTER_MAX
 
 @frozen
 class Kind:
-    """How one field travels. `pack` is None where a value travels as it is."""
+    """The encoding of one field. `pack` is None if a value travels as it is."""
 
     unpack: Callable[[Any], Any]
     pack: Callable[[Any], Any] | None = None
@@ -160,7 +160,7 @@ def _unpack_batch(value: object) -> Batch:
 
 
 def _array_head(count: int) -> bytes:
-    """How msgpack begins a list of `count`."""
+    """Return msgpack's header of a list of `count` items."""
     if count < 16:
         return bytes((0x90 | count,))
     if count < 1 << 16:
@@ -174,6 +174,7 @@ def _pack_batch(value: Batch) -> tuple[int, int, bytes, bool]:
 
 BOOL: Final = exactly(bool)
 BYTES: Final = exactly(bytes)
+CHECKSUM: Final = bytes_of(16)
 ORIGIN: Final = bytes_of(ORIGIN_BYTES)
 SERVER: Final = whole(0, INT64_MAX)
 SERVER_OR_NOBODY: Final = whole(-1, INT64_MAX)

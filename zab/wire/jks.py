@@ -41,10 +41,10 @@ class Jks:
 
 
 class WrongPassword(WireError):
-    """What is protected does not open, or is damaged: which of the two cannot be told."""
+    """The key does not open: the password is wrong or the file is damaged, which cannot be told apart."""
 
 
-class _Reader:
+class _JksReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -73,14 +73,14 @@ class _Reader:
 
 
 def decode_jks(data: bytes, password: str) -> Jks:
-    """Without a password, what is in it is believed as it is; and no key can be opened."""
+    """Decode a key store. Without a password its integrity is not checked, and no key can be opened."""
     secret = password.encode("utf-16-be", "surrogatepass")
     body, seal = data[:-20], data[-20:]
     if len(data) < 32 or not body.startswith(MAGIC):
         raise WireError("this is no JKS key store")
     if password and not hmac.compare_digest(hashlib.sha1(secret + _WHITENER + body).digest(), seal):
         raise WrongPassword("the key store's seal does not hold: a wrong password, or a damaged file")
-    reader = _Reader(body)
+    reader = _JksReader(body)
     reader.take(4)
     version, count = reader.number(), reader.number()
     if version not in (1, 2) or not 0 <= count <= ENTRIES_MAX:

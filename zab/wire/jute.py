@@ -1,11 +1,11 @@
-"""Jute: the encoding that ZooKeeper's clients, its servers and its files share.
+"""Jute: the encoding shared by ZooKeeper's clients, servers and files.
 
-Big-endian integers, one byte for a truth, four bytes of length before text and buffers, four bytes of count
-before a vector; -1 in place of either is null. No tags: whoever reads must know what comes.
+Integers are big-endian; a boolean takes one byte; text and buffers have four bytes of length in front, vectors four
+bytes of count; -1 in either place is null. There are no tags: the reader must know what comes.
 
-What is read often has a decoder of its own that works on the bytes directly, with the structs below and the
-two hints that make it fast: reading the *last* field proves that all before it were there, and a slice that
-is too short is noticed there. What is read seldom uses `Reader`, which checks every step.
+Frequent messages have decoders of their own that work on the bytes directly, with the structs below and two shortcuts:
+reading the *last* field proves that all fields before it are present, and a slice that is too short is noticed there.
+Rare messages use `Reader`, which checks every step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NULL: Final = INT.pack(-1)
 TRUE: Final = b"\1"
 FALSE: Final = b"\0"
 STRUCT_ERRORS: Final = (WireError, struct.error, IndexError)
-"""What a decoder may meet in bytes that were cut, or whose lengths lie."""
+"""The errors of a decoder on truncated bytes or false lengths."""
 
 
 # -- text ----------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def buffer(value: bytes | None) -> bytes:
 
 
 def vector(items: Iterable[bytes]) -> bytes:
-    """Of elements that are encoded already."""
+    """Encode a vector of encoded elements."""
     parts = list(items)
     return INT.pack(len(parts)) + b"".join(parts)
 
@@ -93,9 +93,9 @@ def texts(values: Iterable[str]) -> bytes:
 
 
 class Reader:
-    """A cursor over one buffer. Every length is held against the bytes that are really there.
+    """A cursor over one buffer. Every length is checked against the bytes that are present.
 
-    So nothing that is read is larger than what was received, whatever the lengths and counts in it say.
+    So no value is larger than the received bytes, whatever the lengths and counts in them claim.
     """
 
     __slots__ = ("data", "position")
@@ -164,7 +164,7 @@ class Reader:
         return self._present(self.vector_or_null(read, element_bytes_min))
 
     def texts(self) -> tuple[str, ...]:
-        """As `vector(self.text, 4)` reads them, in a fifth of the time: there may be a quarter of a million."""
+        """Read what `vector(self.text, 4)` reads, in a fifth of the time: there may be a quarter of a million."""
         count = self._present(self._count(4))
         data, at, end, unpack, found = self.data, self.position, len(self.data), INT.unpack_from, []
         try:

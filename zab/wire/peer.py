@@ -19,6 +19,7 @@ from zab.wire.fields import (
     BATCH,
     BOOL,
     BYTES,
+    CHECKSUM,
     DIGEST,
     ENSEMBLE,
     EPOCH,
@@ -41,11 +42,11 @@ from zab.wire.fields import (
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Greeting, Hello, Stranger, Unwelcome, Welcome
 from zab.wire.relay import (
-    Aside,
-    Fence,
-    FenceRequest,
+    CatchUpPoint,
+    CatchUpRequest,
     Forward,
-    Notice,
+    LeaderMessage,
+    MemberMessage,
     ReconfigureReply,
     ReconfigureRequest,
     Refusals,
@@ -60,9 +61,9 @@ REQUESTS_MAX: Final = 16_384
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
-"""What a frame holds beside the body, the requests or the chunk that it is sent for."""
+"""An upper bound for a frame's bytes beside its body, requests or chunk."""
 ITEM_BYTES_MAX: Final = 5
-"""What msgpack puts in front of bytes."""
+"""The bytes that msgpack puts in front of bytes."""
 
 
 class Channel(IntEnum):
@@ -78,7 +79,7 @@ class Channel(IntEnum):
 
 
 @frozen
-class Shape:
+class FrameShape:
     tag: int
     type: type[Any]
     kinds: tuple[Kind, ...]
@@ -86,29 +87,29 @@ class Shape:
 
 _TEXT: Final = text(REASON_CHARS_MAX)
 
-SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
+SHAPES: Final[dict[Channel, tuple[FrameShape, ...]]] = {
     Channel.GREETING: (
-        Shape(1, Hello, (NUMBER, _TEXT, SERVER, _TEXT, _TEXT, whole(0, 65535))),
-        Shape(2, Welcome, (NUMBER, SERVER)),
-        Shape(3, Unwelcome, (_TEXT,)),
+        FrameShape(1, Hello, (NUMBER, _TEXT, SERVER, _TEXT, _TEXT, whole(0, 65535))),
+        FrameShape(2, Welcome, (NUMBER, SERVER)),
+        FrameShape(3, Unwelcome, (_TEXT,)),
     ),
     Channel.ELECTION: (
-        Shape(
+        FrameShape(
             10,
             core.Notification,
             (STATE, SERVER_OR_NOBODY, ZXID_OR_UNKNOWN, EPOCH_OR_NONE, NUMBER, ENSEMBLE, optional(ENSEMBLE)),
         ),
     ),
     Channel.TO_LEADER: (
-        Shape(20, core.FollowerInfo, (EPOCH, ZXID, BOOL)),
-        Shape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, DIGEST, BOOL, BOOL)),
-        Shape(22, core.AckNewLeader, (EPOCH,)),
-        Shape(23, core.Ack, (ZXID,)),
-        Shape(24, core.Pong, (NUMBER,)),
-        Shape(25, core.BarrierRequest, (NUMBER,)),
-        Shape(26, Forward, (EPOCH, ORIGIN, NUMBER, listing_of_bytes(REQUESTS_MAX))),
-        Shape(27, FenceRequest, (NUMBER,)),
-        Shape(
+        FrameShape(20, core.FollowerInfo, (EPOCH, ZXID, BOOL)),
+        FrameShape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, DIGEST, BOOL, BOOL)),
+        FrameShape(22, core.AckNewLeader, (EPOCH,)),
+        FrameShape(23, core.Ack, (ZXID,)),
+        FrameShape(24, core.Pong, (NUMBER,)),
+        FrameShape(25, core.BarrierRequest, (NUMBER,)),
+        FrameShape(26, Forward, (EPOCH, ORIGIN, NUMBER, listing_of_bytes(REQUESTS_MAX))),
+        FrameShape(27, CatchUpRequest, (NUMBER,)),
+        FrameShape(
             28,
             ReconfigureRequest,
             (
@@ -119,29 +120,32 @@ SHAPES: Final[dict[Channel, tuple[Shape, ...]]] = {
                 optional(ZXID),
             ),
         ),
-        Shape(29, Aside, (BYTES,)),
+        FrameShape(29, LeaderMessage, (BYTES,)),
+        FrameShape(30, core.Veto, (SERVER_OR_NOBODY, EPOCH, ZXID, ZXID, ZXID_OR_UNKNOWN, NUMBER)),
+        FrameShape(31, core.SnapHeld, (ZXID, NUMBER, CHECKSUM)),
     ),
     Channel.TO_LEARNER: (
-        Shape(40, core.LeaderInfo, (EPOCH,)),
-        Shape(41, core.Diff, (ZXID, optional(DIGEST))),
-        Shape(42, core.Trunc, (ZXID, optional(DIGEST))),
-        Shape(43, core.SnapBegin, (ZXID, DIGEST)),
-        Shape(44, core.SnapChunk, (BYTES,)),
-        Shape(45, core.SnapEnd, ()),
-        Shape(46, core.NewLeader, (EPOCH, ENSEMBLE)),
-        Shape(47, core.UpToDate, (ZXID,)),
-        Shape(48, core.Propose, (BATCH,)),
-        Shape(49, core.Commit, (ZXID,)),
-        Shape(50, core.CommitAndActivate, (ZXID, SERVER)),
-        Shape(51, core.Inform, (BATCH,)),
-        Shape(52, core.InformAndActivate, (BATCH, SERVER)),
-        Shape(53, core.Ping, (NUMBER, ZXID)),
-        Shape(54, core.BarrierReply, (NUMBER, ZXID)),
-        Shape(55, Refusals, (EPOCH, ZXID, listing(row(NUMBER, _TEXT), REQUESTS_MAX))),
-        Shape(56, Fence, (NUMBER, ZXID)),
-        Shape(57, ReconfigureReply, (NUMBER, optional(ZXID), _TEXT, _TEXT)),
-        Shape(58, SnapPiece, (BYTES,)),
-        Shape(59, Notice, (BYTES,)),
+        FrameShape(40, core.LeaderInfo, (EPOCH,)),
+        FrameShape(41, core.Diff, (ZXID, optional(DIGEST))),
+        FrameShape(42, core.Trunc, (ZXID, optional(DIGEST))),
+        FrameShape(43, core.SnapBegin, (ZXID, DIGEST)),
+        FrameShape(44, core.SnapChunk, (BYTES,)),
+        FrameShape(45, core.SnapEnd, ()),
+        FrameShape(46, core.NewLeader, (EPOCH, ENSEMBLE)),
+        FrameShape(47, core.UpToDate, (ZXID,)),
+        FrameShape(48, core.Propose, (BATCH,)),
+        FrameShape(49, core.Commit, (ZXID,)),
+        FrameShape(50, core.CommitAndActivate, (ZXID, SERVER)),
+        FrameShape(51, core.Inform, (BATCH,)),
+        FrameShape(52, core.InformAndActivate, (BATCH, SERVER)),
+        FrameShape(53, core.Ping, (NUMBER, ZXID)),
+        FrameShape(54, core.BarrierReply, (NUMBER, ZXID)),
+        FrameShape(55, Refusals, (EPOCH, ZXID, listing(row(NUMBER, _TEXT), REQUESTS_MAX))),
+        FrameShape(56, CatchUpPoint, (NUMBER, ZXID)),
+        FrameShape(57, ReconfigureReply, (NUMBER, optional(ZXID), _TEXT, _TEXT)),
+        FrameShape(58, SnapPiece, (BYTES,)),
+        FrameShape(59, MemberMessage, (BYTES,)),
+        FrameShape(60, core.SnapResume, (ZXID, DIGEST, NUMBER, NUMBER)),
     ),
 }
 

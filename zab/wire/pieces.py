@@ -1,7 +1,7 @@
-"""Chunks of a snapshot that are larger than a frame: cut where they are sent, joined where they are received.
+"""Snapshot chunks that are larger than a frame: cut by the sender, joined by the receiver.
 
-Where one chunk ends and the next begins is the machine's own business, and `restore` gets what `snapshot`
-gave. So a chunk must not be limited by what a frame holds, and nobody behind the link sees its pieces.
+Chunk boundaries belong to the machine: `restore` receives exactly the chunks that `snapshot` made. So a frame's size
+must not limit a chunk, and only the link sees the pieces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zab.wire.relay import SnapPiece
 
 
 def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
-    """All pieces but the last as `SnapPiece`. The last is the `SnapChunk`, and tells that they are all there."""
+    """Cut a chunk. All pieces but the last are `SnapPiece`; the last is the `SnapChunk`, which completes the chunk."""
     last = max(0, len(chunk) - 1) // piece_bytes_max * piece_bytes_max
     for start in range(0, last, piece_bytes_max):
         yield SnapPiece(chunk[start : start + piece_bytes_max])
@@ -23,14 +23,14 @@ def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
 
 
 class Pieces:
-    """What one link has received of a chunk. After a `WireError` the link is of no use any more."""
+    """The received part of a chunk on one link. After a `WireError` the link cannot be used any more."""
 
     __slots__ = ("_chunk_bytes_max", "held")
 
     def __init__(self, chunk_bytes_max: int) -> None:
         self._chunk_bytes_max = chunk_bytes_max
         self.held = bytearray()
-        """For you to look at."""
+        """The bytes so far; read only for callers."""
 
     @property
     def held_bytes(self) -> int:

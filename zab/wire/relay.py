@@ -1,7 +1,7 @@
-"""What servers say to each other beside the consensus, mostly about requests: the core never sees these.
+"""Messages between servers beside the consensus, mostly about requests. The core never sees them.
 
-They travel on the learner link, so they share its fate: when it breaks, what is under way on it is gone,
-and the server where the request was made decides what may be asked again.
+They travel on the learner link and share its fate: when the link breaks, the messages under way are lost, and the
+server where a request was made decides whether to submit it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 ORIGIN_BYTES: Final = 8
 COUNTER_BYTES: Final = 8
 TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
-"""In front of every transaction in the log: where it was submitted, and as the how manieth there."""
+"""The prefix of every transaction in the log: the submitting member, and the number of the submission there."""
 TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
 
@@ -35,7 +35,7 @@ class Forward:
 
 
 @frozen
-class FenceRequest:
+class CatchUpRequest:
     """Which zxid have you reached? Sent first on a new link, before anything is asked for a second time."""
 
     number: int
@@ -53,14 +53,14 @@ class ReconfigureRequest:
 
 
 @frozen
-class Aside:
+class LeaderMessage:
     """For the leader's application, outside of the history: no answer, no order, and it may get lost on the way."""
 
     body: bytes
 
 
 @frozen
-class Notice:
+class MemberMessage:
     """From the leader's application to yours, outside of the history: it may get lost on the way, too."""
 
     body: bytes
@@ -76,7 +76,7 @@ class Refusals:
 
 
 @frozen
-class Fence:
+class CatchUpPoint:
     """Whatever you sent on an earlier link is in my log at or before `zxid`, or nowhere and never will be."""
 
     number: int
@@ -100,6 +100,6 @@ class SnapPiece:
     data: bytes
 
 
-RelayToLeader: TypeAlias = Forward | FenceRequest | ReconfigureRequest | Aside
-RelayToLearner: TypeAlias = Refusals | Fence | ReconfigureReply | SnapPiece | Notice
+RelayToLeader: TypeAlias = Forward | CatchUpRequest | ReconfigureRequest | LeaderMessage
+RelayToLearner: TypeAlias = Refusals | CatchUpPoint | ReconfigureReply | SnapPiece | MemberMessage
 Relay: TypeAlias = RelayToLeader | RelayToLearner

@@ -1,10 +1,9 @@
-"""SASL DIGEST-MD5 (RFC 2831), both sides: how ZooKeeper's clients prove that they know a password.
+"""SASL DIGEST-MD5 (RFC 2831), both sides: the way ZooKeeper's clients prove that they know a password.
 
-The password does not travel, and neither side believes the other without proof of it: the server's answer,
-`rspauth`, can only be made by who knows it too. Only the first half of the mechanism is here, `qop=auth`;
-what protects the bytes that follow is TLS.
+The password does not travel, and both sides prove their knowledge: only a server that knows the password can compute
+its answer, `rspauth`. Only `qop=auth` is implemented; TLS protects the bytes that follow.
 
-An exchange is three tokens and an empty one. Chance is an argument: a nonce must never be used twice.
+An exchange is three tokens and an empty one. Chance is an argument, because a nonce must never be used twice.
 
     client                                server
     b""                        ->
@@ -26,11 +25,11 @@ from zab.core.errors import WireError
 MECHANISM: Final = "DIGEST-MD5"
 SERVICE: Final = "zookeeper"
 HOST: Final = "zk-sasl-md5"
-"""What ZooKeeper's clients and servers name themselves, wherever they are. It is the realm, too."""
+"""The host name, and the realm, that ZooKeeper's clients and servers use everywhere."""
 
 CHALLENGE_BYTES_MAX: Final = 2048
 RESPONSE_BYTES_MAX: Final = 4096
-"""As RFC 2831 has it."""
+"""The limit of RFC 2831."""
 
 _FIRST_USE: Final = b"00000001"
 _DIRECTIVE: Final = re.compile(
@@ -47,7 +46,7 @@ _HEX: Final = re.compile(rb"[0-9a-f]{32}", re.IGNORECASE)
 
 
 class SaslError(WireError):
-    """The exchange has failed. The text is for our log: the other side is told no more than that."""
+    """The exchange failed. The text is for our log: the other side learns only that it failed."""
 
 
 # -- tokens --------------------------------------------------------------------------------------------
@@ -135,9 +134,9 @@ _ANSWERING: Final = b""
 
 
 class DigestServer:
-    """One exchange with one client. `password_of` a user, or None for somebody who is not known.
+    """One exchange with one client. `password_of` returns a user's password, or None for an unknown user.
 
-    Whether a name is known cannot be told from how long the answer takes.
+    The time of the answer does not reveal whether the user exists.
     """
 
     def __init__(
@@ -149,7 +148,7 @@ class DigestServer:
         host: str = HOST,
     ) -> None:
         self.user: str | None = None
-        """Who it is, once that is proved."""
+        """The user, once it is proved."""
         self._nonce = nonce
         self._password_of = password_of
         self._realm = realm
@@ -162,7 +161,7 @@ class DigestServer:
         return self.user is not None
 
     def step(self, token: bytes) -> bytes:
-        """What to answer. After a `SaslError` there is no other try with this nonce."""
+        """Return the answer to a token. After a `SaslError` this nonce allows no second attempt."""
         if self._failed or self.complete:
             raise SaslError("the exchange is over")
         self._failed = True  # unless the next lines come to an end

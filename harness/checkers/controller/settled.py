@@ -1,4 +1,4 @@
-"""After the last fault: is anything left undone, and does every broker know what the store says?"""
+"""After the last fault: check that nothing is left undone and that every broker agrees with the store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def unfinished(data: Data) -> str | None:
 
 def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, Replicas], brokers: int) -> str | None:
     """All are there, are led by somebody, know what they hold, and know who leads whatever there is."""
-    missing = absent(data, replicas, brokers)
+    missing = absent(data, replicas, brokers) or _unlisted(data)
     if missing is not None:
         return missing
     topics = {topic.name: topic for topic in _topics(data)}
@@ -61,6 +61,18 @@ def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
     for number in range(1, brokers + 1):
         if znodes.broker_path(BrokerId(number)) not in data or BrokerId(number) not in there:
             return f"broker {number} is not registered"
+    return None
+
+
+def _unlisted(data: Data) -> str | None:
+    """Return what is wrong if a partition has a state, but its topic does not list the partition."""
+    topics = {topic.name: topic for topic in _topics(data)}
+    for path in data:
+        named = STATE.fullmatch(path)
+        if named is not None:
+            topic = topics.get(named[1])
+            if topic is None or int(named[2]) not in topic.partitions:
+                return f"{path} exists, but its topic does not list the partition"
     return None
 
 

@@ -11,7 +11,7 @@ from harness.report.diagram.picture import Band, Event, Lane, Message, Picture, 
 from harness.report.diagram.words import HEARS, SAYS, family, label
 from harness.trace import Act, Trace, brief
 from zab.core.messages import LinkDown, LinkUp, Notification, Reachable
-from zab.core.ready import Note, SendLog, SendSnapshot
+from zab.core.ready import Note, SendLog, SendRest, SendSnapshot
 
 ACTS_MAX: Final = 30_000
 """So many acts are in a picture, the last ones: more would only be slow."""
@@ -89,7 +89,7 @@ class _Reader:
         elif verb == "would say to":
             kind, words = family(verb, what), label(what)
             self.messages.append(Message(lane, other - 1, event, None, True, kind, words))
-        elif verb in SAYS and not isinstance(what, SendLog | SendSnapshot):
+        elif verb in SAYS and not isinstance(what, SendLog | SendRest | SendSnapshot):
             self._said[server, other, type(what) is Notification].append((what, event))
         elif verb == HEARS and not isinstance(what, LinkUp | LinkDown | Reachable):
             self._heard(lane, server, other, what, event)

@@ -12,7 +12,7 @@ FAMILIES: Final = {
     "discovery": ("FollowerInfo", "LeaderInfo", "AckEpoch"),
     "synchronization": (
         "Diff", "Trunc", "SnapBegin", "SnapChunk", "SnapEnd", "NewLeader", "AckNewLeader", "UpToDate",
-        "SendLog", "SendSnapshot",
+        "SendLog", "SendSnapshot", "SendRest", "SnapHeld", "SnapResume",
     ),
     "broadcast": ("Propose", "Ack", "Commit", "CommitAndActivate", "Inform", "InformAndActivate"),
     "barrier": ("BarrierRequest", "BarrierReply"),
@@ -61,7 +61,7 @@ def label(what: object) -> str:
     kind = type(what).__name__
     if kind in ("Propose", "Inform", "InformAndActivate"):
         return f"{kind} {brief(value.batch)}"
-    if kind in ("Commit", "Ack", "CommitAndActivate", "SnapBegin"):
+    if kind in ("Commit", "Ack", "CommitAndActivate", "SnapBegin", "SnapHeld", "SnapResume"):
         return f"{kind} {show(Zxid(value.zxid))}"
     if kind in ("LeaderInfo", "NewLeader", "AckNewLeader"):
         return f"{kind} {value.epoch}"

@@ -32,6 +32,7 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    SnapResume,
     State,
 )
 from zab.core.node import Node
@@ -42,6 +43,7 @@ from zab.core.ready import (
     Apply,
     BarrierDone,
     Dial,
+    FindSnapshot,
     HangUp,
     InstallSnapshot,
     Ready,
@@ -49,6 +51,7 @@ from zab.core.ready import (
     Restore,
     SaveEpochs,
     SendLog,
+    SendRest,
     SendSnapshot,
     Settings,
     Truncate,
@@ -162,7 +165,7 @@ class Server:
         return True
 
     def empty_machine(self) -> Replicated:
-        return Machine(self.knobs.chunk_bytes)
+        return Machine(self.knobs.chunk_bytes + self.id)  # whose chunks end where is nobody else's business
 
     def make_node(self, recovered: Recovered) -> Node:
         return Node(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
@@ -359,6 +362,8 @@ class Server:
                 apply = ()
             for envelope in send:
                 self._send(envelope.to, envelope.message)
+            for question in ready.finds:
+                world.push(world.now + 1_000, self._find, self.life, question)
             if ready.links:
                 self._link(ready.links)
             if apply:
@@ -439,6 +444,7 @@ class Server:
         if world.trace is not None:
             world.record(self.id, "saved", 0, ticket)
         before = self.node.durable
+        self.node.holds(self.storage.held)
         try:
             self.node.saved(ticket, self.now_ms)
         except Exception as error:
@@ -456,7 +462,7 @@ class Server:
 
     # -- words -----------------------------------------------------------------------------------------
 
-    def _send(self, to: ServerId, message: Message | SendSnapshot | SendLog) -> None:
+    def _send(self, to: ServerId, message: Message | SendSnapshot | SendRest | SendLog) -> None:
         world = self.world
         kind = type(message)
         upwards = _UPWARDS.get(kind)
@@ -476,11 +482,13 @@ class Server:
         if self.watched:
             world.act(self, "after sending", kind.__name__)
 
-    def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendLog) -> None:
+    def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendRest | SendLog) -> None:
         """What is no word on a link: it needs none, or stands for several."""
         world = self.world
         if type(message) is SendSnapshot:
             self._send_snapshot(to, message)
+        elif type(message) is SendRest:
+            self._send_rest(to, message)
         elif type(message) is SendLog:
             self._send_log(to, message)
         else:
@@ -497,6 +505,40 @@ class Server:
             self._send(to, SnapChunk(chunk))
         self._send(to, SnapEnd())
         self.world.counted("snap")
+        self.writer.snapshot(spare=True)
+
+    def _send_rest(self, to: ServerId, message: SendRest) -> None:
+        held, found = message.held, message.found
+        self._send(to, SnapResume(held.zxid, found.digest, held.size, found.size))
+        try:
+            for chunk in self.storage.read_rest(held):
+                self._send(to, SnapChunk(chunk))
+        except StorageError:
+            self._cut_off(to)
+            return
+        self._send(to, SnapEnd())
+        self.world.counted("rest")
+
+    def _find(self, life: int, question: FindSnapshot) -> None:
+        """Look for the file whose beginning a learner holds; if it is just being written, when it is there."""
+        if self.life != life:
+            return
+        if self.paused:
+            self.backlog.append((self._find, life, question))
+            return
+        if self.writer.storing == question.held.zxid:
+            self.world.push(self.world.now + 1_000, self._find, life, question)
+            return
+        try:
+            found = self.storage.find_snapshot(question.held)
+        except StorageError:
+            found = None
+        self.node.found(question, found, self.now_ms)
+        self._turn()
+
+    def _cut_off(self, to: ServerId) -> None:
+        self.world.network.hang_up(self, to, dialled=False)
+        self.node.step(to, LinkDown(dialled=False), self.now_ms)
 
     def _send_log(self, to: ServerId, message: SendLog) -> None:
         self.world.counted("log")
@@ -504,8 +546,7 @@ class Server:
             for batch in self.storage.read_log(message.after, message.until):
                 self._send(to, Inform(batch) if message.inform else Propose(batch))
         except Purged:
-            self.world.network.hang_up(self, to, dialled=False)
-            self.node.step(to, LinkDown(dialled=False), self.now_ms)
+            self._cut_off(to)
         except StorageError as error:
             self.world.disk_failed(self, error)
 

@@ -12,6 +12,7 @@ from harness.worlds.losses import lose
 from harness.worlds.purged import tell_purged
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
+from zab.core.zxid import Zxid
 from zab.storage.memory import Crash as DiskCrash
 from zab.storage.snapshots import SnapshotWriter
 
@@ -29,7 +30,8 @@ class Writer:
         self._queue: list[Write] = []
         self._writing: list[Write] = []
         self._number = 0
-        self._snapshotting = False
+        self.storing: Zxid | None = None
+        """The snapshot that is being stored beside the log."""
 
     # -- the log ---------------------------------------------------------------------------------------
 
@@ -108,11 +110,14 @@ class Writer:
 
     # -- snapshots -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> bool:
-        """Begin to store the machine's state beside the log, as it stands now."""
+    def snapshot(self, spare: bool = False) -> bool:
+        """Begin to store the machine's state beside the log, as it stands now.
+
+        `spare`: because a learner is just being sent the same.
+        """
         server, world = self._server, self._world
         machine = server.machine
-        if self._snapshotting or not machine.zxid:
+        if self.storing is not None or not machine.zxid or (spare and server.storage.newest_snapshot == machine.zxid):
             return False
         world.record(server.id, "begins a snapshot", 0, None)
         try:
@@ -123,28 +128,29 @@ class Writer:
         except Exception as error:
             world.fell(server, "begins a snapshot", error)
             return False
-        self._snapshotting = True
-        world.push(world.now + self._takes(4), self._stored, server.life, (writer, machine.snapshot()))
+        self.storing = machine.zxid
+        what = writer, machine.snapshot(), spare
+        world.push(world.now + self._takes(4), self._stored, server.life, what)
         return True
 
-    def _stored(self, life: int, what: tuple[SnapshotWriter, list[bytes]]) -> None:
+    def _stored(self, life: int, what: tuple[SnapshotWriter, list[bytes], bool]) -> None:
         server, world = self._server, self._world
         if server.life != life:
             return
-        writer, state = what
+        writer, state, spare = what
         try:
             for chunk in state:
                 writer.write(chunk)
             writer.finish()
-            start = server.storage.purge()
+            start = server.storage.purge(spare=writer.zxid if spare else None)
         except StorageError as error:
             world.disk_failed(server, error)
             return
         except Exception as error:
             world.fell(server, "stores a snapshot", error)
             return
-        tell_purged(world.judge, server.id, server.disk)
-        self._snapshotting = False
+        tell_purged(world.judge, server.id, server.disk, server.storage.spare)
+        self.storing = None
         world.record(server.id, "has stored a snapshot", 0, None)
         server.node.log_starts(start)
 
@@ -161,7 +167,7 @@ class Writer:
     def crash(self, loss: str) -> list[Write]:
         """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
         writing, self._writing, self._queue = self._writing, [], []
-        self._snapshotting = False
+        self.storing = None
         disk, choose = self._server.disk, self._random.randrange
         if writing:
             disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)

@@ -15,11 +15,11 @@ from attrs import define, field, frozen
 
 from harness.changes import changes_of, changes_of_batch
 from harness.history import Change
-from zab.cli.history.states import read_ours
+from zab.cli.data_files.state_reader import read_ours
 from zab.core.batch import Batch, pack
 from zab.core.errors import DamagedError
 from zab.core.zxid import NOTHING, Zxid, show
-from zab.storage.look import ReadOnlyDisk, history, log_files
+from zab.storage.inspection import ReadOnlyDisk, history, log_files
 from zab.storage.segment import decode_segment
 
 __all__ = ["Canon", "Left", "changes_of", "committed", "differences", "left_behind"]

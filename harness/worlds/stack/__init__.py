@@ -6,11 +6,11 @@ Order of tasks   Trio shuffles what is ready to run. `scheduler` seeds that shuf
                  Then neither ties between deadlines nor the order of sets of tasks, which go by addresses in
                  memory, are seen: they only decide in which order tasks become ready, never whether.
 Time             Trio's mock clock, which jumps when every task waits. The runtime reads Trio's clock; the wall
-                 clock comes through `zab.runtime.host.Host`, and the writer is given a clock of its own.
-Threads          There are none. `Host.in_thread` runs the job in the loop, after a delay by chance, and the writer
-                 is a task that sleeps for as long as an fsync takes (`writer`).
-Chance           `Host.random_bytes` and everything here is drawn from generators that the script seeds.
-Network, disk    Streams in memory behind `zab.runtime.network.Network` (`network`), and `MemoryDisk`.
+                 clock comes through `zab.runtime.environment.Environment`, and the writer is given a clock of its own.
+Threads          There are none. `Environment.in_thread` runs the job in the loop, after a delay by chance, and the
+                 writer is a task that sleeps for as long as an fsync takes (`writer`).
+Chance           `Environment.random_bytes` and everything here is drawn from generators that the script seeds.
+Network, disk    Streams in memory behind `zab.net.network.Network` (`network`), and `MemoryDisk`.
 What happens     `world` keeps one heap of everything that is not a member's own: deliveries, faults, workload.
 
 The checkers are told by a node that tells (`node`), by the writer, and by the machine; a crash takes everything

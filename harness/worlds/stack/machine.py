@@ -10,7 +10,7 @@ from harness.worlds.cores.machine import Machine
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import Zxid
-from zab.runtime.machine import Passive
+from zab.service.replicated_machine import Passive
 from zab.wire.relay import TAG_BYTES
 
 if TYPE_CHECKING:

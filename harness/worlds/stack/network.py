@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from harness.faults import Timing
@@ -59,7 +59,7 @@ class End(trio.abc.HalfCloseableStream):
         self.held: list[bytes] = []
         """What arrived while the direction towards this end was blocked or clogged."""
         self._heard: deque[bytes] = deque()
-        self._bell = Doorbell()
+        self._bell = Wakeup()
 
     @property
     def direction(self) -> tuple[int, int]:
@@ -170,7 +170,7 @@ class Listener(trio.abc.Listener[End]):
 
 
 class LifeNetwork:
-    """What one life of one server sees of the network: a `zab.runtime.network.Network`."""
+    """What one life of one server sees of the network: a `zab.net.network.Network`."""
 
     def __init__(self, net: Net, life: Party) -> None:
         self._net = net

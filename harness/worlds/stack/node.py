@@ -85,7 +85,8 @@ class ToldNode(Node):
 
     def log_starts(self, zxid: Zxid) -> None:
         if not self._life.dead:
-            tell_purged(self._judge, self.me, self._server.disk)
+            assert self._life.writer is not None
+            tell_purged(self._judge, self.me, self._server.disk, self._life.writer.spare)
         super().log_starts(zxid)
 
     # -- what comes out ----------------------------------------------------------------------------

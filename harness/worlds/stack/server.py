@@ -24,11 +24,11 @@ from zab.core.errors import StorageError, ZabError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId, Ticket
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.host import Host
-from zab.runtime.limits import Limits
-from zab.runtime.machine import Machine
+from zab.net.wakeup import Wakeup
+from zab.runtime.environment import Environment
 from zab.runtime.writer import Writer
+from zab.service.limits import Limits
+from zab.service.replicated_machine import Machine
 from zab.storage.memory import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
@@ -97,6 +97,7 @@ class Life:
                 redial_ms_max=max(knobs.dial_retry_ms, knobs.notification_ms_max),
                 snap_entries=max(2, knobs.snapshot_every),
                 snapshots_kept=SNAPSHOTS_KEPT,
+                resume_bytes_min=1,
             ),
             storage=StorageSettings(
                 segment_bytes=knobs.segment_bytes,
@@ -106,7 +107,7 @@ class Life:
             ),
             disk=server.disk,
             network=LifeNetwork(world.network, self),
-            host=Host(
+            host=Environment(
                 in_thread=self._in_thread,
                 check_cancelled=lambda: None,
                 in_loop=_at_once,
@@ -183,7 +184,7 @@ class Server:
         self.now: Life | None = None
         self.acts = 0
         self._starting = False
-        self._door = Doorbell()
+        self._door = Wakeup()
 
     @property
     def machine(self) -> Holds:

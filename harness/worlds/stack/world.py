@@ -87,10 +87,9 @@ from harness.worlds.stack.requests import Requests
 from harness.worlds.stack.scheduler import StandStill, ordered_by
 from harness.worlds.stack.server import Life, Server
 from zab.core.ensemble import Ensemble, Role
-from zab.core.errors import StorageError
+from zab.core.errors import Stopped, StorageError
 from zab.core.zxid import ServerId, Zxid
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.errors import Stopped
+from zab.net.wakeup import Wakeup
 
 STEPS_MAX: Final = 300_000
 """A run that needs more turns and deliveries is given up, undecided."""
@@ -153,7 +152,7 @@ class World(Common[Server]):
         super().__init__(script, total, trace=trace, checkers=checkers)
         self.failure: BaseException | None = None
         self._budget = Budget(STEPS_MAX)
-        self._bell = Doorbell()
+        self._bell = Wakeup()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
         self._ended_at = 0

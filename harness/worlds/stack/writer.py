@@ -11,8 +11,8 @@ import trio
 from harness.worlds.cores.crashed import Crashed
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
-from zab.core.zxid import Ticket
-from zab.runtime.doorbell import Doorbell
+from zab.core.zxid import Ticket, Zxid
+from zab.net.wakeup import Wakeup
 from zab.runtime.writer import Writer
 from zab.storage.memory import Crash as DiskCrash
 from zab.storage.storage import Storage
@@ -42,7 +42,12 @@ class TaskWriter(Writer):
         self._life = life
         self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []
         self._writing: list[Write] = []
-        self._door = Doorbell()
+        self._door = Wakeup()
+
+    @property
+    def spare(self) -> Zxid | None:
+        assert isinstance(self._storage, Storage)
+        return self._storage.spare
 
     def put(self, writes: Sequence[Write]) -> bool:
         size = sum(

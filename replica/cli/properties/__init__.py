@@ -1,1 +1,1 @@
-"""`server.properties`, as Kafka has it: what of it counts here, and what comes of it."""
+"""Kafka's `server.properties`: its keys, and the plan that `zab-broker serve` makes of it."""

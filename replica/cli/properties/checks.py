@@ -1,11 +1,11 @@
-"""What no key can tell by itself: directories, the store, and keys that have to agree with each other."""
+"""Checks beyond single keys: directories, the store, and keys that must agree with each other."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from replica.cli.properties.source import Source
+from replica.cli.properties.properties_source import PropertiesSource
 from replica.storage.config import LogConfig
 from zab.client.hosts import parse_hosts
 from zab.core.errors import ConfigError
@@ -15,8 +15,9 @@ _STORE: Final = "zookeeper.connect"
 
 
 def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
-    """The original reads Latin-1, and other letters as \\uXXXX; most editors write UTF-8 today. What is valid UTF-8 was
-    meant as that: as Latin-1 it would be two strange letters for each."""
+    r"""Return a warning about non-ASCII letters. Kafka reads Latin-1 and \uXXXX, but most editors write UTF-8; a file
+    that is valid UTF-8 was meant so, because as Latin-1 each letter would be two strange ones.
+    """
     if raw.isascii():
         return ()
     first = next(number for number, line in enumerate(raw.splitlines(), start=1) if not line.isascii())
@@ -28,7 +29,7 @@ def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
     return (f"{path}, line {first}: {why}",)
 
 
-def log_dirs(source: Source) -> tuple[Path, ...]:
+def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
     key = "log.dirs" if "log.dirs" in source or "log.dir" not in source else "log.dir"
     named = [one.strip() for one in source.text(key, LOG_DIRS).split(",") if one.strip()]
     if not named:
@@ -45,8 +46,8 @@ def log_dirs(source: Source) -> tuple[Path, ...]:
     return tuple(map(Path, named))
 
 
-def store(source: Source) -> str:
-    """As the session takes it."""
+def store(source: PropertiesSource) -> str:
+    """Return the connection string of the store, and record a problem if it is missing or malformed."""
     said = source.text(_STORE)
     if not said:
         source.problem(_STORE, "it is missing: the servers of the store, as in host1:2181,host2:2181/path")
@@ -59,8 +60,8 @@ def store(source: Source) -> str:
     return said
 
 
-def together(source: Source, log: LogConfig) -> None:
-    """Keys that contradict each other; each is right alone."""
+def together(source: PropertiesSource, log: LogConfig) -> None:
+    """Record problems of keys that contradict each other, each of which is valid alone."""
     _number(source)
     _at_most(source, "group.min.session.timeout.ms", 6_000, "group.max.session.timeout.ms", 1_800_000)
     _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.lag.time.max.ms", 30_000)
@@ -70,7 +71,7 @@ def together(source: Source, log: LogConfig) -> None:
     _advise(source, log)
 
 
-def _number(source: Source) -> None:
+def _number(source: PropertiesSource) -> None:
     number, most = source.value("broker.id", -1), source.value("reserved.broker.max.id", 1_000)
     generated = source.value("broker.id.generation.enable", True)
     if source.is_wrong("broker.id"):
@@ -87,7 +88,7 @@ def _number(source: Source) -> None:
         )
 
 
-def _at_most(source: Source, least: str, least_by_default: int, most: str, most_by_default: int) -> None:
+def _at_most(source: PropertiesSource, least: str, least_by_default: int, most: str, most_by_default: int) -> None:
     low, high = source.value(least, least_by_default), source.value(most, most_by_default)
     if source.is_wrong(least) or source.is_wrong(most) or high is None or low <= high:
         return
@@ -97,7 +98,7 @@ def _at_most(source: Source, least: str, least_by_default: int, most: str, most_
     source.problem(key, f"this is {relation} than {other}{by_default}; {least} is at most {most}")
 
 
-def _advise(source: Source, log: LogConfig) -> None:
+def _advise(source: PropertiesSource, log: LogConfig) -> None:
     copies, insync = source.value("default.replication.factor", 1), log.min_insync_replicas
     if "default.replication.factor" not in source:
         source.warnings.append("default.replication.factor is 1: what is written to a topic is lost with its broker")

@@ -1,28 +1,35 @@
-"""Keys of Kafka's that have no effect here, and why: as data. They stand in many files; whoever sets one is to know."""
+"""Kafka's keys that have no effect here, with the reasons. Many files contain them; a warning tells the operator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from replica.cli.properties.rows import Key, ignored
-from replica.cli.properties.values import INT_MAX, LONG_MAX, any_int, any_long, decimal, flag, whole
+from zab.config.key_table import ConfigKey
+from zab.config.key_table import ignored as _ignored
+from zab.config.values import INT_MAX, LONG_MAX, Convert, any_int, any_long, decimal, flag, text, whole
 
-_NO_THREADS: Final = "one event loop does it; there are no such threads"
-_KERNEL: Final = "the system's own choice is used"
+
+def ignored(name: str, default: str, why: str, *agreed: str, convert: Convert = text) -> ConfigKey:
+    """Make a key without effect. Setting it to Kafka's default needs no warning."""
+    return _ignored(name, default, why, *((default, *agreed) if default else agreed), convert=convert)
+
+
+_NO_THREADS: Final = "there are no such threads: one event loop does the work"
+_KERNEL: Final = "the system's default is used"
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
-_ONE_FORMAT: Final = "only the record batches of today are spoken"
-_ONE_DIALECT: Final = "brokers of one cluster speak as they have agreed; there is one dialect"
-_NO_CLEANER_BUFFERS: Final = "what a round of cleaning remembers is bounded by the number of keys"
-_PURGATORY: Final = "what is over is forgotten at once"
-_WINDOWS: Final = "rates are counted without windows"
-_NO_JMX: Final = "metrics are at `--operators`, for Prometheus"
+_ONE_FORMAT: Final = "only the current record format is supported"
+_ONE_DIALECT: Final = "brokers of one cluster use one protocol version"
+_NO_CLEANER_BUFFERS: Final = "the memory of a compaction is bounded by the number of keys"
+_PURGATORY: Final = "finished operations are forgotten at once"
+_WINDOWS: Final = "rates are measured without windows"
+_NO_JMX: Final = "`--operators` serves metrics for Prometheus"
 _NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
-_NO_TIERS: Final = "logs are in `log.dirs` and nowhere else"
+_NO_TIERS: Final = "logs are stored in `log.dirs` only"
 
-IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
+IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "Listeners that are not for everybody": (
-        ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.2"),
+        ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` sets the versions", "TLS", "TLSv1.2"),
         ignored("sasl.kerberos.service.name", "", _NO_KERBEROS),
         ignored("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", _NO_KERBEROS),
         ignored("sasl.kerberos.min.time.before.relogin", "60000", _NO_KERBEROS, convert=any_long),
@@ -31,53 +38,53 @@ IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
         ignored("sasl.kerberos.principal.to.local.rules", "DEFAULT", _NO_KERBEROS),
     ),
     "The store": (
-        ignored("zookeeper.connection.timeout.ms", "18000", "the first connection is waited for for 30 s", convert=any_int),
-        ignored("zookeeper.sync.time.ms", "2000", "nothing has come of it for long, in Kafka either"),
-        ignored("zookeeper.max.in.flight.requests", "10", "how many requests are under way is bounded by the session itself", convert=whole(1)),
+        ignored("zookeeper.connection.timeout.ms", "18000", "the first connection may take 30 s", convert=any_int),
+        ignored("zookeeper.sync.time.ms", "2000", "Kafka does not use it either"),
+        ignored("zookeeper.max.in.flight.requests", "10", "the session bounds its outstanding requests", convert=whole(1)),
         ignored("zookeeper.ssl.protocol", "TLSv1.2", "`zookeeper.ssl.enabled.protocols` says which versions are spoken", "TLS", "TLSv1.3"),
-        ignored("zookeeper.clientCnxnSocket", "", "one kind of socket does both; TLS is `zookeeper.ssl.client.enable`", "org.apache.zookeeper.ClientCnxnSocketNetty", "org.apache.zookeeper.ClientCnxnSocketNIO"),
+        ignored("zookeeper.clientCnxnSocket", "", "there is one kind of socket; `zookeeper.ssl.client.enable` switches TLS on", "org.apache.zookeeper.ClientCnxnSocketNetty", "org.apache.zookeeper.ClientCnxnSocketNIO"),
         ignored("zookeeper.metadata.migration.enable", "false", _NO_KRAFT, convert=flag),
     ),
     "Logs": (
         ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS, convert=whole(1)),
         ignored("num.replica.alter.log.dirs.threads", "", "logs are not moved between directories", convert=any_int),
-        ignored("log.cleaner.threads", "1", "there is one", convert=whole(1)),
+        ignored("log.cleaner.threads", "1", "there is one cleaner", convert=whole(1)),
         ignored("log.cleaner.dedupe.buffer.size", "134217728", _NO_CLEANER_BUFFERS, convert=whole((1 << 20) + 1, LONG_MAX)),
         ignored("log.cleaner.io.buffer.size", "524288", _NO_CLEANER_BUFFERS, convert=whole(0)),
         ignored("log.cleaner.io.buffer.load.factor", "0.9", _NO_CLEANER_BUFFERS, convert=decimal),
-        ignored("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "cleaning goes as fast as the disk does", convert=decimal),
-        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "each second it is looked what is to be flushed", convert=any_long),
+        ignored("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "compaction is not throttled", convert=decimal),
+        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "logs are checked each second", convert=any_long),
         ignored("log.flush.start.offset.checkpoint.interval.ms", "60000", "`log.flush.offset.checkpoint.interval.ms` counts for both", convert=whole(0)),
-        ignored("log.initial.task.delay.ms", "30000", "each task waits for its own time", convert=whole(0, LONG_MAX)),
-        ignored("log.dir.failure.timeout.ms", "30000", "the controller is told of a failed disk until it has heard", convert=whole(1, LONG_MAX)),
+        ignored("log.initial.task.delay.ms", "30000", "each task has its own interval", convert=whole(0, LONG_MAX)),
+        ignored("log.dir.failure.timeout.ms", "30000", "a failed disk is reported to the controller until it confirms", convert=whole(1, LONG_MAX)),
         ignored("log.message.format.version", "3.0-IV1", _ONE_FORMAT),
         ignored("log.message.downconversion.enable", "true", _ONE_FORMAT, convert=flag),
         ignored("compression.gzip.level", "-1", "each codec's own level is used"),
         ignored("compression.lz4.level", "9", "each codec's own level is used"),
         ignored("compression.zstd.level", "3", "each codec's own level is used"),
         ignored("remote.log.storage.system.enable", "false", _NO_TIERS, convert=flag),
-        ignored("producer.id.expiration.check.interval.ms", "600000", "it is looked at every ten seconds", convert=whole(1)),
+        ignored("producer.id.expiration.check.interval.ms", "600000", "producers are checked every ten seconds", convert=whole(1)),
     ),
     "Groups": (
-        ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all in sync have it"),
-        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition a piece at a time", convert=whole(1)),
+        ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all replicas in sync have it"),
+        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in pieces", convert=whole(1)),
         ignored("offsets.topic.compression.codec", "0", "commits are small, and not compressed", convert=whole(0, 4)),
-        ignored("group.coordinator.rebalance.protocols", "classic", "there is one protocol of groups here"),
-        ignored("group.coordinator.new.enable", "false", "there is one protocol of groups here", convert=flag),
+        ignored("group.coordinator.rebalance.protocols", "classic", "only the classic group protocol is supported"),
+        ignored("group.coordinator.new.enable", "false", "only the classic group protocol is supported", convert=flag),
         ignored("group.coordinator.threads", "1", _NO_THREADS, convert=whole(1)),
     ),
     "Connections": (
-        ignored("queued.max.requests", "500", "each connection has a bound of its own", convert=whole(1)),
+        ignored("queued.max.requests", "500", "each connection has its own bound", convert=whole(1)),
         ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` counts for every address"),
         ignored("max.connection.creation.rate", str(INT_MAX), "connections are counted, not their rate", convert=whole(0)),
-        ignored("max.request.partition.size.limit", "2000", "no request for so many has a bound of its own", convert=whole(1)),
+        ignored("max.request.partition.size.limit", "2000", "other limits bound such requests", convert=whole(1)),
         ignored("socket.send.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.receive.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.listen.backlog.size", "50", _KERNEL, convert=whole(1)),
         ignored("num.network.threads", "3", _NO_THREADS, convert=whole(1)),
         ignored("num.io.threads", "8", _NO_THREADS, convert=whole(1)),
         ignored("background.threads", "10", _NO_THREADS, convert=whole(1)),
-        ignored("request.timeout.ms", "30000", "brokers ask each other with times of their own", convert=any_int),
+        ignored("request.timeout.ms", "30000", "requests between brokers have their own timeouts", convert=any_int),
         ignored("fetch.purgatory.purge.interval.requests", "1000", _PURGATORY, convert=any_int),
         ignored("producer.purgatory.purge.interval.requests", "1000", _PURGATORY, convert=any_int),
         ignored("delete.records.purgatory.purge.interval.requests", "1", _PURGATORY, convert=any_int),
@@ -87,14 +94,14 @@ IDLE: Final[Mapping[str, tuple[Key, ...]]] = {
     "Replication": (
         ignored("inter.broker.protocol.version", "3.9-IV0", _ONE_DIALECT),
         ignored("num.replica.fetchers", "1", "there is one connection to each leader", convert=any_int),
-        ignored("replica.fetch.min.bytes", "1", "a leader answers as soon as there is something", convert=any_int),
+        ignored("replica.fetch.min.bytes", "1", "a leader replies as soon as there are records", convert=any_int),
         ignored("replica.socket.receive.buffer.bytes", "65536", _KERNEL, convert=any_int),
         ignored("replication.quota.window.num", "11", _WINDOWS, convert=whole(1)),
         ignored("replication.quota.window.size.seconds", "1", _WINDOWS, convert=whole(1)),
     ),
     "The controller": (
-        ignored("controller.socket.timeout.ms", "30000", "a broker that does not answer is asked again, over another connection", convert=any_int),
-        ignored("control.plane.listener.name", "", "controllers come in at the listener CONTROLLER"),
+        ignored("controller.socket.timeout.ms", "30000", "a request without a reply is repeated over a new connection", convert=any_int),
+        ignored("control.plane.listener.name", "", "controllers connect to the listener CONTROLLER"),
         ignored("process.roles", "", _NO_KRAFT),
         ignored("node.id", "", _NO_KRAFT),
         ignored("controller.quorum.voters", "", _NO_KRAFT),

@@ -1,4 +1,4 @@
-"""Where a broker listens, what is spoken there, and what others are told to dial."""
+"""Where a broker listens, which protocol each listener speaks, and which addresses others dial."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 from attrs import evolve, frozen
 
 from replica.cli.properties.keys import PROTOCOLS
+from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security import dialling_tls_of, identity_of, principals_of, sasl_of, tls_of
-from replica.cli.properties.source import Source
 from replica.core.principals import Principals
 from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, Peers
 
@@ -27,8 +27,8 @@ class Address:
     port: int
 
 
-def listeners_of(source: Source) -> tuple[tuple[Listener, ...], Listener]:
-    """Those for clients and brokers, and the one for controllers."""
+def listeners_of(source: PropertiesSource) -> tuple[tuple[Listener, ...], Listener]:
+    """Return the listeners for clients and brokers, and the one for controllers."""
     protocols = _protocols(source)
     bound = _addresses(source, LISTENERS, source.text(LISTENERS, DEFAULT))
     told = _addresses(source, ADVERTISED, source.text(ADVERTISED))
@@ -49,20 +49,20 @@ def listeners_of(source: Source) -> tuple[tuple[Listener, ...], Listener]:
     return clients, Listener(CONTROLLER, first.host, 0, PLAINTEXT, first.told_host)
 
 
-def _listener(source: Source, address: Address, protocol: str, told: Address | None) -> Listener:
+def _listener(source: PropertiesSource, address: Address, protocol: str, told: Address | None) -> Listener:
     name = address.name
     if name != CONTROLLER and protocol not in PROTOCOLS:
         source.problem(
             LISTENERS, f"what is spoken at {name}? Let {PROTOCOL_MAP} say {name}:one of {', '.join(PROTOCOLS)}"
         )
-    tls = source.tried(tls_of, name, default=None) if protocol.endswith("SSL") else None
-    sasl = source.tried(sasl_of, name, default=None) if protocol.startswith("SASL") else None
-    principals = source.tried(principals_of, name, default=None) or Principals()
+    tls = source.attempt(tls_of, name) if protocol.endswith("SSL") else None
+    sasl = source.attempt(sasl_of, name) if protocol.startswith("SASL") else None
+    principals = source.attempt(principals_of, name) or Principals()
     told_host, told_port = (None, None) if told is None else (told.host, told.port)
     return Listener(name, address.host or None, address.port, protocol, told_host, told_port, tls, sasl, principals)
 
 
-def _check_ports(source: Source, bound: list[Address]) -> None:
+def _check_ports(source: PropertiesSource, bound: list[Address]) -> None:
     for at, one in enumerate(bound):
         for other in bound[:at]:
             everywhere = one.host in EVERYWHERE or other.host in EVERYWHERE
@@ -72,7 +72,7 @@ def _check_ports(source: Source, bound: list[Address]) -> None:
                 )
 
 
-def _check_told(source: Source, bound: dict[str, Address], told: dict[str, Address]) -> None:
+def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[str, Address]) -> None:
     for one in told.values():
         if one.host in EVERYWHERE:
             source.problem(
@@ -92,7 +92,7 @@ def _check_told(source: Source, bound: dict[str, Address], told: dict[str, Addre
                 )
 
 
-def _protocols(source: Source) -> dict[str, str]:
+def _protocols(source: PropertiesSource) -> dict[str, str]:
     made: dict[str, str] = {}
     for pair in _listed(source.text(PROTOCOL_MAP)):
         name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
@@ -105,8 +105,8 @@ def _protocols(source: Source) -> dict[str, str]:
     return made
 
 
-def _addresses(source: Source, key: str, text: str) -> dict[str, Address]:
-    """`NAME://host:port,...`; names are told apart without regard to case, as the original does it."""
+def _addresses(source: PropertiesSource, key: str, text: str) -> dict[str, Address]:
+    """Parse `NAME://host:port,...`. Names are compared without regard to case, as Kafka does."""
     made: dict[str, Address] = {}
     if key in source and not _listed(text):
         source.problem(key, f"expected {_FORM}, or several of them with commas between")
@@ -137,8 +137,8 @@ def _listed(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def inter_broker_of(source: Source, listeners: tuple[Listener, ...]) -> str | None:
-    """The name of the listener at which brokers fetch from each other."""
+def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -> str | None:
+    """Return the name of the listener at which brokers fetch from each other."""
     by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     key = by_name if by_name in source or by_protocol not in source else by_protocol
     if by_name in source and by_protocol in source:
@@ -159,14 +159,15 @@ def inter_broker_of(source: Source, listeners: tuple[Listener, ...]) -> str | No
 
 
 def between_of(
-    source: Source, clients: tuple[Listener, ...], inter_broker: str | None, controller: Listener
+    source: PropertiesSource, clients: tuple[Listener, ...], inter_broker: str | None, controller: Listener
 ) -> tuple[Peers, Listener, Peers]:
-    """How brokers come in at each other; the listener for controllers, and how they come in there: as brokers do, if
-    nothing else is said of it."""
+    """Return how brokers connect to each other, the listener for controllers, and how controllers connect. Without keys
+    of its own, the listener for controllers is as the one for brokers.
+    """
     found = next((each for each in clients if each.name == inter_broker), None)
     if found is None:
         return Peers(), controller, Peers()
-    peers = source.tried(_peers, found, default=None) or Peers()
+    peers = source.attempt(_peers, found) or Peers()
     own = _protocols(source).get(CONTROLLER)
     if own is None:
         closed = evolve(
@@ -175,10 +176,10 @@ def between_of(
         return peers, closed, peers
     closed = _listener(source, Address(CONTROLLER, controller.host or "", controller.port), own, None)
     closed = evolve(closed, told_host=controller.told_host, told_port=controller.told_port)
-    return peers, closed, source.tried(_peers, closed, default=None) or Peers()
+    return peers, closed, source.attempt(_peers, closed) or Peers()
 
 
-def _peers(source: Source, listener: Listener) -> Peers:
+def _peers(source: PropertiesSource, listener: Listener) -> Peers:
     return Peers(
         dialling_tls_of(source, listener.name) if listener.protocol.endswith("SSL") else None,
         identity_of(source, listener.name) if listener.protocol.startswith("SASL") else None,

@@ -1,4 +1,4 @@
-"""What can be served, and is more open than somebody may have meant it, or so closed that brokers stay outside."""
+"""Warnings about settings that are valid but more open than intended, or so closed that brokers cannot connect."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from replica.cli.properties.listeners import PROTOCOL_MAP
+from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security import JAAS, key_store_of
-from replica.cli.properties.source import Source
 from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
 from replica.runtime.config import PLAINTEXT, Listener, Peers
@@ -22,7 +22,7 @@ _SUPERS: Final = "super.users"
 
 
 def advise(
-    source: Source,
+    source: PropertiesSource,
     listeners: Sequence[Listener],
     inter_broker: str | None,
     controller: Listener,
@@ -44,17 +44,21 @@ def advise(
 
 
 def _is_as(brokers: Listener | None, controller: Listener) -> bool:
-    """Nothing else was said of it."""
+    """Return whether the controller listener has no settings of its own."""
     return brokers is not None and controller.tls is brokers.tls
 
 
 def _knows_who_comes(listener: Listener) -> bool:
-    """Nobody comes in there without a login or a certificate."""
+    """Return whether a client of this listener must log in or show a certificate."""
     return listener.sasl is not None or (listener.tls is not None and listener.tls.verify_mode is ssl.CERT_REQUIRED)
 
 
-def _commands(source: Source, brokers: Listener | None, controller: Listener, acls: AclSettings | None) -> None:
-    """Where all is plain nobody has asked for more."""
+def _commands(
+    source: PropertiesSource, brokers: Listener | None, controller: Listener, acls: AclSettings | None
+) -> None:
+    """Warn if anybody may send controller commands. An entirely plain broker gets no warning: it asked for no
+    protection.
+    """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
         return
     told = "whoever reaches listener CONTROLLER may command this broker, delete its logs, say"
@@ -65,7 +69,9 @@ def _commands(source: Source, brokers: Listener | None, controller: Listener, ac
         source.warn(key, f"{told}: {_CLIENT_AUTH}=required closes it")
 
 
-def _nameless_brokers(source: Source, brokers: Listener | None, controller: Listener, acls: AclSettings | None) -> None:
+def _nameless_brokers(
+    source: PropertiesSource, brokers: Listener | None, controller: Listener, acls: AclSettings | None
+) -> None:
     if acls is None or ANONYMOUS in acls.super_users or acls.open_by_default:
         return
     for each in (brokers, controller):
@@ -78,7 +84,7 @@ def _nameless_brokers(source: Source, brokers: Listener | None, controller: List
             return
 
 
-def _nameless_supers(source: Source, every: Sequence[Listener], acls: AclSettings | None) -> None:
+def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: AclSettings | None) -> None:
     if acls is None or ANONYMOUS not in acls.super_users:
         return
     doors = [each.name for each in every if not _knows_who_comes(each)]
@@ -87,8 +93,8 @@ def _nameless_supers(source: Source, every: Sequence[Listener], acls: AclSetting
         source.warn(_SUPERS, f"{told}: keep strangers from there")
 
 
-def _unknown_peers(source: Source, brokers: Listener | None, peers: Peers) -> None:
-    """All brokers have the same users, mostly."""
+def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Peers) -> None:
+    """Warn if this broker's own login would fail at its own listener: brokers usually share their users."""
     identity = peers.identity
     if identity is None or identity.mechanism != PLAIN or brokers is None or brokers.sasl is None:
         return
@@ -101,7 +107,7 @@ def _unknown_peers(source: Source, brokers: Listener | None, peers: Peers) -> No
         )
 
 
-def _jaas_of_no_mechanism(source: Source, names: Collection[str]) -> None:
+def _jaas_of_no_mechanism(source: PropertiesSource, names: Collection[str]) -> None:
     for name in sorted(names):
         key = f"listener.name.{name.lower()}.{JAAS}"
         if key in source:
@@ -110,7 +116,7 @@ def _jaas_of_no_mechanism(source: Source, names: Collection[str]) -> None:
             )
 
 
-def _anybodys_certificate(source: Source, listener: Listener) -> None:
+def _anybodys_certificate(source: PropertiesSource, listener: Listener) -> None:
     assert listener.tls is not None
     if listener.tls.verify_mode is ssl.CERT_REQUIRED and not source.at(listener.name).text("ssl.truststore.location"):
         key = _key(source, listener, _CLIENT_AUTH)
@@ -121,7 +127,7 @@ def _anybodys_certificate(source: Source, listener: Listener) -> None:
         )
 
 
-def _out_of_date(source: Source, listener: Listener, now: datetime) -> None:
+def _out_of_date(source: PropertiesSource, listener: Listener, now: datetime) -> None:
     key = _key(source, listener, "ssl.keystore.location")
     try:
         begins, ends = validity_of(key_store_of(source, listener.name).certificate())
@@ -137,6 +143,6 @@ def _said(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _key(source: Source, listener: Listener, key: str) -> str:
-    """As the file has it."""
+def _key(source: PropertiesSource, listener: Listener, key: str) -> str:
+    """Return the key as the file sets it for this listener."""
     return source.at(listener.name).name(key)

@@ -1,4 +1,4 @@
-"""From the lines of a file to what a broker is told, with a word about everything that counts for nothing."""
+"""Turn the entries of server.properties into a broker's configuration."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
 from replica.cli.properties import checks, openness, security
-from replica.cli.properties.keys import KEYS, SECTIONS
+from replica.cli.properties.keys import KEYS
 from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
-from replica.cli.properties.source import Misconfigured, Source, nearest
+from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
@@ -30,9 +30,11 @@ from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
 from replica.storage.config import LogConfig
 from replica.storage.manager import ManagerSettings
-from zab.cli.zoo.properties import decode
+from zab.config.config_source import BadConfig
+from zab.config.key_table import ConfigKey
+from zab.config.properties_file import decode
 from zab.core.failed_logins import FailedLoginSettings
-from zab.core.secrets import HIDDEN, shown
+from zab.core.secrets import HIDDEN
 
 GROUPS: Final = (
     "config",
@@ -70,46 +72,44 @@ _IN_UNITS: Final = (
 
 @frozen
 class Plan:
-    """config     without its number where the file says none: see `reserved_max`
-    warnings   keys that have no effect, and why; and what is asked for, and not wise
-    effective  what was said and counts, by key; secrets are not repeated
-    operators_hosts   names that a request to the port of `--operators` may be for
-    """
+    """What `zab-broker serve` starts."""
 
     config: BrokerConfig
+    """Its id is -1 if the file sets none: see `reserved_max`."""
     warnings: tuple[str, ...] = ()
     reserved_max: int = 1_000
     effective: Mapping[str, str] = {}
+    """The settings in force, by key; secrets are masked."""
     operators_hosts: frozenset[str] = frozenset()
+    """Names that a request to the port of `--operators` may be for."""
 
 
 def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
-    """Raises `Misconfigured` with everything that is wrong."""
+    """Read the file, and raise `BadConfig` with all mistakes."""
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise Misconfigured([f"{path}: it cannot be read: {error.strerror}"]) from None
-    return plan_of(str(path), decode(raw), overrides, checks.of_letters(path, raw))
+        raise BadConfig([f"{path}: cannot be read: {error.strerror}"]) from None
+    return plan_of(path, decode(raw), overrides, checks.of_letters(path, raw))
 
 
 def plan_of(
-    path: str,
+    path: Path | str,
     text: str,
     overrides: Mapping[str, str] | None = None,
     warnings: tuple[str, ...] = (),
     now: datetime | None = None,
 ) -> Plan:
-    """`overrides` are said beside the file, and stand before it. `now`: for certificates; None: by the clock."""
-    source = Source.of(path, text, overrides or {})
+    """Make a plan of a text. `overrides` replace its keys; `now` is the time at which certificates must be valid."""
+    source = PropertiesSource.of(Path(path), text, overrides or {})
+    if source.problems and not source.entries:
+        raise BadConfig(source.problems, source.warnings)
     source.warnings = [*warnings, *source.warnings]
     listeners, controller = listeners_of(source)
     understood = security.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
-    _warn_of_strangers(source, understood)
-    for key in source.entries:
-        if key in KEYS:
-            source.value(key)  # also where nobody needs it: with some values the original would not start
+    source.warn_of_keys_without_effect(understood)
     security.warn_without_authorizer(source)
-    settings = _settings(source)
+    settings = {**{group: {} for group in GROUPS}, **source.settings()}
     log, said = _log(source)
     inter_broker = inter_broker_of(source, listeners)
     peers, controller, controllers = between_of(source, listeners, inter_broker, controller)
@@ -117,13 +117,13 @@ def plan_of(
         "id": BrokerId(source.value("broker.id", -1)),
         "log_dirs": checks.log_dirs(source),
         "store": checks.store(source),
-        "store_login": source.tried(store_login_of, default=None) or StoreLogin(),
+        "store_login": source.attempt(store_login_of) or StoreLogin(),
         "listeners": listeners,
         "controller": controller,
         "inter_broker": inter_broker,
         "peers": peers,
         "controllers": controllers,
-        "acls": source.tried(security.acls_of, default=None),
+        "acls": source.attempt(security.acls_of),
         "log": log,
         "log_said": said,
         "leaving": _leaving(source, settings["leaving"]),
@@ -135,7 +135,7 @@ def plan_of(
     if not source.problems:
         openness.advise(source, listeners, inter_broker, controller, peers, made["acls"], now or datetime.now(UTC))
     if source.problems:
-        raise Misconfigured(source.problems, source.warnings)
+        raise BadConfig(source.problems, source.warnings)
     config = BrokerConfig(
         port=_port(settings["port"]),
         examining=ExaminingSettings(**settings["examining"]),
@@ -158,52 +158,27 @@ def plan_of(
     return Plan(config, tuple(source.warnings), effective=_effective(source, understood), **settings["plan"])
 
 
-def _warn_of_strangers(source: Source, understood: Collection[str]) -> None:
-    for key, entry in source.entries.items():
-        known = KEYS.get(key)
-        if known is None and key not in understood and not source.is_wrong(key):
-            near = nearest(key)
-            if entry.value.strip("=") or near:
-                source.warn(key, f"this key is not known here and has no effect{near}")
-            else:  # it may be the rest of a password that stands on two lines
-                source.warnings.append(f"{source.place(entry)}: this line is no key=value, and without effect")
-        elif known is not None and known.ignored and entry.value not in known.agreed:
-            source.warn(key, f"without effect: {known.does}")
-
-
-def _settings(source: Source) -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-    for key in source.entries:
-        known = KEYS.get(key)
-        if known is not None and known.sets and not known.sets.startswith("log."):
-            group, _, name = known.sets.partition(".")
-            value = source.value(key)
-            if value is not None:
-                made[group][name] = value
-    return made
-
-
 # -- what is made of several keys ------------------------------------------------------------------------
 
 
 def _port(settings: dict[str, Any]) -> PortSettings:
-    """A request that may be sent has to fit among those that wait."""
+    """Make room for the greatest request among those that wait."""
     made = PortSettings(**settings)
     return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
 
-def _leaving(source: Source, settings: dict[str, Any]) -> LeaveSettings | None:
+def _leaving(source: PropertiesSource, settings: dict[str, Any]) -> LeaveSettings | None:
     return LeaveSettings(**settings) if source.value("controlled.shutdown.enable", True) else None
 
 
-def _pace(source: Source, settings: dict[str, Any]) -> Pace:
+def _pace(source: PropertiesSource, settings: dict[str, Any]) -> Pace:
     if not source.value("auto.leader.rebalance.enable", True):
         settings = {**settings, "balance_s": None}
     return Pace(**settings)
 
 
-def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
-    """What holds for topics that say nothing, and which of their keys were said."""
+def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
+    """Return the settings of topics that do not set a key themselves, and the keys that the file sets."""
     values: dict[str, str] = {}
     for topic_key, keys in _IN_UNITS:
         found = {key: source.value(key) for key in keys if key in source}
@@ -231,23 +206,29 @@ def _log(source: Source) -> tuple[LogConfig, frozenset[str]]:
         return LogConfig(), frozenset()
 
 
-def _said(source: Source) -> dict[str, Setting]:
-    """Every key with its value, as tools are told it; None: a secret, an unknown key, or one that nobody has set."""
-    made = {key.name: Setting(key.usual, usual=key.usual) for _, keys in SECTIONS for key in keys if not key.ignored}
-    for key, entry in source.entries.items():
-        usual = KEYS[key].usual if key in KEYS else None
-        made[key] = Setting(None if source.shown(entry) == HIDDEN else entry.value, True, usual)
+def _said(source: PropertiesSource) -> dict[str, Setting]:
+    """Return every key with its value, as tools see it. The value is None for secrets and for keys without a value."""
+    usual = {name: _usual(key) for name, key in KEYS.items()}
+    made = {name: Setting(usual[name], usual=usual[name]) for name, key in KEYS.items() if not key.ignored}
+    for name, entry in source.entries.items():
+        made[name] = Setting(None if entry.shown == HIDDEN else entry.value, True, usual.get(name))
     return made
 
 
-def _effective(source: Source, understood: Collection[str]) -> dict[str, str]:
+def _usual(key: ConfigKey) -> str | None:
+    return key.default if key.name == "ssl.client.auth" else key.default_value  # there, "none" is a value
+
+
+def _effective(source: PropertiesSource, understood: Collection[str]) -> dict[str, str]:
     return {
-        key: shown(key, entry.value)
+        key: entry.shown
         for key, entry in source.entries.items()
         if key in understood or (key in KEYS and not KEYS[key].ignored)
     }
 
 
 def numbered(plan: Plan) -> BrokerId | None:
-    """The broker's number: as it says, or as its log directory does; None: it has to be given one."""
+    """Return the number of the broker from the file or from its log directories; None if the store has to give
+    it one.
+    """
     return plan.config.id if plan.config.id >= 0 else known_id(plan.config.log_dirs)

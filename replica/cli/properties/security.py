@@ -1,26 +1,28 @@
-"""The keys that say who may come in, and how: TLS and SASL at each listener, and between brokers.
+"""The keys about security: TLS and SASL of each listener, and between brokers.
 
-Whatever of this would be passed over would leave the broker more open than it was asked to be. So here what is not
-understood is a mistake, and no warning.
+Ignoring one of these keys would leave the broker more open than its file asks for, so a key that is not understood is a
+mistake and not a warning.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final
 
-from replica.cli.properties.source import Scope, Source
-from replica.cli.properties.values import any_long
+from replica.cli.properties.properties_source import PropertiesSource, Scope
 from replica.core.acls import BadAcl, check_principal
 from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
 from replica.core.principals import BadRules, Principals, read_rules
 from replica.runtime.sasl import MECHANISMS, Identity, SaslSettings
+from zab.config.config_source import ConfigSource, all_of
+from zab.config.jaas import parse_jaas
+from zab.config.values import any_long
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.jaas import parse_jaas
-from zab.runtime.tls.ciphers import restrict
-from zab.runtime.tls.stores import StoreFile
+from zab.net.tls.cipher_suites import restrict
+from zab.net.tls.key_stores import StoreFile
 
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _VERSIONS: Final = "TLSv1.2,TLSv1.3"
@@ -50,8 +52,8 @@ SENSITIVE: Final = (
 )  # fmt: skip
 
 
-def check_sensitive(source: Source, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
-    """Keys of listeners that are understood. Whatever else there is about security ends the start."""
+def check_sensitive(source: PropertiesSource, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
+    """Return the keys of listeners that are understood. Every other key about security is a mistake."""
     understood = set()
     for key in source.entries:
         if key.startswith("listener.name."):
@@ -75,25 +77,30 @@ def _mechanism_key(rest: str) -> bool:
 # -- TLS ---------------------------------------------------------------------------------------------------
 
 
-def tls_of(source: Source, listener: str) -> ssl.SSLContext:
-    """For the side that is dialled."""
+def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
+    """Make the context of a listener. Raise all its mistakes together."""
     scope = source.at(listener)
     wanted = scope.text("ssl.client.auth", "none")
-    if not scope.text("ssl.keystore.location"):
-        raise scope.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
-    if wanted not in _CLIENT_AUTH:
-        raise scope.wrong("ssl.client.auth", f"it is {', '.join(_CLIENT_AUTH)}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    load(scope, context, "ssl.")
+
+    def check_key_store() -> None:
+        if not scope.text("ssl.keystore.location"):
+            raise scope.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
+
+    def check_client_auth() -> None:
+        if wanted not in _CLIENT_AUTH:
+            raise scope.wrong("ssl.client.auth", f"expected one of {', '.join(_CLIENT_AUTH)}")
+
+    all_of(check_key_store, check_client_auth, lambda: load(scope, context, "ssl."))
     if wanted != "none" and not scope.text("ssl.truststore.location"):
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _CLIENT_AUTH[wanted]
     return context
 
 
-def dialling_tls_of(source: Source, listener: str) -> ssl.SSLContext:
-    """For dialling another broker's listener of this name."""
+def dialling_tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
+    """Make the context for connections to the listener of this name on other brokers."""
     scope = source.at(listener)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     load(scope, context, "ssl.")
@@ -104,7 +111,7 @@ def dialling_tls_of(source: Source, listener: str) -> ssl.SSLContext:
 
 
 def identified(scope: Scope, key: str) -> bool:
-    """Whether a certificate has to name the host that was dialled."""
+    """Return whether a certificate must name the host that was dialled."""
     algorithm = scope.text(key, "https").lower()
     if algorithm not in ("", "https"):
         raise scope.wrong(key, "it is https, or empty: then a certificate need not name the host that was dialled")
@@ -112,14 +119,17 @@ def identified(scope: Scope, key: str) -> bool:
 
 
 def load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
-    """Its versions and suites, who it is, and whom it believes."""
-    try:
-        versions = _listed(scope.text(f"{prefix}enabled.protocols", _VERSIONS))
-        restrict(context, versions, _listed(scope.text(f"{prefix}cipher.suites")))
-    except (ConfigError, IndexError) as error:
-        key = "cipher.suites" if "ciphersuites" in str(error) else "enabled.protocols"
-        raise scope.wrong(prefix + key, error if isinstance(error, ConfigError) else "it names none") from None
-    for which, act in (("keystore", StoreFile.load_key), ("truststore", StoreFile.load_trust)):
+    """Load versions, cipher suites, key and trusted authorities into the context. Raise all mistakes together."""
+
+    def load_versions() -> None:
+        try:
+            versions = _listed(scope.text(f"{prefix}enabled.protocols", _VERSIONS))
+            restrict(context, versions, _listed(scope.text(f"{prefix}cipher.suites")))
+        except (ConfigError, IndexError) as error:
+            key = "cipher.suites" if "ciphersuites" in str(error) else "enabled.protocols"
+            raise scope.wrong(prefix + key, error if isinstance(error, ConfigError) else "it names none") from None
+
+    def load_store(which: str, act: Callable[[StoreFile, ssl.SSLContext], object]) -> None:
         key = f"{prefix}{which}.location"
         location = scope.text(key)
         if location:
@@ -128,8 +138,14 @@ def load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
             except ConfigError as error:
                 raise scope.wrong(key, error) from None
 
+    all_of(
+        load_versions,
+        lambda: load_store("keystore", StoreFile.load_key),
+        lambda: load_store("truststore", StoreFile.load_trust),
+    )
 
-def key_store_of(source: Source, listener: str) -> StoreFile:
+
+def key_store_of(source: PropertiesSource, listener: str) -> StoreFile:
     scope = source.at(listener)
     return _store(scope, "ssl.", "keystore", scope.text("ssl.keystore.location"))
 
@@ -149,7 +165,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def principals_of(source: Source, listener: str) -> Principals:
+def principals_of(source: PropertiesSource, listener: str) -> Principals:
     scope = source.at(listener)
     try:
         return read_rules(scope.text("ssl.principal.mapping.rules", "DEFAULT"))
@@ -160,31 +176,43 @@ def principals_of(source: Source, listener: str) -> Principals:
 # -- SASL --------------------------------------------------------------------------------------------------
 
 
-def sasl_of(source: Source, listener: str) -> SaslSettings:
+def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
+    """Read the mechanisms and users of a listener. Raise all its mistakes together."""
     scope = source.at(listener)
     mechanisms = _listed(scope.text("sasl.enabled.mechanisms", PLAIN))
-    for mechanism in mechanisms:
-        if mechanism not in MECHANISMS:
-            raise scope.wrong("sasl.enabled.mechanisms", f"{mechanism} is not spoken here: {', '.join(MECHANISMS)} are")
-    if not mechanisms:
-        raise scope.wrong("sasl.enabled.mechanisms", f"it names none of {', '.join(MECHANISMS)}")
-    users = None
-    if PLAIN in mechanisms:
-        key = jaas_key(listener, PLAIN)
+    key = jaas_key(listener, PLAIN)
+
+    def check_mechanisms() -> None:
+        for mechanism in mechanisms:
+            if mechanism not in MECHANISMS:
+                why = f"{mechanism} is not supported here: {', '.join(MECHANISMS)} are"
+                raise scope.wrong("sasl.enabled.mechanisms", why)
+        if not mechanisms:
+            raise scope.wrong("sasl.enabled.mechanisms", f"it names none of {', '.join(MECHANISMS)}")
+
+    users: dict[str, str] = {}
+
+    def read_users() -> None:
+        if PLAIN not in mechanisms:
+            return
         options = _login(source, listener, PLAIN)
-        users = {name.removeprefix(_USER): text for name, text in options.items() if name.startswith(_USER)}
+        users.update({name.removeprefix(_USER): text for name, text in options.items() if name.startswith(_USER)})
         if not users:
-            raise source.wrong(key, 'it names nobody: it is like `... required user_alice="her password";`')
-        for name, password in users.items():
-            if not name or not password:
-                raise source.wrong(
-                    key, f"{_USER}{name} lacks {'a password' if name else 'a name'}: anybody could log in"
-                )
-    return SaslSettings(mechanisms, users, _lifetime_ms(scope, mechanisms))
+            raise source.wrong(key, 'it names no user: it is like `... required user_alice="her password";`')
+
+    def check_user(name: str, password: str) -> None:
+        if not name or not password:
+            raise source.wrong(key, f"{_USER}{name} lacks {'a password' if name else 'a name'}: anybody could log in")
+
+    def check_users() -> None:
+        all_of(*(partial(check_user, name, password) for name, password in users.items()))
+
+    all_of(check_mechanisms, read_users, check_users, lambda: _lifetime_ms(scope, mechanisms))
+    return SaslSettings(mechanisms, users if PLAIN in mechanisms else None, _lifetime_ms(scope, mechanisms))
 
 
 def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
-    """The shortest that is said for any of its mechanisms: who has to come again too early is safe."""
+    """Return the shortest lifetime that any mechanism sets: an early second login is safe, a late one is not."""
     key = "connections.max.reauth.ms"
     found = []
     for name in (key, *(f"{mechanism.lower()}.{key}" for mechanism in mechanisms)):
@@ -200,12 +228,12 @@ def jaas_key(listener: str, mechanism: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
 
 
-def _login(source: Source, listener: str, mechanism: str) -> Mapping[str, str]:
+def _login(source: PropertiesSource, listener: str, mechanism: str) -> Mapping[str, str]:
     return login_options(source, jaas_key(listener, mechanism))
 
 
-def login_options(source: Source, key: str) -> Mapping[str, str]:
-    """The options of the login module, as Java has it: `class.Name required name="value" ...;`"""
+def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
+    """Return the options of a login module in Java's form: `class.Name required name="value" ...;`"""
     text = source.text(key)
     if not text:
         return {}
@@ -218,8 +246,8 @@ def login_options(source: Source, key: str) -> Mapping[str, str]:
     return modules[0]
 
 
-def identity_of(source: Source, listener: str) -> Identity:
-    """Who this broker says it is to others at their listener of this name."""
+def identity_of(source: PropertiesSource, listener: str) -> Identity:
+    """Return the login of this broker at the listener of this name on other brokers."""
     key = "sasl.mechanism.inter.broker.protocol"
     mechanism = source.text(key)
     if mechanism not in MECHANISMS:
@@ -237,14 +265,14 @@ def identity_of(source: Source, listener: str) -> Identity:
 # -- who may do what ---------------------------------------------------------------------------------------
 
 
-def warn_without_authorizer(source: Source) -> None:
+def warn_without_authorizer(source: PropertiesSource) -> None:
     key = "authorizer.class.name"
     for other in ("super.users", "allow.everyone.if.no.acl.found"):
         if other in source and not source.text(key):
             source.warn(other, f"without effect: there is no {key}, so everybody may do everything")
 
 
-def acls_of(source: Source) -> AclSettings | None:
+def acls_of(source: PropertiesSource) -> AclSettings | None:
     key = "authorizer.class.name"
     name = source.text(key)
     if not name:

@@ -1,4 +1,4 @@
-"""How a broker comes to its store: in the clear or over TLS, as whom, and whom it lets see its nodes."""
+"""How a broker connects to its store: TLS, login, and ACLs of its nodes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ssl
 from pathlib import Path
 from typing import Final
 
+from replica.cli.properties.properties_source import PropertiesSource, Scope
 from replica.cli.properties.security import identified, load
-from replica.cli.properties.source import Scope, Source
 from replica.runtime.store import StoreLogin
+from zab.config.jaas import parse_jaas
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.jaas import parse_jaas
 
 PREFIX: Final = "zookeeper.ssl."
 LOGIN: Final = "java.security.auth.login.config"
@@ -18,7 +18,7 @@ SECTION: Final = "zookeeper.sasl.clientconfig"
 CLOSED: Final = "zookeeper.set.acl"
 
 
-def store_login_of(source: Source) -> StoreLogin:
+def store_login_of(source: PropertiesSource) -> StoreLogin:
     tls = _tls(source)
     sasl = _sasl(source)
     closed: bool = source.value(CLOSED, False)
@@ -30,13 +30,13 @@ def store_login_of(source: Source) -> StoreLogin:
     return StoreLogin(tls, sasl, closed)
 
 
-def _tls(source: Source) -> ssl.SSLContext | None:
+def _tls(source: PropertiesSource) -> ssl.SSLContext | None:
     if not source.value(f"{PREFIX}client.enable", False):
         return None
     for key in (f"{PREFIX}crl.enable", f"{PREFIX}ocsp.enable"):
         if source.value(key, False):
             raise source.wrong(key, "revoked certificates are not looked for here")
-    scope = Scope(source, "")
+    scope = Scope(source)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     load(scope, context, PREFIX)
     if not source.text(f"{PREFIX}truststore.location"):
@@ -45,8 +45,8 @@ def _tls(source: Source) -> ssl.SSLContext | None:
     return context
 
 
-def _sasl(source: Source) -> tuple[str, str] | None:
-    """As Java has it: a file with a section of who clients are."""
+def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
+    """Read user and password from a section of a JAAS file."""
     path = source.text(LOGIN)
     if not path:
         return None

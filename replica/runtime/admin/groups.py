@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_controller.runtime.metrics import COUNTER, GAUGE, Sample
 from replica.core.groups.states import Cause, GroupState
 from replica.runtime.groups import Groups
+from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
 PREFIX: Final = "kafka_coordinator_group"
 
 
-def samples(groups: Groups) -> Iterator[Sample]:
+def samples(groups: Groups) -> Iterator[MetricSample]:
     """As of now. It looks at every group, so not more often than a person or an exporter would."""
     states: Counter[GroupState] = Counter()
     members = offsets = 0
@@ -24,10 +24,10 @@ def samples(groups: Groups) -> Iterator[Sample]:
     for state in GroupState:
         if state is not GroupState.DEAD:
             labels = {"state": state.value}
-            yield Sample(f"{PREFIX}_num_groups", GAUGE, "groups that are coordinated here", states[state], labels)
-    yield Sample(f"{PREFIX}_num_members", GAUGE, "their members", members)
-    yield Sample(f"{PREFIX}_num_offsets", GAUGE, "positions that are kept for them", offsets)
-    yield Sample(
+            yield MetricSample(f"{PREFIX}_num_groups", GAUGE, "groups that are coordinated here", states[state], labels)
+    yield MetricSample(f"{PREFIX}_num_members", GAUGE, "their members", members)
+    yield MetricSample(f"{PREFIX}_num_offsets", GAUGE, "positions that are kept for them", offsets)
+    yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
         "partitions of the offsets topic that are led here, and whose groups are not served yet",
@@ -36,4 +36,4 @@ def samples(groups: Groups) -> Iterator[Sample]:
     for cause in Cause:
         labels = {"cause": cause.value}
         about = "rebalances that began, by what they began with"
-        yield Sample(f"{PREFIX}_rebalances_total", COUNTER, about, groups.rebalances[cause], labels)
+        yield MetricSample(f"{PREFIX}_rebalances_total", COUNTER, about, groups.rebalances[cause], labels)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.metrics import GAUGE, Sample
 from replica.core.leading import Leading
 from replica.runtime.admin.overview import lag_of, partitions_of
 from replica.runtime.broker import Broker
+from zab.admin.exposition import GAUGE, MetricSample
 
 MANAGER: Final = "kafka_server_replica_manager"
 PARTITION: Final = "kafka_cluster_partition"
@@ -68,14 +68,14 @@ OF_GROUP: Final = (
 )
 
 
-def samples(broker: Broker) -> Iterator[Sample]:
+def samples(broker: Broker) -> Iterator[MetricSample]:
     """As of now. It looks at every partition, so not more often than a person or an exporter would."""
     yield from _of_broker(broker)
     yield from _of_partitions(broker)
     yield from _of_groups(broker)
 
 
-def _of_broker(broker: Broker) -> Iterator[Sample]:
+def _of_broker(broker: Broker) -> Iterator[MetricSample]:
     found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
         isinstance(held.role, Leading) and len(held.role.isr.members) < len(held.assignment.target)
@@ -99,7 +99,7 @@ def _of_broker(broker: Broker) -> Iterator[Sample]:
         broker.started.is_set() and broker.session() is not None,
     )
     for (name, about), value in zip(OF_BROKER, values, strict=True):
-        yield Sample(name, GAUGE, about, value)
+        yield MetricSample(name, GAUGE, about, value)
 
 
 def _open_for_ms(broker: Broker) -> Iterator[int]:
@@ -112,26 +112,26 @@ def _open_for_ms(broker: Broker) -> Iterator[int]:
             yield 0 if oldest is None else max(now - oldest.timestamp, 0)
 
 
-def _of_partitions(broker: Broker) -> Iterator[Sample]:
+def _of_partitions(broker: Broker) -> Iterator[MetricSample]:
     for where, held in sorted(broker.replication.core.partitions.items()):
         labels = _labels(where)
         values = (held.log.start_offset, held.log.end_offset, held.high_watermark, held.stable_offset)
         for (name, about), value in zip(OF_PARTITION, values, strict=True):
-            yield Sample(name, GAUGE, about, value, labels)
+            yield MetricSample(name, GAUGE, about, value, labels)
         if isinstance(held.role, Leading):
             counts = (len(held.assignment.replicas), len(held.role.isr.members))
             for (name, about), value in zip(OF_LED_PARTITION, counts, strict=True):
-                yield Sample(name, GAUGE, about, value, labels)
+                yield MetricSample(name, GAUGE, about, value, labels)
 
 
-def _of_groups(broker: Broker) -> Iterator[Sample]:
+def _of_groups(broker: Broker) -> Iterator[MetricSample]:
     for group in broker.groups.coordinator.groups():
         for where, position in sorted(group.offsets.positions.items()):
             labels = {"consumergroup": group.id, **_labels(where)}
             values = (position.offset, lag_of(broker, where, position.offset))
             for (name, about), value in zip(OF_GROUP, values, strict=True):
                 if value is not None:
-                    yield Sample(name, GAUGE, about, value, labels)
+                    yield MetricSample(name, GAUGE, about, value, labels)
 
 
 def _labels(where: TopicPartition) -> dict[str, str]:

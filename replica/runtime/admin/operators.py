@@ -13,10 +13,9 @@ from replica.runtime.admin import groups, metrics, page, transactions
 from replica.runtime.admin.overview import health, overview
 from replica.runtime.admin.pulse import Pulse
 from replica.runtime.broker import Broker
-from zab.runtime.admin.http import Reply
-from zab.runtime.admin.markup import html
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.admin.site import JSON
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.http import JSON, AdminReply
+from zab.admin.markup import html
 
 
 class Operators:
@@ -44,11 +43,11 @@ class Operators:
             if listener is not None:
                 yield from (listener.host, listener.told_host)
 
-    def _page(self) -> Reply:
+    def _page(self) -> AdminReply:
         return html(page.whole(overview(self._broker), self._pulse.beats))
 
-    def _main(self) -> Reply:
+    def _main(self) -> AdminReply:
         return html(page.main(overview(self._broker), self._pulse.beats).encode())
 
-    def _json(self) -> Reply:
-        return Reply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)
+    def _json(self) -> AdminReply:
+        return AdminReply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

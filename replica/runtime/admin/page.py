@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from replica.runtime.admin.pulse import Beat
-from zab.runtime.admin.markup import HEADLINES, NONE, SIGNS, card, clock, framed, number, row
+from zab.admin.markup import HEADLINES, NONE, SIGNS, card, clock, framed, number, row
 
 SHOWN_MAX: Final = 200
 """Rows of a table; the rest is counted."""

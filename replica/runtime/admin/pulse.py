@@ -9,7 +9,7 @@ import trio
 from attrs import frozen
 
 from replica.core.leading import Leading
-from replica.runtime.admin.overview import lag_of, partitions_of
+from replica.runtime.admin.overview import behind, lag_of, roles
 from replica.runtime.broker import Broker
 
 BEAT_S: Final = 1.0
@@ -51,4 +51,5 @@ class Pulse:
             for group in self._broker.groups.coordinator.groups()
             for where, position in group.offsets.positions.items()
         )
-        self.beats.append(Beat(written, partitions_of(self._broker).under_replicated, lag))
+        under_replicated = sum(behind(self._broker, role) for role in roles(self._broker))
+        self.beats.append(Beat(written, under_replicated, lag))

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from kraft_controller.runtime.metrics import COUNTER, GAUGE, Sample
 from replica.core.transactions.states import WRITTEN, TxnState
 from replica.runtime.transactions import Transactions
+from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
 PREFIX: Final = "kafka_coordinator_transaction"
 _OPEN: Final = (TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
 
-def samples(transactions: Transactions) -> Iterator[Sample]:
+def samples(transactions: Transactions) -> Iterator[MetricSample]:
     """As of now. It looks at every transactional id, so not more often than a person or an exporter would."""
     states: Counter[TxnState] = Counter()
     longest = 0
@@ -25,21 +25,23 @@ def samples(transactions: Transactions) -> Iterator[Sample]:
     for state in WRITTEN:
         labels = {"state": state.value}
         about = "transactional ids that are coordinated here, by the state of their last transaction"
-        yield Sample(f"{PREFIX}_num_transactions", GAUGE, about, states[state], labels)
-    yield Sample(
+        yield MetricSample(f"{PREFIX}_num_transactions", GAUGE, about, states[state], labels)
+    yield MetricSample(
         f"{PREFIX}_longest_open_seconds",
         GAUGE,
         "how long the oldest transaction has been open, or has been telling partitions that it is over",
         longest / 1000,
     )
-    yield Sample(f"{PREFIX}_markers_waiting", GAUGE, "partitions that are to be told of an end", transactions.untold)
-    yield Sample(
+    yield MetricSample(
+        f"{PREFIX}_markers_waiting", GAUGE, "partitions that are to be told of an end", transactions.untold
+    )
+    yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
         "partitions of the topic of transactions that are led here, and whose ids are not served yet",
         len(transactions.coordinator.loading),
     )
-    yield Sample(
+    yield MetricSample(
         f"{PREFIX}_timed_out_total",
         COUNTER,
         "transactions that were aborted because they were open for too long",

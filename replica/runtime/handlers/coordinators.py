@@ -59,7 +59,7 @@ class Remembering:
                 await self.make()
                 count = await self.partitions()
         except KafkaError as error:
-            self.log.grumble("coordinators-topic-not-made", topic, topic=topic, why=error)
+            self.log.warn_rate_limited("coordinators-topic-not-made", topic, topic=topic, why=error)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic}: {error.text}") from error
         return count
 

@@ -22,7 +22,7 @@ from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import Site, Wires, led, run, until
 
 TORN = b'{"version":3,"partit'
-NEWER = b'{"version":99,"things":{"0":[1]},"unheard":true}'
+NEWER = b'{"version":99,"things":{"0":[1]},"no_progress":true}'
 DAMAGE = [
     pytest.param(TORN, "no JSON", id="torn"),
     pytest.param(b"", "no JSON", id="empty"),

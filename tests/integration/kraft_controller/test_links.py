@@ -16,7 +16,7 @@ from kraft_controller.core.commands import Command, LeaderAndIsr, Stop, StopRepl
 from kraft_controller.core.events import Event
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
-from kraft_controller.runtime.frames import LENGTH, Frames
+from kraft_controller.runtime.frames import Frames
 from kraft_controller.runtime.links import BrokerLinks, LinkSettings, endpoint_of
 from kraft_controller.runtime.orders import STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH, Orders
 from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
@@ -217,7 +217,8 @@ def test_a_link_that_is_made_anew_does_not_count_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    "noise", [b"GET / HTTP/1.1\r\n\r\n", LENGTH.pack(0xFFFFFFFF), LENGTH.pack(3) + b"abc", LENGTH.pack(9) + b"x"]
+    "noise",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\0\0\0\x03abc", b"\0\0\0\x09x"],
 )
 def test_noise_costs_the_connection_and_nothing_else(noise: bytes) -> None:
     async def test() -> None:

@@ -17,12 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core import events
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.metrics import GAUGE, Sample, samples
-from kraft_controller.runtime.operators import SLICE, OperatorPort, controller_health
+from kraft_controller.runtime.metrics import samples
+from kraft_controller.runtime.operators import OperatorPort, controller_health
 from tests.integration.kraft_controller.site import command, led, run, site, until
 from tests.integration.processes import ROOT
 from tests.ports import free_port
-from zab.runtime.admin.settings import AdminSettings
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.exposition import GAUGE, MetricSample
 
 
 def get(url: str) -> tuple[int, str]:
@@ -98,8 +99,8 @@ def test_who_is_not_the_controller_says_nothing_of_the_cluster(known: int | None
 
 
 async def test_others_get_turns_while_many_measurements_are_written() -> None:
-    lines = 20 * SLICE
-    found = [Sample("size", GAUGE, "of a log", number, {"partition": str(number)}) for number in range(lines)]
+    lines = 20_000
+    found = [MetricSample("size", GAUGE, "of a log", number, {"partition": str(number)}) for number in range(lines)]
     port = OperatorPort(AdminSettings(port=0), [lambda: found], dict, BrokerId(1))
     turns = 0
 

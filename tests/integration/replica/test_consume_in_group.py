@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from argparse import Namespace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import confluent_kafka
 import pytest
@@ -88,7 +88,7 @@ async def test_members_share_the_partitions_and_take_over_from_who_leaves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replica.cli.consume.HEARTBEAT_S", 0.1)
-    arguments = Namespace(
+    arguments = SimpleNamespace(
         count=None, until_end=False, isolation="read_uncommitted", from_beginning=True, offset=None, since=None,
         keys=False, json=False,
     )  # fmt: skip

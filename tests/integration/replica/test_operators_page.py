@@ -23,7 +23,7 @@ from replica.wire.compression import Codec
 from tests.integration.brokers import Cluster, cluster, until
 from tests.integration.http_client import get
 from tests.integration.test_admin_page import browse, needs_browser
-from zab.runtime.admin.settings import AdminSettings
+from zab.admin.admin_settings import AdminSettings
 
 pytestmark = pytest.mark.slow
 
@@ -72,8 +72,8 @@ async def test_a_broker_that_is_gone_is_seen_by_the_others(tmp_path: Path) -> No
 
         families = text_string_to_metric_families((await get(port, "/metrics")).text)
         found = {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
-        assert found["kafka_consumergroup_lag", "billing", "orders", "0"] == 6
-        assert found["kafka_log_log_log_end_offset", "orders", "0"] == 10
+        assert found["kafka_consumergroup_lag", "billing", "0", "orders"] == 6
+        assert found["kafka_log_log_log_end_offset", "0", "orders"] == 10
         assert found["kafka_server_broker_serves",] == 1
 
         gone = next(number for number in brokers.brokers if number != coordinator)

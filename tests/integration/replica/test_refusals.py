@@ -57,8 +57,8 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:
             body: dict[str, Any] = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
-            request = bytearray(encode_request(ApiKey.PRODUCE, 9, 1, "old-faithful", body))
-            request[6:8] = (10).to_bytes(2, "big")
+            request = bytearray(encode_request(ApiKey.PRODUCE, 11, 1, "old-faithful", body))
+            request[6:8] = (12).to_bytes(2, "big")
             for _ in range(3):
                 stream = await trio.open_tcp_stream("127.0.0.1", made.ports[1])
                 async with stream:
@@ -71,7 +71,7 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("client_cut")]
     assert len(said) == 1, "a line for each request"
     assert "client=old-faithful" in said[0]
-    assert "PRODUCE v10: versions 3 to 9 are spoken here" in said[0]
+    assert "PRODUCE v12: versions 3 to 11 are spoken here" in said[0]
 
 
 def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,15 +17,15 @@ from replica.runtime.broker import Broker
 from replica.wire.api import ApiKey as A
 from replica.wire.messages import encode_request
 from tests.integration.brokers import cluster, until
-from zab.runtime.watchdog import STALL_S
+from zab.host.watchdog import STALL_S
 
 LOOPS = {"group coordinator": "groups", "transaction coordinator": "transactions", "replica manager": "replication"}
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zab.runtime.watchdog.POKE_S", 0.05)
-    monkeypatch.setattr("zab.runtime.watchdog.DEAD_S", 1.0)
+    monkeypatch.setattr("zab.host.watchdog.POKE_S", 0.05)
+    monkeypatch.setattr("zab.host.watchdog.DEAD_S", 1.0)
 
 
 async def test_loop_that_does_not_turn_makes_the_broker_unhealthy(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from zab.cli.commands import zab
-from zab.cli.history.transactions import moment, zxid_of
+from zab.cli.data_files.log_lines import moment, zxid_of
+from zab.cli.root import zab
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.ready import Append, SaveEpochs
@@ -20,7 +20,7 @@ from zab.storage.storage import Storage, StorageSettings
 from zab.store import txn as txns
 from zab.store.acl import OPEN
 from zab.wire.disk_log import log_chunks
-from zab.wire.disk_txn import Txn
+from zab.wire.disk_txn import FileTxn
 
 NOW = 1_700_000_000_000
 SESSION = 0x100000000000007
@@ -92,7 +92,7 @@ def test_a_part_of_a_log(data: Path) -> None:
 
 def test_a_log_of_zookeepers_is_told_in_the_same_words(tmp_path: Path) -> None:
     file = tmp_path / "log.5"
-    txn = Txn(SESSION, 1, 5, NOW, 1, ("/a", b"x", OPEN, True, 1))
+    txn = FileTxn(SESSION, 1, 5, NOW, 1, ("/a", b"x", OPEN, True, 1))
     file.write_bytes(b"".join(log_chunks([txn], 1000)))
     (line,) = run("log", "dump", file).splitlines()
     assert line.endswith("create          /a 1 bytes ephemeral cversion=1 acl=world:anyone:cdrwa")
@@ -267,7 +267,7 @@ def test_what_is_no_data_is_told(tmp_path: Path) -> None:
 
 def test_a_log_that_leads_elsewhere_than_it_says_moves_nowhere(data: Path, tmp_path: Path) -> None:
     run("export", data, tmp_path / "theirs")
-    create = Txn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4), (2, 12345))
+    create = FileTxn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4), (2, 12345))
     log = tmp_path / "theirs" / "version-2" / "log.20000000a"
     log.write_bytes(b"".join(log_chunks([create])))
     assert "says what the tree must look like" in run("import", tmp_path / "theirs", tmp_path / "x", status=1)
@@ -275,7 +275,7 @@ def test_a_log_that_leads_elsewhere_than_it_says_moves_nowhere(data: Path, tmp_p
     (tmp_path / "logs" / "version-2").mkdir(parents=True)
     log.unlink()
     kept = tmp_path / "logs" / "version-2" / log.name
-    kept.write_bytes(b"".join(log_chunks([Txn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4))])))
+    kept.write_bytes(b"".join(log_chunks([FileTxn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4))])))
     assert "as of 2/10" in run("import", tmp_path / "theirs", tmp_path / "x", "--log-dir", tmp_path / "logs")
 
 

@@ -12,20 +12,21 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from zab.cli.logs import AsJson
-from zab.cli.running import failing_plainly, tell_systemd
+from zab.cli.kit.failures import report_failures
+from zab.cli.kit.log_options import JsonFormatter
+from zab.cli.kit.signals import notify_systemd
 from zab.core.errors import ConfigError, StorageError
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.logs import Log
+from zab.host.logs import Log
 
 
 def test_systemd_is_told_where_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    tell_systemd("READY=1")
+    notify_systemd("READY=1")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        tell_systemd("READY=1")
+        notify_systemd("READY=1")
         assert listening.recv(100) == b"READY=1"
 
 
@@ -33,7 +34,7 @@ def test_systemd_that_is_gone_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    tell_systemd("READY=1")
+    notify_systemd("READY=1")
     assert "cannot tell" in capsys.readouterr().err
 
 
@@ -42,7 +43,7 @@ def test_an_event_is_an_object_with_its_parts(caplog: pytest.LogCaptureFixture) 
     log = Log(ServerId(3), lambda: Epoch(7))
     log.say("role", state="LEADING", serving=True, why='two words, and "quotes"', level="shadowed")
     (record,) = caplog.records
-    said = json.loads(AsJson().format(record))
+    said = json.loads(JsonFormatter().format(record))
     assert said.pop("time").endswith("+00:00")
     assert said == {
         "level": "info", "event": "role", "server": 3, "epoch": 7, "state": "LEADING", "serving": True,
@@ -55,7 +56,7 @@ def test_what_others_log_is_an_event_too() -> None:
         raise ZeroDivisionError
     except ZeroDivisionError:
         record = logging.LogRecord("other", logging.WARNING, "", 0, "%s words", ("two",), sys.exc_info())
-    said = json.loads(AsJson().format(record))
+    said = json.loads(JsonFormatter().format(record))
     assert (said["level"], said["event"]) == ("warning", "two words")
     assert "ZeroDivisionError" in said["traceback"]
 
@@ -65,7 +66,7 @@ def test_what_others_log_is_an_event_too() -> None:
 )
 def test_what_is_expected_to_go_wrong_is_one_line(error: Exception, status: int) -> None:
     @click.command()
-    @failing_plainly
+    @report_failures
     def command() -> None:
         raise error
 

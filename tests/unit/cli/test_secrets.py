@@ -8,7 +8,6 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-from kraft_controller.cli.common import Misuse
 from kraft_controller.cli.kafka_configs import as_verbs
 from kraft_controller.cli.topics import pair
 from kraft_controller.core.configs import KEYS as CONFIGURED
@@ -16,17 +15,18 @@ from replica.cli import main as broker
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import plan_of
 from replica.runtime.described import Layers, of_all_brokers, of_broker
-from zab.cli.commands import zab
-from zab.cli.zoo.dynamic import write_membership
-from zab.cli.zoo.keys import BY_NAME
+from zab.cli.kit.failures import Misused
+from zab.cli.root import zab
+from zab.cli.zoo_cfg.dynamic_file import write_membership
+from zab.cli.zoo_cfg.keys import TABLE
 from zab.core.ensemble import Ensemble
 from zab.core.secrets import is_secret
-from zab.runtime.tls.settings import TLS_KEYS
+from zab.net.tls.tls_settings import TLS_KEYS
 
 CANARY: Final = "canary"
 """Every secret begins with it, and every secret is another one."""
 
-ZOO_SECRETS: Final = sorted(key for key in (*BY_NAME, *TLS_KEYS) if is_secret(key))
+ZOO_SECRETS: Final = sorted(key for key in (*TABLE.keys, *TLS_KEYS) if is_secret(key))
 LISTENER: Final = "listener.name.plaintext."
 BROKER_SECRETS: Final = sorted([
     *(key for key in KEYS if is_secret(key)),
@@ -161,10 +161,10 @@ def test_options_of_the_shell_show_no_secret(option: list[str]) -> None:
 
 @pytest.mark.parametrize("values", ["SCRAM-SHA-512=[password=canary1", "SCRAM-SHA-512[password=canary1]"])
 def test_options_for_passwords_of_users_show_no_secret(values: str) -> None:
-    with pytest.raises(Misuse) as caught:
+    with pytest.raises(Misused) as caught:
         as_verbs(["--alter", "--user", "ann", "--add-config", f"a=b,={values}"])
     assert CANARY not in str(caught.value)
-    with pytest.raises(Misuse) as caught:
+    with pytest.raises(Misused) as caught:
         pair(values.replace("=", " "))
     assert CANARY not in str(caught.value)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import trio
 
 import zab
-from zab.cli.shell.commands import COMMANDS
-from zab.cli.shell.shell import Shell, opened
-from zab.runtime.session.api import Session
+from zab.cli.shell.interpreter import Shell, opened
+from zab.cli.shell.shell_commands import COMMANDS
+from zab.session.api import Session
 
 
 class Typing:

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zab.cli.shell.lines import Misused, split, typed
-from zab.cli.shell.texts import acl, base64, client_addresses, from_base64, hexadecimal, parse_acl
+from zab.cli.shell.formatting import acl, base64, client_addresses, from_base64, hexadecimal, parse_acl
+from zab.cli.shell.parsing import BadLine, parse_words, split
 
 
 def test_options_stand_anywhere() -> None:
     for line in ("-s -v 3 /a data", "/a -s data -v 3", "/a data -v 3 -s"):
-        found = typed(split(line), "sb", ("-v",), 2, 2)
+        found = parse_words(split(line), "sb", ("-v",), 2, 2)
         assert (found.words, found.flags, found.number("-v")) == (("/a", "data"), frozenset("s"), 3)
 
 
 def test_letters_may_stand_together() -> None:
-    assert typed(["-es", "/a"], "sec", (), 1, 3).flags == {"e", "s"}
+    assert parse_words(["-es", "/a"], "sec", (), 1, 3).flags == {"e", "s"}
 
 
 def test_a_negative_number_is_data_and_so_is_what_stands_behind_two_dashes() -> None:
-    assert typed(["/a", "-5"], "s", (), 2, 2).words == ("/a", "-5")
-    assert typed(["/a", "--", "-s"], "s", (), 2, 2).words == ("/a", "-s")
+    assert parse_words(["/a", "-5"], "s", (), 2, 2).words == ("/a", "-5")
+    assert parse_words(["/a", "--", "-s"], "s", (), 2, 2).words == ("/a", "-s")
 
 
 def test_quotes_hold_blanks() -> None:
@@ -39,17 +39,17 @@ def test_quotes_hold_blanks() -> None:
     ],
 )
 def test_what_is_wrong_is_named(line: str, says: str) -> None:
-    with pytest.raises(Misused, match=says):
-        typed(split(line), "s", ("-v",), 1, 1)
+    with pytest.raises(BadLine, match=says):
+        parse_words(split(line), "s", ("-v",), 1, 1)
 
 
 def test_a_value_that_is_no_number_is_named() -> None:
-    with pytest.raises(Misused, match="-v takes a number, not 'x'"):
-        typed(["-v", "x"], "", ("-v",), 0, 0).number("-v")
+    with pytest.raises(BadLine, match="-v takes a number, not 'x'"):
+        parse_words(["-v", "x"], "", ("-v",), 0, 0).number("-v")
 
 
 def test_a_quote_without_its_end_is_named() -> None:
-    with pytest.raises(Misused, match="no closing quotation"):
+    with pytest.raises(BadLine, match="no closing quotation"):
         split("set /a 'x")
 
 
@@ -68,7 +68,7 @@ def test_permissions_of_ids_with_colons_and_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", "world", "world:anyone", "world:anyone:", "world:anyone:xyz", "a:b:r,c"])
 def test_permissions_that_are_none(text: str) -> None:
-    with pytest.raises(Misused, match="is no permission"):
+    with pytest.raises(BadLine, match="is no permission"):
         parse_acl(text)
 
 
@@ -90,7 +90,7 @@ def test_a_dump_holds_every_byte(data: bytes) -> None:
 
 def test_base64_there_and_back() -> None:
     assert from_base64(base64(b"\0\xff")) == b"\0\xff"
-    with pytest.raises(Misused, match="not base64"):
+    with pytest.raises(BadLine, match="not base64"):
         from_base64("?")
 
 

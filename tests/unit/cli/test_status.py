@@ -9,13 +9,13 @@ import pytest
 import trio
 from rich.console import Console
 
-from zab.cli.status import command
-from zab.cli.status.asking import Row, Told, _from_overview
-from zab.cli.status.command import DEGRADED, HEALTHY, Health, as_table, judge, look
+from zab.cli.status import status_command
+from zab.cli.status.server_queries import ServerReport, ServerRow, _from_overview
+from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, as_table, judge, look
 
 
-def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> Told:
-    return Told((Row(where, sid, mode, zxid),), by_words=True)
+def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> ServerReport:
+    return ServerReport((ServerRow(where, sid, mode, zxid),), by_words=True)
 
 
 ENSEMBLE = [words("a:1", 1, "leader"), words("b:1", 2, "follower"), words("c:1", 3, "follower")]
@@ -29,19 +29,21 @@ def test_who_serves_alone_beside_others_is_of_another_ensemble() -> None:
     for others in (ENSEMBLE[:2], [words("d:1", None, "standalone", 0x100000001)]):
         found = judge([*others, words("x:1", None, "standalone")])
         assert found.status == DEGRADED
-        assert any("x:1: it serves alone: the others are of a different ensemble" in said for said in found.problems)
+        assert any(
+            "x:1: it is standalone: the others belong to a different ensemble" in said for said in found.problems
+        )
     assert judge([words("x:1", None, "standalone")]).status == HEALTHY
 
 
 def test_two_leaders_are_of_different_ensembles() -> None:
     found = judge([*ENSEMBLE, words("d:1", 4, "leader")])
-    assert (found.status, "of different ensembles" in found.problems[0]) == (DEGRADED, True)
+    assert (found.status, "belong to different ensembles" in found.problems[0]) == (DEGRADED, True)
 
 
 def test_two_servers_of_one_number_are_two() -> None:
     found = judge([words("here:1", 1, "follower"), words("here:2", 2, "leader"), words("here:3", 1, "follower")])
     assert [row.where for row in found.rows] == ["here:1", "here:3", "here:2"]
-    assert found.problems == ("here:1 and here:3 both say that they are server 1: of two ensembles",)
+    assert found.problems == ("here:1 and here:3 both report to be server 1: of two ensembles",)
 
 
 @pytest.mark.parametrize(("second", "lag"), [(0x100000010, 0), (0x100000004, 3)])
@@ -49,12 +51,12 @@ def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.Monkey
     """The follower was asked before the leader."""
     follower: Iterator[int] = iter([0x100000003, second])
 
-    async def ask(where: str, host: str, port: int, timeout_s: float) -> Told:
+    async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerReport:
         if host == "a":
             return words(where, 1, "leader", 0x100000007)
         return words(where, 2, "follower", next(follower))
 
-    monkeypatch.setattr(command, "ask", ask)
+    monkeypatch.setattr(status_command, "ask", ask)
 
     async def main() -> Health:
         return await look([("a:1", "a", 1), ("b:1", "b", 1)], 1)
@@ -67,7 +69,7 @@ def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.Monkey
 def test_a_follower_alone_says_where_the_rest_is_to_be_found() -> None:
     found = judge(ENSEMBLE[1:2])
     assert (found.status, len(found.problems)) == (DEGRADED, 1)
-    assert "the membership does not say where the others serve clients" in found.problems[0]
+    assert "the membership does not name the client ports of the others" in found.problems[0]
     assert "name all of them" in judge(ENSEMBLE[1:]).problems[0]
 
 
@@ -81,8 +83,8 @@ def test_whoever_is_missing_is_told_once() -> None:
     assert told.warnings == ("server 1: x",)
 
 
-def full(where: str, sid: int) -> Row:
-    return Row(where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab")
+def full(where: str, sid: int) -> ServerRow:
+    return ServerRow(where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab")
 
 
 @pytest.mark.parametrize("width", [64, 80, 100, 200])

@@ -8,7 +8,7 @@ import pytest
 
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
-from zab.runtime.limits import Limits
+from zab.service.limits import Limits
 
 
 @pytest.mark.parametrize(

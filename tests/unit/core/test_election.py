@@ -412,3 +412,54 @@ def test_quorum_is_seen_once_enough_voters_have_sent_a_notification() -> None:
     assert not election.sees_quorum
     hear(election, 4, a_vote(4))
     assert election.sees_quorum
+
+
+# -- vetoes ---------------------------------------------------------------------------------------------
+
+
+def vetoing(until: Millis, votes: bool = True) -> Election:
+    """Server 1 has the newest of two histories, and has vetoed leader 3."""
+    own = a_vote(1, make(5, 500), epoch=5)
+    return Election(ServerId(1), own, 0, (THREE,), SETTINGS, 0, votes=votes, vetoed={ServerId(3): until})
+
+
+def test_leader_that_was_vetoed_gets_no_vote_however_new_its_history_is() -> None:
+    election = vetoing(until=1_000)
+    mine = election.proposal
+    hear(election, 3, a_vote(3, make(7, 1), epoch=7))
+    hear(election, 3, a_vote(3, make(7, 1), epoch=7), turn=2)
+    assert (election.proposal, election.round, election.decision) == (mine, 2, None)
+    assert hear(election, 2, a_vote(2, make(6, 1), epoch=6), turn=2) == [2, 3]
+    assert election.proposal == a_vote(2, make(6, 1), epoch=6), "another server is worth a vote"
+    hear(election, 3, a_vote(3, make(7, 1), epoch=7), turn=2, now=1_000)
+    assert election.proposal.leader == 3, "and so is this one after a while"
+
+
+def test_server_without_a_vote_does_not_follow_a_leader_that_it_has_vetoed() -> None:
+    election = vetoing(until=1_000, votes=False)
+    for sid in (2, 3):
+        hear(election, sid, a_vote(3, make(7, 1), epoch=7))
+    election.tick(SETTINGS.finalize_wait_ms + 1)
+    assert election.decision is None
+    for sid in (2, 3):
+        hear(election, sid, a_vote(3, make(7, 1), epoch=7), now=1_000)
+    election.tick(1_000 + SETTINGS.finalize_wait_ms)
+    assert election.decision is not None
+
+
+def test_established_leader_that_was_vetoed_is_asked_rarely_and_followed_when_its_time_is_over() -> None:
+    election = vetoing(until=60_000)
+    asked, now = 0, 0
+    while now < 60_000:
+        now = election.deadline
+        election.outgoing.clear()
+        election.tick(now)
+        asked += bool(election.outgoing)
+        for sid, state in ((2, State.FOLLOWING), (3, State.LEADING)):
+            if now < 60_000:
+                hear(election, sid, a_vote(3, make(7, 1), epoch=7), turn=9, state=state, now=now)
+    assert (election.decision, now) == (None, 60_000), "it asks again just then"
+    assert asked < 12
+    for sid, state in ((2, State.FOLLOWING), (3, State.LEADING)):
+        hear(election, sid, a_vote(3, make(7, 1), epoch=7), turn=9, state=state, now=now)
+    assert election.decision == a_vote(3, make(7, 1), epoch=7)

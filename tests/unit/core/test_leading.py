@@ -36,7 +36,9 @@ from zab.core.messages import (
     Ping,
     Pong,
     Propose,
+    Trunc,
     UpToDate,
+    Veto,
 )
 from zab.core.ready import BarrierDone, HangUp, Note, Recovered, Settings
 from zab.core.replica import Replica
@@ -891,3 +893,80 @@ def test_survivor_of_a_newer_epoch_that_is_overruled_is_a_warning() -> None:
     (note,) = [note for note in leader.notes if note.event == "overrules"]
     said = dict(note.fields)
     assert (note.level, said["peer"], said["theirs"], said["mine"]) == ("warning", 1, "5:5/500", "1:0/0")
+
+
+def vetoed(leader: Leader, sid: int) -> list[object]:
+    return leader.hear(sid, Veto(ServerId(3), Epoch(2), NOTHING, make(1, 500), make(1, 503), 503))
+
+
+def test_established_leader_that_is_vetoed_warns_and_goes_on_without_that_learner() -> None:
+    leader = established(2)
+    leader.greet(1, accepted=2)
+    leader.promise(1, make(1, 503), epoch=1, counts=False)
+    vetoed(leader, 1)
+    (note,) = [note for note in leader.notes if note.event == "vetoed"]
+    said = dict(note.fields)
+    assert note.level == "warning"
+    assert [said[name] for name in ("peer", "common", "committed", "last", "count")] == [
+        1,
+        "0/0",
+        "1/500",
+        "1/503",
+        503,
+    ]
+    assert leader.role.over is None
+    assert set(leader.role.learners) == {2}
+    assert leader.propose("goes on") == make(2, 1)
+
+
+@pytest.mark.parametrize("sid", [1, 4], ids=["a voter's", "an observer's"])
+def test_veto_of_a_voter_ends_a_leader_that_is_not_established(sid: int) -> None:
+    leader = Leader(*(txn(1, counter) for counter in range(1, 6)), ensemble=members(1, 2, 3, observers=(4,)))
+    for each in {2, sid}:
+        leader.greet(each, observer=each == 4)
+    leader.save()
+    for each in {2, sid}:
+        leader.promise(each, make(1, 3))
+    leader.save()
+    assert leader.phase_name == "SYNCHRONIZATION"
+    vetoed(leader, sid)
+    assert (leader.role.over is None) is (sid == 4)
+    assert leader.role.over in (None, "server 1 vetoes this history: 1/500 was committed there")
+
+
+@pytest.mark.parametrize("epochs", [(5, 5), (2, 1), (2, 2)], ids=["newer", "of the same number", "and adopted"])
+def test_leader_that_is_not_established_gives_up_whoever_has_more_whatever_was_promised(
+    epochs: tuple[int, int],
+) -> None:
+    """Two servers lost their disks, and the third one has promised an epoch of the same number before."""
+    accepted, current = epochs
+    for phase in ("DISCOVERY", "SYNCHRONIZATION"):
+        leader = Leader(accepted=1, current=0)
+        leader.greet(2)
+        leader.save()
+        if phase == "SYNCHRONIZATION":
+            leader.promise(2, epoch=0)
+        leader.greet(1, accepted=accepted)
+        if leader.role.over is None:
+            assert leader.phase_name == phase
+            leader.promise(1, make(current, 500), epoch=current, counts=False)
+        assert leader.role.over is not None
+        assert leader.role.over.startswith("server 1 has ")
+
+
+def test_transactions_of_this_epoch_that_another_leader_gave_are_not_shared_with_this_one() -> None:
+    leader = established(2)
+    leader.propose("one", "two", "three")
+    leader.greet(1, accepted=2)
+    sent = leader.promise(1, make(2, 2), epoch=2, counts=False)
+    assert isinstance(sent[0], Trunc)
+    assert sent[0].common == NOTHING, "for all their numbers"
+    vetoed(leader, 1)
+    leader.greet(1, accepted=2)
+    (again, *_) = leader.promise(1, make(2, 2), epoch=2, counts=False)
+    assert isinstance(again, Trunc), "nor when it comes again"
+    leader = established(1, 2)
+    leader.propose("one", "two", "three")
+    leader.greet(1, accepted=2)
+    sent = leader.promise(1, make(2, 2), epoch=2, counts=False)
+    assert sent[0] == Diff(make(2, 2), leader.digest(make(2, 2))), "it has them from this leader"

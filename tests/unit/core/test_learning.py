@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Server
@@ -10,6 +11,7 @@ from zab.core.errors import RemoteProtocolError
 from zab.core.learning import DIAL_ATTEMPTS, Learning
 from zab.core.messages import (
     ALIVE,
+    RESUMES,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -27,10 +29,25 @@ from zab.core.messages import (
     SnapBegin,
     SnapChunk,
     SnapEnd,
+    SnapHeld,
+    SnapResume,
     Trunc,
     UpToDate,
+    Veto,
 )
-from zab.core.ready import AbortSnapshot, BarrierDone, Dial, HangUp, Note, Recovered, SaveEpochs, Settings
+from zab.core.ready import (
+    AbortSnapshot,
+    BarrierDone,
+    Dial,
+    HangUp,
+    KeepSnapshot,
+    Note,
+    Recovered,
+    ResumeSnapshot,
+    SaveEpochs,
+    Settings,
+    Truncate,
+)
 from zab.core.replica import Replica
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
 
@@ -49,9 +66,16 @@ def txn(epoch: int, counter: int, text: str = "x") -> Batch:
 class Follower:
     """One attempt to follow server 3, whose disk reports only when it is told to."""
 
-    def __init__(self, *batches: Batch, accepted: int = 1, current: int = 1, **recovered: bool | Zxid) -> None:
+    def __init__(
+        self,
+        *batches: Batch,
+        accepted: int = 1,
+        current: int = 1,
+        settings: Settings = SETTINGS,
+        **recovered: bool | Zxid | SnapHeld,
+    ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
-        self.replica = Replica(ME, members(1, 2, 3), disk, SETTINGS)
+        self.replica = Replica(ME, members(1, 2, 3), disk, settings)
         self.role = Learning(self.replica, LEADER, 0, observer=False)
         self.waiting: list[int] = []
         self.links: list[Dial | HangUp] = []
@@ -192,7 +216,7 @@ def test_a_snapshot_is_nothing_before_newleader_and_then_all() -> None:
     assert follower.save() == [AckNewLeader(Epoch(2))]
 
 
-def test_a_snapshot_that_breaks_off_leaves_nothing_behind() -> None:
+def test_a_snapshot_that_breaks_off_has_no_effect_and_is_kept() -> None:
     follower = Follower(txn(1, 1))
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
@@ -202,8 +226,109 @@ def test_a_snapshot_that_breaks_off_leaves_nothing_behind() -> None:
     assert follower.role.over
     follower.role.leave()
     follower._drain()
-    assert isinstance(follower.writes[-1], AbortSnapshot)
+    assert isinstance(follower.writes[-1], KeepSnapshot)
     assert follower.replica.history.last == make(1, 1)
+
+
+# -- the rest of a snapshot ------------------------------------------------------------------------------------------
+
+HELD = SnapHeld(make(1, 7), 500, b"sum of 16 bytes.")
+DIGEST = 5
+
+
+def holding(*batches: Batch) -> Follower:
+    """It holds part of a snapshot, and its leader can send the rest."""
+    follower = Follower(*batches, held=HELD)
+    assert follower.link_up() == [ALIVE, FollowerInfo(Epoch(1), NOTHING)]
+    follower.hear(RESUMES, LeaderInfo(Epoch(2)))
+    return follower
+
+
+def kinds_of(writes: list[object]) -> list[str]:
+    return [type(write).__name__ for write in writes]
+
+
+def test_what_is_held_of_a_snapshot_is_offered_ahead_of_the_history_and_goes_on() -> None:
+    follower = holding()
+    offered, ack = follower.save()
+    assert offered == HELD
+    assert isinstance(ack, AckEpoch)
+    follower.writes.clear()
+    follower.hear(SnapResume(make(1, 7), DIGEST, 500, 900), SnapChunk(b"rest"), SnapEnd())
+    assert isinstance(follower.writes[0], ResumeSnapshot)
+    assert follower.writes[0].held == HELD
+    assert follower.replica.history.last == NOTHING
+    follower.hear(NewLeader(Epoch(2), members(1, 2, 3)))
+    assert kinds_of(follower.writes) == ["ResumeSnapshot", "SnapshotChunk", "InstallSnapshot", "SaveEpochs"]
+    assert (follower.replica.history.last, follower.replica.history.digest_at(make(1, 7))) == (make(1, 7), DIGEST)
+
+
+def test_leader_of_an_earlier_version_is_offered_nothing() -> None:
+    """It says nothing of snapshots, and would cut the link at a word that it does not know."""
+    follower = Follower(held=HELD)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    (ack,) = follower.save()
+    assert isinstance(ack, AckEpoch)
+    follower.writes.clear()
+    follower.hear(SnapBegin(make(1, 9), 7), SnapChunk(b"all"), SnapEnd(), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert kinds_of(follower.writes)[0] == "BeginSnapshot"
+
+
+def test_learner_that_holds_nothing_says_what_earlier_versions_say() -> None:
+    assert Follower().link_up() == [FollowerInfo(Epoch(1), NOTHING)]
+
+
+def test_what_is_held_of_a_snapshot_is_deleted_when_another_way_led_to_the_history() -> None:
+    follower = holding(txn(1, 1))
+    follower.save()
+    follower.writes.clear()
+    follower.hear(Diff(make(1, 1)), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert kinds_of(follower.writes) == ["AbortSnapshot", "SaveEpochs"]
+    assert not follower.replica.holds
+
+
+def test_what_is_held_of_a_snapshot_outlives_a_diff_that_breaks_off() -> None:
+    follower = holding(txn(1, 1))
+    follower.save()
+    follower.hear(Diff(make(1, 1)))
+    follower.role.link_down(0)
+    follower.role.leave()
+    follower._drain()
+    assert follower.replica.holds
+    assert not any(isinstance(write, AbortSnapshot) for write in follower.writes)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        SnapResume(make(1, 8), DIGEST, 500, 900),
+        SnapResume(make(1, 7), DIGEST, 499, 900),
+    ],
+)
+def test_the_rest_of_something_else_is_refused(rest: SnapResume) -> None:
+    follower = holding()
+    follower.save()
+    with pytest.raises(RemoteProtocolError, match="not held here"):
+        follower.hear(rest)
+
+
+def test_the_rest_is_refused_where_nothing_was_offered() -> None:
+    follower = Follower(held=HELD)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    with pytest.raises(RemoteProtocolError, match="not held here"):
+        follower.hear(SnapResume(HELD.zxid, DIGEST, HELD.size, 900))
+
+
+def test_a_second_rest_on_one_link_is_refused() -> None:
+    follower = holding()
+    follower.save()
+    rest = SnapResume(HELD.zxid, DIGEST, HELD.size, 900)
+    follower.hear(rest, SnapEnd())
+    with pytest.raises(RemoteProtocolError, match="a snapshot within or behind a snapshot"):
+        follower.hear(rest)
 
 
 def test_a_membership_is_known_to_be_in_force_before_anything_behind_it_is_acknowledged() -> None:
@@ -284,9 +409,9 @@ def test_what_was_committed_here_is_not_cut() -> None:
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(3)))
     follower.save()
-    follower.hear(Trunc(make(1, 1)))
+    assert follower.hear(Trunc(make(1, 1))) == [Veto(LEADER, Epoch(3), make(1, 1), make(1, 2), make(1, 2), 1)]
     assert again.over == "asked to truncate what was committed"
-    assert (follower.replica.voting, follower.replica.history.last) == (False, make(1, 2))
+    assert (follower.replica.voting, follower.replica.history.last) == (True, make(1, 2))
 
 
 # -- rules broken ------------------------------------------------------------------------------------------------
@@ -493,9 +618,9 @@ def test_pings_are_no_progress_once_only_the_disk_is_waited_for() -> None:
 LOGGED = (txn(1, 1), txn(1, 2), txn(1, 3))
 
 
-def asked_to_cut(*, committed: Zxid = NOTHING) -> Follower:
+def asked_to_cut(*, committed: Zxid = NOTHING, settings: Settings = SETTINGS) -> Follower:
     """Started anew with three transactions on disk; of what was committed it knows what the record says."""
-    follower = Follower(*LOGGED, committed=committed)
+    follower = Follower(*LOGGED, committed=committed, settings=settings)
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
     follower.save()
@@ -516,25 +641,66 @@ def test_truncation_of_what_was_durable_is_a_warning_with_from_to_and_count() ->
     assert follower.replica.history.last == make(1, 1)
 
 
-def test_truncation_below_what_was_committed_before_a_restart_is_distrusted() -> None:
+def test_truncation_below_what_was_committed_before_a_restart_is_vetoed() -> None:
     follower = asked_to_cut(committed=make(1, 2))
-    follower.hear(Trunc(make(1, 1), None))
+    written = len(follower.writes)
+    veto = Veto(LEADER, Epoch(2), make(1, 1), make(1, 2), make(1, 3), 2)
+    assert follower.hear(Trunc(make(1, 1), None)) == [veto]
     assert follower.role.over == "asked to truncate what was committed"
-    assert str(noted(follower, "history_distrusted")["why"]).startswith(
-        "the leader's history ends at 1/1, but 1/2 was committed here; the 2 transactions up to 1/3 "
-    )
+    assert follower.role.veto == veto
+    said = noted(follower, "vetoes")
+    assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
+    assert "until an operator decides" in str(said["why"])
     assert follower.replica.history.last == make(1, 3), "nothing is cut"
+    assert follower.replica.voting, "its history is as good as ever"
+    assert follower.writes[written:] == [], "its disk stays as it is"
+
+
+def test_truncation_of_what_was_not_committed_is_obeyed_up_to_the_last_that_was() -> None:
+    follower = asked_to_cut(committed=make(1, 2))
+    assert follower.hear(Trunc(make(1, 2), None)) == []
+    assert (follower.role.veto, follower.replica.history.last) == (None, make(1, 2))
+
+
+def test_server_that_is_not_to_veto_gives_its_history_up_at_once() -> None:
+    follower = asked_to_cut(committed=make(1, 2), settings=evolve(SETTINGS, veto_lost_history=False))
+    assert follower.hear(Trunc(make(1, 1), None)) == []
+    assert (follower.role.over, follower.role.veto) == ("asked to truncate what was committed", None)
+    said = noted(follower, "history_given_up")
+    assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
     assert not follower.replica.whole
-    assert follower.replica.known == NOTHING, "whoever distrusts itself takes what a leader has"
+    assert follower.replica.known == NOTHING, "it takes what a leader has"
 
 
-def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_distrusted() -> None:
+def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_vetoed() -> None:
     follower = asked_to_cut(committed=make(1, 3))
-    follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
+    said = follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert said == [Veto(LEADER, Epoch(2), make(1, 2), make(1, 3), make(1, 3), 1)]
     assert follower.role.over == "asked to replace what was committed"
-    assert not follower.replica.whole
+    assert follower.replica.whole
 
     follower = asked_to_cut(committed=make(1, 3))
     more = (txn(1, 2), txn(1, 3))
     follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), *map(Propose, more), NewLeader(Epoch(2), members(1, 2, 3)))
     assert follower.save() == [AckNewLeader(Epoch(2))], "what the leader has behind its snapshot counts"
+
+
+def test_other_contents_under_the_same_numbers_are_vetoed_if_anything_was_committed() -> None:
+    follower = asked_to_cut(committed=make(1, 1))
+    (said,) = follower.hear(Diff(make(1, 3), 12345))
+    assert said == Veto(LEADER, Epoch(2), NOTHING, make(1, 1), make(1, 3), 3)
+    assert follower.role.over == "my history and the leader's have diverged"
+    assert follower.replica.whole
+
+
+def test_what_came_behind_other_contents_is_taken_back() -> None:
+    """The leader could not tell the digest where the histories meet, because its memory does not reach back so far."""
+    follower = asked_to_cut(committed=make(1, 1))
+    follower.hear(Diff(make(1, 3), None), Propose(txn(1, 4)), Propose(txn(2, 1)))
+    right = follower.replica.history.digest_at(make(2, 1))
+    assert right is not None
+    assert follower.hear(Diff(make(2, 1), right)) == []
+    (said,) = follower.hear(Diff(make(2, 1), right ^ 1))
+    assert said == Veto(LEADER, Epoch(2), NOTHING, make(1, 1), make(1, 3), 3)
+    assert follower.replica.history.last == make(1, 3)
+    assert follower.writes[-1] == Truncate(follower.writes[-1].ticket, make(1, 3))  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role, Server
-from zab.core.errors import NotLeader
+from zab.core.errors import LocalProtocolError, NotLeader
 from zab.core.messages import (
     Ack,
     AckEpoch,
@@ -33,10 +33,22 @@ from zab.core.messages import (
     State,
     Trunc,
     UpToDate,
+    Veto,
 )
 from zab.core.node import Node
-from zab.core.ready import BarrierDone, Dial, HangUp, Ready, Recovered, SendLog, SendSnapshot, Settings
-from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
+from zab.core.ready import (
+    BarrierDone,
+    Dial,
+    HangUp,
+    Ready,
+    Recovered,
+    SaveEpochs,
+    SendLog,
+    SendRest,
+    SendSnapshot,
+    Settings,
+)
+from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make
 
 ONE, TWO, THREE, FOUR = map(ServerId, (1, 2, 3, 4))
 
@@ -79,7 +91,7 @@ def fields(ready: Ready) -> tuple[tuple[object, ...], ...]:
 def said(ready: Ready, to: int) -> list[Message]:
     found: list[Message] = []
     for envelope in ready.send:
-        assert not isinstance(envelope.message, SendSnapshot | SendLog)
+        assert not isinstance(envelope.message, SendSnapshot | SendRest | SendLog)
         if envelope.to == to:
             found.append(envelope.message)
     return found
@@ -409,6 +421,7 @@ def test_what_nobody_waits_for_is_ignored() -> None:
 def test_an_observer_hears_that_what_it_brought_along_is_decided() -> None:
     """A voter that was made an observer holds proposals that are not decided yet, and is told when they are."""
     leader = a_leader(members=ensemble(1, 2, 3, observers=[4]))
+    hear(leader, 4, LinkUp(dialled=False), FollowerInfo(Epoch(1), NOTHING), AckEpoch(Epoch(1), NOTHING, 0))
     first = leader.propose([b"x"], 0)
     leader.propose([b"y"], 0)
     turn(leader)
@@ -419,3 +432,71 @@ def test_an_observer_hears_that_what_it_brought_along_is_decided() -> None:
     assert said(hear(leader, 4, AckNewLeader(Epoch(2))), 4) == [UpToDate(NOTHING)]
     ready = hear(leader, 2, Ack(Zxid(first + 1)))
     assert said(ready, 4) == [Commit(first), Inform(txn(2, 2, "y"))]
+
+
+# -- vetoes -------------------------------------------------------------------------------------------------
+
+
+def a_survivor(settings: Settings | None = None) -> tuple[Node, Ready]:
+    """Server 1 has three transactions, two of them committed; the others have begun anew, and 3 leads epoch 2."""
+    disk = Recovered(Epoch(1), Epoch(1), batches=(txn(1, 1), txn(1, 2), txn(1, 3)), committed=make(1, 2))
+    node = Node(ServerId(1), ensemble(1, 2, 3), disk, settings or Settings(), lambda limit: limit, 0)
+    turn(node)
+    established(node, 0)
+    return node, demand(node, 0)
+
+
+def established(node: Node, now: int) -> None:
+    for sid, state in ((2, State.FOLLOWING), (3, State.LEADING)):
+        hear(node, sid, vote(3, zxid=NOTHING, epoch=2, turn=9, state=state), now=now)
+
+
+def demand(node: Node, now: int) -> Ready:
+    assert node.state is State.FOLLOWING
+    hear(node, 3, LinkUp(dialled=True), LeaderInfo(Epoch(2)), now=now)
+    return hear(node, 3, Trunc(NOTHING, 0), now=now)
+
+
+def test_survivor_stays_out_calmly_and_tries_again_after_a_while() -> None:
+    node, ready = a_survivor()
+    wanted = Veto(ServerId(3), Epoch(2), NOTHING, make(1, 2), make(1, 3), 3)
+    assert (node.state, node.veto, node.voting, node.serving) == (State.LOOKING, wanted, True, False)
+    assert said(ready, 3) == [wanted, vote(1, zxid=make(1, 3), epoch=1, turn=node._round, members=node.ensemble)]
+    assert HangUp(ServerId(3), dialled=True) in ready.links
+    elections, now = node.elections, 0
+    while node.state is State.LOOKING:
+        now = node.deadline
+        node.tick(now)
+        turn(node, now)
+        established(node, now)
+    assert now == node.settings.veto_retry_ms
+    assert node.elections == elections, "no election in between"
+    demand(node, now)
+    assert (node.state, node.elections, node.veto, node.last) == (State.LOOKING, elections + 1, wanted, make(1, 3))
+
+
+def test_survivor_that_gives_its_history_up_follows_at_once_and_is_sent_a_snapshot() -> None:
+    node, _ = a_survivor()
+    assert node.give_up_history(5).count == 3
+    ready = turn(node, 5)
+    assert (node.veto, node.voting) == (None, False)
+    assert "history_given_up" in events(ready)
+    assert [write.whole for write in ready.save if isinstance(write, SaveEpochs)] == [False]
+    established(node, 5)
+    ready = hear(node, 3, LinkUp(dialled=True), LeaderInfo(Epoch(2)), now=5)
+    (ack,) = [message for message in said(ready, 3) if isinstance(message, AckEpoch)]
+    assert ack.last == UNKNOWN
+    with pytest.raises(LocalProtocolError, match="server 1 vetoes no leader"):
+        node.give_up_history(5)
+
+
+def test_survivor_that_is_elected_forgets_its_veto() -> None:
+    node, _ = a_survivor()
+    hear(node, 2, vote(1, zxid=make(1, 3), epoch=1, turn=node._round))
+    node.tick(node.deadline)
+    turn(node)
+    assert node.state is State.LEADING
+    hear(node, 2, LinkUp(dialled=False), FollowerInfo(Epoch(0), NOTHING))
+    hear(node, 2, AckEpoch(Epoch(0), NOTHING, 0))
+    hear(node, 2, AckNewLeader(node.accepted))
+    assert (node.serving, node.veto, node.committed) == (True, None, make(1, 3))

@@ -198,16 +198,19 @@ def test_a_snapshot_is_the_machine_when_it_is_durable_and_not_before() -> None:
     assert applied(replica) == [make(3, 8)]
 
 
-def test_a_snapshot_that_breaks_off_is_abandoned_once() -> None:
+def test_a_snapshot_that_breaks_off_is_kept_once_and_dropped_once() -> None:
     replica = a_replica()
-    replica.abort_snapshot()
+    replica.keep_snapshot()
+    replica.drop_held()
     assert replica.out.drain().save == ()
     replica.begin_snapshot(make(1, 5))
     replica.snapshot_chunk(b"half")
-    replica.abort_snapshot()
-    replica.abort_snapshot()
+    replica.keep_snapshot()
+    replica.keep_snapshot()
+    replica.drop_held()
+    replica.drop_held()
     assert [type(write).__name__ for write in replica.out.drain().save] == [
-        *("BeginSnapshot", "SnapshotChunk", "AbortSnapshot")
+        *("BeginSnapshot", "SnapshotChunk", "KeepSnapshot", "AbortSnapshot")
     ]
     assert replica.history.last == NOTHING
 

@@ -13,10 +13,33 @@ from tests.scenario import words
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble, Server
 from zab.core.history import History
-from zab.core.messages import AckEpoch, AckNewLeader, FollowerInfo, LinkUp, Notification, State
+from zab.core.messages import (
+    ALIVE,
+    RESUMES,
+    AckEpoch,
+    AckNewLeader,
+    FollowerInfo,
+    LeaderInfo,
+    LinkUp,
+    Message,
+    Notification,
+    Propose,
+    SnapHeld,
+    State,
+)
 from zab.core.node import Node
-from zab.core.ready import Envelope, Recovered, SendLog, SendSnapshot, Settings
-from zab.core.synchronization import Form, Plan, plan
+from zab.core.ready import (
+    Envelope,
+    FindSnapshot,
+    FoundSnapshot,
+    HangUp,
+    Recovered,
+    SendLog,
+    SendRest,
+    SendSnapshot,
+    Settings,
+)
+from zab.core.synchronization import Form, SyncPlan, plan
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, epoch_of, parse, show
 
 ONE, TWO, THREE = map(ServerId, (1, 2, 3))
@@ -63,10 +86,15 @@ def a_leader(disk: Recovered, settings: Settings | None = None) -> Node:
     return node
 
 
-def drain(node: Node) -> list[Envelope]:
+def drain(node: Node, found: FoundSnapshot | None = None, asked: list[FindSnapshot] | None = None) -> list[Envelope]:
+    """What is sent; `found` is what its disk answers when the node looks for a snapshot file."""
     sent: list[Envelope] = []
     while ready := node.ready():
         sent += ready.send
+        for question in ready.finds:
+            assert asked is not None, "nobody holds part of a snapshot"
+            asked.append(question)
+            node.found(question, found, 0)
         if ready.save:
             node.saved(ready.save[-1].ticket, 0)
     return sent
@@ -88,6 +116,7 @@ def sync(leader: Node, peer: Zxid, digest: int = 0) -> list[str]:
         elif isinstance(message, SendLog):
             said.append(f"Log {show(message.after)}-{show(message.until)}")
         else:
+            assert not isinstance(message, SendRest)
             said.append(words.of_message(message).replace("Propose ", ""))
     assert said.pop() == "NewLeader 3"
     return said
@@ -116,13 +145,17 @@ CASES = {
     # ZooKeeper: "epoch 2 is established, and nothing proposed yet". Our histories end at a transaction; were there
     # one that did not, it would have nothing to cut.
     "the start of an epoch": Case("1/1-1/5 2/1-2/2", "2/0", "Diff 1/5, 2/1, 2/2", "1/2"),
-    "from the disk": Case("1/6-1/8 2/1-2/4", "1/8", "Diff 1/8, Log 1/8-2/2, 2/3, 2/4", "2/2", "1/5"),
-    "cut, and then from the disk": Case("1/6-1/8 2/1-2/4", "1/9", "Trunc 1/8, Log 1/8-2/2, 2/3, 2/4", "2/2", "1/5"),
-    "the disk reaches back just so far": Case("1/6-1/8 2/1", "1/5", "Diff 1/5, Log 1/5-1/8, 2/1", "1/8", "1/5"),
+    "from the disk": Case("1/6-1/8 2/1-2/4", "1/8", "Diff 1/8, Log 1/8-2/2, Diff 2/2, 2/3, 2/4", "2/2", "1/5"),
+    "cut, and then from the disk": Case(
+        "1/6-1/8 2/1-2/4", "1/9", "Trunc 1/8, Log 1/8-2/2, Diff 2/2, 2/3, 2/4", "2/2", "1/5"
+    ),
+    "the disk reaches back just so far": Case(
+        "1/6-1/8 2/1", "1/5", "Diff 1/5, Log 1/5-1/8, Diff 1/8, 2/1", "1/8", "1/5"
+    ),
     "and no further": Case("1/6-1/8 2/1", "1/4", "Snap 2/1", "1/8", "1/5"),
     "an empty one, and the log is purged": Case("1/6-1/8", "0/0", "Snap 1/8", "1/8", "1/5"),
     # ZooKeeper keeps nothing in memory across a restart of the leader, and sends everything anew.
-    "an empty one, and the log is whole": Case("2/1-2/2", "0/0", "Diff 0/0, Log 0/0-2/2", "2/2"),
+    "an empty one, and the log is whole": Case("2/1-2/2", "0/0", "Diff 0/0, Log 0/0-2/2, Diff 2/2", "2/2"),
     "nothing in memory, the same": Case("2/1-2/9", "2/9", "Diff 2/9", "2/9", "2/9"),
     "nothing in memory, one ahead": Case("2/1-2/9", "2/10", "Trunc 2/9", "2/9", "2/9"),
     "nothing in memory, an empty one": Case("2/1-2/9", "0/0", "Snap 2/9", "2/9", "2/9"),
@@ -145,10 +178,179 @@ def test_what_is_sent(case: Case) -> None:
     assert sync(leader, parse(case.peer)) == case.sent.split(", ")
 
 
+# -- the rest of a snapshot --------------------------------------------------------------------------------------
+
+FILE = FoundSnapshot(digest=9, size=900)
+
+
+def held(zxid: str, size: int = 500) -> SnapHeld:
+    return SnapHeld(parse(zxid), size, b"sum of 16 bytes.")
+
+
+def resume(leader: Node, what: SnapHeld, found: FoundSnapshot | None, peer: Zxid = UNKNOWN) -> tuple[list[str], int]:
+    """What server 1, which holds this of a snapshot, is sent up to NEWLEADER; and how often the disk was asked."""
+    leader.step(ONE, LinkUp(dialled=False), 0)
+    leader.step(ONE, ALIVE, 0)
+    leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
+    told = [envelope.message for envelope in drain(leader) if envelope.to == ONE]
+    assert told == [RESUMES, LeaderInfo(Epoch(3))]
+    leader.step(ONE, what, 0)
+    leader.step(ONE, AckEpoch(Epoch(2), peer, 0), 0)
+    asked: list[FindSnapshot] = []
+    said = []
+    for envelope in drain(leader, found, asked):
+        message = envelope.message
+        if envelope.to != ONE:
+            continue
+        if isinstance(message, SendSnapshot):
+            said.append(f"Snap {show(message.zxid)}")
+        elif isinstance(message, SendRest):
+            assert (message.held, message.found) == (what, found)
+            said.append(f"Rest {show(message.held.zxid)}")
+        elif isinstance(message, SendLog):
+            said.append(f"Log {show(message.after)}-{show(message.until)}")
+        else:
+            said.append(words.of_message(message).replace("Propose ", ""))
+    assert said.pop() == "NewLeader 3"
+    assert all(question == FindSnapshot(ONE, what) for question in asked)
+    return said, len(asked)
+
+
+def test_the_rest_of_a_snapshot_and_the_log_behind_it() -> None:
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    sent = (["Rest 2/6", "Log 2/6-2/7", "2/8", "2/9"], 1)
+    assert resume(leader, held("2/6"), FILE) == sent
+
+
+def test_a_leader_without_that_file_sends_its_state_from_the_beginning() -> None:
+    assert resume(a_leader(recovered("2/5-2/9", "2/7", "2/4")), held("2/6"), None) == (["Snap 2/9"], 1)
+
+
+def test_a_file_of_another_history_is_no_source() -> None:
+    """Its digest is compared where memory has that of the history."""
+    disk = recovered("2/5-2/9", "2/6", "2/4")
+    assert resume(a_leader(disk), held("2/6"), FoundSnapshot(7, 900))[0][0] == "Rest 2/6"
+    assert resume(a_leader(disk), held("2/6"), FoundSnapshot(8, 900)) == (["Snap 2/9"], 1)
+
+
+def test_what_only_the_learner_has_is_cut_before_the_rest_of_a_snapshot() -> None:
+    leader = a_leader(recovered("1/1-1/5 2/1", "2/1"), Settings(log_sync_entries_max=0))
+    assert resume(leader, held("2/1"), FoundSnapshot(7, 900), parse("1/7")) == (["Trunc 1/5", "Rest 2/1"], 1)
+
+
+def test_a_snapshot_is_not_resumed_where_the_log_leads_from_the_learners_history() -> None:
+    """The disk is not even asked."""
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    assert resume(leader, held("2/6"), FILE, parse("2/8")) == (["Diff 2/8", "2/9"], 0)
+
+
+@pytest.mark.parametrize(
+    ("zxid", "size", "why"),
+    [
+        ("2/4", 500, "the log does not reach back there"),
+        ("1/9", 500, "it is of a history that is not this one"),
+        ("2/10", 500, "it lies behind the end of this history"),
+        ("3/0", 500, "no state is that of the start of an epoch"),
+        ("2/6", 10, "the log behind it is longer than what need not be sent again"),
+    ],
+)
+def test_a_snapshot_that_is_not_worth_resuming_begins_anew(zxid: str, size: int, why: str) -> None:
+    leader = a_leader(recovered("2/6-2/9", "2/7", "2/5"))
+    assert resume(leader, held(zxid, size), FILE) == (["Snap 2/9"], 0), why
+
+
+def test_reading_too_much_log_behind_a_snapshot_takes_longer_than_a_new_one() -> None:
+    disk = recovered("2/5-2/9", "2/7", "2/4")
+    assert resume(a_leader(disk, Settings(log_sync_entries_max=3)), held("2/6"), FILE)[0][0] == "Rest 2/6"
+    assert resume(a_leader(disk, Settings(log_sync_entries_max=2)), held("2/6"), FILE) == (["Snap 2/9"], 0)
+
+
+def asking(leader: Node) -> FindSnapshot:
+    """Its disk has not answered yet whether server 1 can be sent the rest."""
+    leader.step(ONE, LinkUp(dialled=False), 0)
+    for message in (ALIVE, FollowerInfo(Epoch(2), NOTHING)):
+        leader.step(ONE, message, 0)
+    drain(leader)
+    for answer in (held("2/6"), AckEpoch(Epoch(2), UNKNOWN, 0)):
+        leader.step(ONE, answer, 0)
+    (question,) = leader.ready().finds
+    return question
+
+
+def test_nothing_is_sent_before_the_disk_has_answered() -> None:
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    asking(leader)
+    leader.propose([b"meanwhile"], 0)
+    assert [envelope for envelope in drain(leader) if envelope.to == ONE] == []
+
+
+def test_what_is_proposed_before_the_answer_is_part_of_the_synchronization() -> None:
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    question = asking(leader)
+    leader.propose([b"meanwhile"], 0)
+    drain(leader)
+    leader.found(question, FILE, 0)
+    sent = [envelope.message for envelope in drain(leader) if envelope.to == ONE]
+    assert [message.batch.first for message in sent if isinstance(message, Propose)] == zxids("2/8-2/9 3/1")
+
+
+def test_an_answer_for_an_earlier_link_is_nobodys() -> None:
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    late = asking(leader)
+    in_time = asking(leader)
+    leader.found(late, FILE, 0)
+    assert drain(leader) == []
+    leader.found(in_time, None, 0)
+    assert any(isinstance(envelope.message, SendSnapshot) for envelope in drain(leader))
+
+
+def test_what_is_held_of_a_snapshot_is_heard_once_and_if_it_was_asked_for() -> None:
+    """A learner that does not say ahead that it holds something is of an earlier version, or breaks the rules."""
+    unasked: list[Message] = [FollowerInfo(Epoch(2), NOTHING), held("2/6")]
+    too_early: list[Message] = [ALIVE, held("2/6")]
+    for said in (unasked, too_early):
+        leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+        leader.step(ONE, LinkUp(dialled=False), 0)
+        for each in said:
+            leader.step(ONE, each, 0)
+        assert HangUp(ONE, dialled=False) in leader.ready().links
+
+
+def test_learner_of_an_earlier_version_is_told_nothing_new() -> None:
+    leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
+    leader.step(ONE, LinkUp(dialled=False), 0)
+    leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
+    assert [envelope.message for envelope in drain(leader)] == [LeaderInfo(Epoch(3))]
+
+
+def test_who_dials_before_the_election_is_over_is_asked_for_what_it_holds_all_the_same() -> None:
+    node = Node(THREE, MEMBERS, recovered("2/5-2/9", "2/7", "2/4"), Settings(), lambda limit: limit, 0)
+    drain(node)
+    for sid in (ONE, TWO):
+        node.step(sid, LinkUp(dialled=False), 0)
+        for message in (ALIVE, ALIVE, FollowerInfo(Epoch(2), NOTHING)):
+            node.step(sid, message, 0)
+    for sid in (ONE, TWO):
+        node.step(sid, Notification(State.LOOKING, THREE, node.last, Epoch(2), 1, MEMBERS), 0)
+    told = [envelope.message for envelope in drain(node) if envelope.to == ONE]
+    assert told[-2:] == [RESUMES, LeaderInfo(Epoch(3))]
+
+
 def test_reading_too_much_from_the_disk_takes_longer_than_a_snapshot() -> None:
     disk = recovered("1/1-1/5 2/1", "1/5")
-    for most, sent in ((5, ["Diff 0/0", "Log 0/0-1/5", "2/1"]), (4, ["Snap 2/1"])):
+    for most, sent in ((5, ["Diff 0/0", "Log 0/0-1/5", "Diff 1/5", "2/1"]), (4, ["Snap 2/1"])):
         assert sync(a_leader(disk, Settings(log_sync_entries_max=most)), NOTHING) == sent
+
+
+def test_learner_is_told_to_cut_before_a_snapshot_if_the_outline_shows_that_it_has_more() -> None:
+    disk = recovered("1/1-1/5 2/1-2/9", "2/9")
+    assert sync(a_leader(disk, Settings(log_sync_entries_max=4)), parse("1/9")) == ["Trunc 1/5", "Snap 2/9"]
+    purged = a_leader(recovered("1/1-1/5 2/1-2/9", "2/9"))
+    purged.log_starts(parse("2/9"))
+    assert sync(purged, parse("1/9")) == ["Trunc 1/5", "Snap 2/9"]
+    purged = a_leader(recovered("1/1-1/5 2/1-2/9", "2/9"))
+    purged.log_starts(parse("2/9"))
+    assert sync(purged, parse("1/5")) == ["Snap 2/9"], "it has nothing that the leader lacks"
 
 
 def test_the_point_in_common_comes_with_its_digest_where_memory_has_it() -> None:
@@ -165,5 +367,5 @@ def test_the_point_in_common_comes_with_its_digest_where_memory_has_it() -> None
 
 def test_a_snapshot_is_of_what_is_applied_and_nothing_more() -> None:
     history = History(recovered("1/1-1/5", "1/2", "1/2"))
-    assert plan(history, parse("1/3"), UNKNOWN, Settings()) == Plan(Form.SNAP, parse("1/3"))
-    assert plan(history, parse("1/3"), parse("1/1"), Settings()) == Plan(Form.SNAP, parse("1/3"))
+    assert plan(history, parse("1/3"), UNKNOWN, Settings()) == SyncPlan(Form.SNAP, parse("1/3"))
+    assert plan(history, parse("1/3"), parse("1/1"), Settings()) == SyncPlan(Form.SNAP, parse("1/3"))

@@ -26,7 +26,7 @@ from harness.worlds.processes.places import Loopback, member, name_of
 from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
-from zab.cli.zoo.plan import read_plan
+from zab.cli.zoo_cfg.plan import read_plan
 from zab.core.zxid import NOTHING, Zxid
 
 # -- the machine under a server ------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from kraft_controller.core.asks import Brokers
 from kraft_controller.core.desk import Settings
 from kraft_controller.core.health import health
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
-from kraft_controller.runtime.metrics import GAUGE, Sample, exposition
+from kraft_controller.runtime.metrics import exposition
 from tests.unit.kraft_controller.cluster import Controller, Store
+from zab.admin.exposition import GAUGE, MetricSample
 
 
 def cluster(**configs: str) -> Controller:
@@ -66,18 +67,18 @@ def test_a_failed_disk_and_a_deletion_that_waits() -> None:
 
 def test_what_is_measured_is_said_once_each_with_its_labels() -> None:
     some = [
-        Sample("a_total", "counter", "of a", 3),
-        Sample("b", GAUGE, "of b", 0.25, {"broker": "1"}),
-        Sample("b", GAUGE, "of b", True, {"broker": 'odd"\\\n'}),
+        MetricSample("a_total", "counter", "of a", 3),
+        MetricSample("b", GAUGE, "of b", 0.25, {"broker": "1"}),
+        MetricSample("b", GAUGE, "of b", True, {"broker": 'odd"\\\n'}),
     ]
     assert exposition(some).splitlines() == [
         "# HELP a_total of a",
         "# TYPE a_total counter",
-        "a_total 3",
+        "a_total 3.0",
         "# HELP b of b",
         "# TYPE b gauge",
         'b{broker="1"} 0.25',
-        'b{broker="odd\\"\\\\\\n"} 1',
+        'b{broker="odd\\"\\\\\\n"} 1.0',
     ]
 
 

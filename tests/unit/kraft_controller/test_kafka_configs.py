@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.cli.common import Misuse
 from kraft_controller.cli.kafka_configs import as_verbs
+from zab.cli.kit.failures import Misused
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_the_same_in_our_words(given: str, ours: str) -> None:
         ("--alter --topic t --broker 1 --add-config a=1", "of two kinds"),
         ("--alter --topic t --add-config a", "from character 1: this is no key=value"),
         ("--alter --topic t --bootstrap-server h:1", "at the store"),
-        ("--alter --topic", "expected one argument"),
+        ("--alter --topic", "requires an argument"),
     ],
 )
 def test_what_makes_no_sense(given: str, why: str) -> None:
-    with pytest.raises(Misuse, match=why):
+    with pytest.raises(Misused, match=why):
         as_verbs(given.split())

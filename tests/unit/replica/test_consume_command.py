@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.cli.common import Failed
 from kraft_controller.core.names import TopicPartition
 from replica.cli.consume import Position, _records
 from replica.storage.memory_log import MemoryLog
 from tests.unit.replica.storage.logs import ALL, NOW, numbered
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, Writers, end
+from zab.cli.kit.failures import Failed
 
 
 def test_a_batch_that_does_not_fit_its_checksum_ends_the_command_behind_what_came_before_it() -> None:

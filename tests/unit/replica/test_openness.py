@@ -47,7 +47,7 @@ def test_whoever_comes_by_tls_may_command_where_nobody_has_to_show_a_certificate
         "server.properties: ssl.client.auth: whoever reaches listener CONTROLLER may command this broker" in open_door
     )
     [half_open] = warned(*tls(stores, "ssl.client.auth=requested"))
-    assert "line 6: ssl.client.auth=requested: whoever reaches listener CONTROLLER" in half_open
+    assert "server.properties:6: ssl.client.auth=requested: whoever reaches listener CONTROLLER" in half_open
     assert warned(*tls(stores, "ssl.client.auth=required")) == []
     assert warned(*PLAIN, USERS) == [], "where all is plain nobody has asked for more"
 

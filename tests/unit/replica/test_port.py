@@ -29,7 +29,7 @@ from replica.runtime.sasl import Identity, SaslSettings, log_in, security_of
 from replica.runtime.settings import PortSettings
 from replica.wire.messages import decode_reply, encode_request
 from zab.core.failed_logins import FailedLogins, FailedLoginSettings
-from zab.runtime.alone import open_files_limit
+from zab.host.process_tuning import open_files_limit
 
 LENGTH = Struct(">i")
 HEARTBEAT = ApiKey.HEARTBEAT
@@ -182,6 +182,21 @@ def test_a_batch_is_written_while_those_before_it_wait_for_replicas_and_answers_
             for number in (1, 2, 3):
                 assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
             assert await client.hear(HEARTBEAT, 4) == (4, {"throttle_time_ms": 0, "error_code": 2})
+
+    trio.run(main)
+
+
+def test_a_produce_of_the_newest_version_of_kafka_3_9_is_answered() -> None:
+    """sarama sends version 10 at its level 3.9, without asking which versions a broker has."""
+
+    async def main() -> None:
+        writer = Writer()
+        async with listening(writer.handlers()) as connect:
+            client = await connect()
+            await client.ask(ApiKey.PRODUCE, 11, 1, produce_of(0))
+            await writer.has_written(1)
+            writer.replicated(1)
+            assert (await client.hear(ApiKey.PRODUCE, 11))[0] == 1
 
     trio.run(main)
 

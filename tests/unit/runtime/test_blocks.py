@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 import trio
 
+from zab.core.errors import Stopped
 from zab.runtime.blocks import beside_a_block
-from zab.runtime.errors import Stopped
 
 
 class Failure(Exception):

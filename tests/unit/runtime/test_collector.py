@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from zab.runtime.collector import pass_by, spare, undisturbed
+from zab.host.collector import pass_by, spare, undisturbed
 from zab.runtime.coordination.machine import StoreMachine, use_up
 from zab.store import txn as txns
 from zab.store.acl import OPEN

@@ -12,13 +12,13 @@ import trio.testing
 from zab.core.ensemble import Ensemble, Server
 from zab.core.messages import Notification, Reachable, State
 from zab.core.zxid import NOTHING, Epoch, ServerId
-from zab.runtime.doorbell import Doorbell
+from zab.host.logs import Log
+from zab.net.wakeup import Wakeup
 from zab.runtime.elections import Address, Elections
 from zab.runtime.greet import Handshake
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
-from zab.runtime.logs import Log
-from zab.runtime.ports import Dialler, Port
+from zab.runtime.peer_port import PeerDialler, PeerPort
+from zab.service.limits import Limits
 from zab.wire.greeting import Purpose
 
 ENSEMBLE = Ensemble((Server(ServerId(1), "localhost", 1, 2),))
@@ -68,16 +68,16 @@ class Peer:
     def __init__(self, network: MemoryNetwork, sid: int, known: Sequence[int]) -> None:
         limits = Limits()
         self.sid = ServerId(sid)
-        self.inbox = Inbox(Doorbell(), 1 << 20, lambda: 0)
+        self.inbox = Inbox(Wakeup(), 1 << 20, lambda: 0)
         self.heard: list[tuple[int, Any]] = []
         log = Log(self.sid, lambda: Epoch(0))
         handshake = Handshake(self.sid, "zab", limits.handshake_ms, lambda _: (), admit_non_members=True)
         handshake.host, handshake.port = f"host{sid}", 3888
         self.known = set(known)
         self.elections = Elections(
-            self.sid, Dialler(network, handshake, limits, log), self.inbox, limits, log, self._addresses
+            self.sid, PeerDialler(network, handshake, limits, log), self.inbox, limits, log, self._addresses
         )
-        self.port = Port(Purpose.ELECTION, network, handshake, limits, log, self.elections.welcomed)
+        self.port = PeerPort(Purpose.ELECTION, network, handshake, limits, log, self.elections.welcomed)
 
     def _addresses(self, peer: ServerId) -> list[Address]:
         return [(f"host{peer}", 3888)] if peer in self.known else []

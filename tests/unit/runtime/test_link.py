@@ -12,10 +12,10 @@ import trio.testing
 from zab.core.batch import pack
 from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose, SnapChunk, SnapEnd
 from zab.core.zxid import ServerId, Zxid, make
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
 from zab.runtime.link import Link, Send
+from zab.service.limits import Limits
 from zab.wire.frames import FrameReader, frame
 from zab.wire.greeting import Stranger
 from zab.wire.peer import Channel, decode, encode
@@ -25,7 +25,7 @@ Pair = tuple[Link, trio.abc.Stream]
 
 
 def inbox(bytes_max: int = 1 << 20, backlog: Callable[[], int] = lambda: 0) -> Inbox:
-    return Inbox(Doorbell(), bytes_max, backlog)
+    return Inbox(Wakeup(), bytes_max, backlog)
 
 
 def commits(*counters: int) -> list[bytes]:

@@ -8,7 +8,7 @@ import trio.testing
 
 from zab.core.ready import Note
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.logs import KEYS_MAX, Log, shown
+from zab.host.logs import KEYS_MAX, Log, shown
 
 
 def log() -> Log:
@@ -55,11 +55,11 @@ def test_what_anybody_can_cause_is_said_once_and_then_counted(caplog: pytest.Log
     async def main() -> None:
         voice = log()
         for _ in range(100):
-            voice.grumble("stranger", "10.0.0.1", why="noise")
-        voice.grumble("stranger", "10.0.0.2", why="noise")
+            voice.warn_rate_limited("stranger", "10.0.0.1", why="noise")
+        voice.warn_rate_limited("stranger", "10.0.0.2", why="noise")
         await trio.sleep(11)
-        voice.grumble("stranger", "10.0.0.1", why="noise")
-        voice.grumble("stranger", "10.0.0.2", why="noise")
+        voice.warn_rate_limited("stranger", "10.0.0.1", why="noise")
+        voice.warn_rate_limited("stranger", "10.0.0.2", why="noise")
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert [record.message for record in caplog.records] == [
@@ -73,5 +73,5 @@ def test_what_anybody_can_cause_is_said_once_and_then_counted(caplog: pytest.Log
 async def test_it_remembers_only_so_many() -> None:
     voice = log()
     for number in range(3 * KEYS_MAX):
-        voice.grumble("stranger", number)
-    assert len(voice._repeats._said) <= KEYS_MAX
+        voice.warn_rate_limited("stranger", number)
+    assert len(voice._limit._logged) <= KEYS_MAX

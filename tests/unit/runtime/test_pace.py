@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from zab.runtime.pace import INTERVAL_S, beside_the_loop
+from zab.host.pace import INTERVAL_S, beside_the_loop
 
 
 def test_it_lasts_as_long_as_anybody_works() -> None:

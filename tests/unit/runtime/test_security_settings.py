@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.authentication import shaped, subject_identities
 from zab.runtime.coordination.security import SECURITY_KEYS, SecuritySettings, is_security_key
+from zab.service.authentication import shaped, subject_identities
 from zab.store.acl import Access, Identity
 
 APACHES = "org.apache.zookeeper.server.auth."
@@ -122,7 +122,7 @@ def test_what_makes_no_sense_is_told(told: dict[str, str], why: str) -> None:
 
 
 def test_another_section(jaas: str) -> None:
-    with pytest.raises(ConfigError, match="'Other': nobody may log in"):
+    with pytest.raises(ConfigError, match="'Other': no user may log in"):
         read({"java.security.auth.login.config": jaas, "sasl.serverconfig": "Other"})
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.watch import Event, WatchEvent
+from zab.session.watch import Event, WatchEvent
+from zab.session.watch_manager import WatchManager
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op
 from zab.store.watches import WatchKind, WatchMode
@@ -23,7 +23,7 @@ class Heard:
 
 
 def test_for_once_is_once_and_for_each_who_asked() -> None:
-    book, one, two = WatchBook(), Heard(), Heard()
+    book, one, two = WatchManager(), Heard(), Heard()
     for heard in (one, two, one):
         book.answered(Op.GET_DATA, ("/a", True), 0, heard)
     book.answered(Op.GET_CHILDREN, ("/a", True), 0, one)
@@ -36,7 +36,7 @@ def test_for_once_is_once_and_for_each_who_asked() -> None:
 
 
 def test_the_end_of_a_node_is_told_once_to_a_watch_of_both_kinds() -> None:
-    book, heard = WatchBook(), Heard()
+    book, heard = WatchManager(), Heard()
     book.answered(Op.GET_DATA, ("/a", True), 0, heard)
     book.answered(Op.GET_CHILDREN2, ("/a", True), 0, heard)
     book.answered(Op.ADD_WATCH, ("/a", WatchMode.PERSISTENT), 0, heard)
@@ -47,7 +47,7 @@ def test_the_end_of_a_node_is_told_once_to_a_watch_of_both_kinds() -> None:
 
 
 def test_exists_watches_what_is_not_there_yet() -> None:
-    book, heard = WatchBook(), Heard()
+    book, heard = WatchManager(), Heard()
     book.answered(Op.EXISTS, ("/a", True), ErrorCode.NO_NODE, heard)
     book.answered(Op.EXISTS, ("/b", True), 0, heard)
     book.answered(Op.GET_DATA, ("/c", True), ErrorCode.NO_NODE, heard)
@@ -58,7 +58,7 @@ def test_exists_watches_what_is_not_there_yet() -> None:
 
 
 def test_a_subtree_is_told_of_its_nodes_and_never_of_lists() -> None:
-    book, below, stays = WatchBook(), Heard(), Heard()
+    book, below, stays = WatchManager(), Heard(), Heard()
     book.answered(Op.ADD_WATCH, ("/a", WatchMode.RECURSIVE), 0, below)
     book.answered(Op.ADD_WATCH, ("/a", WatchMode.PERSISTENT), 0, stays)
     for event, path in [
@@ -70,7 +70,7 @@ def test_a_subtree_is_told_of_its_nodes_and_never_of_lists() -> None:
 
 
 def test_what_stays_is_told_that_something_may_have_been_missed() -> None:
-    book, heard = WatchBook(lambda path: path.removeprefix("/root")), Heard()
+    book, heard = WatchManager(lambda path: path.removeprefix("/root")), Heard()
     book.answered(Op.ADD_WATCH, ("/root/p", WatchMode.PERSISTENT), 0, heard)
     book.answered(Op.ADD_WATCH, ("/root/r", WatchMode.RECURSIVE), 0, heard)
     book.answered(Op.GET_DATA, ("/root/d", True), 0, heard)
@@ -79,7 +79,7 @@ def test_what_stays_is_told_that_something_may_have_been_missed() -> None:
 
 
 def test_who_leaves_says_what_nobody_watches_any_more() -> None:
-    book, one, two = WatchBook(), Heard(), Heard()
+    book, one, two = WatchManager(), Heard(), Heard()
     for heard in (one, two):
         book.answered(Op.GET_DATA, ("/shared", True), 0, heard)
     book.answered(Op.GET_DATA, ("/a", True), 0, one)
@@ -96,14 +96,14 @@ def test_who_leaves_says_what_nobody_watches_any_more() -> None:
 
 
 def test_who_has_left_is_not_written_down() -> None:
-    book, heard = WatchBook(), Heard()
+    book, heard = WatchManager(), Heard()
     heard.over = True
     book.answered(Op.GET_DATA, ("/a", True), 0, heard)
     assert not any(book.lists())
 
 
 def test_a_removal_is_told_by_kind() -> None:
-    book, heard, other = WatchBook(), Heard(), Heard()
+    book, heard, other = WatchManager(), Heard(), Heard()
     for op, last in [(Op.GET_DATA, True), (Op.GET_CHILDREN, True), (Op.ADD_WATCH, WatchMode.PERSISTENT)]:
         book.answered(op, ("/a", last), 0, heard)
     book.answered(Op.GET_DATA, ("/b", True), 0, other)

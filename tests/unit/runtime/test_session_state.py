@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from zab.runtime.session.errors import EventsLost
-from zab.runtime.session.state import CHANGES_MAX, SessionState, States, StateTeller
-from zab.runtime.session.watch import Event, Watch, WatchEvent
+from zab.session.errors import EventsLost
+from zab.session.state import CHANGES_MAX, SessionState, States, StateTeller
+from zab.session.watch import Event, Watch, WatchEvent
 
 CONNECTED, SUSPENDED, EXPIRED, CLOSED = (
     SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED, SessionState.CLOSED,

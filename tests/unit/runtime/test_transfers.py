@@ -9,18 +9,18 @@ import pytest
 import trio
 
 from zab.core.batch import Batch, pack
-from zab.core.errors import DamagedError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd
-from zab.core.ready import Envelope, SendLog, SendSnapshot
+from zab.core.errors import DamagedError, StorageError
+from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd, SnapHeld, SnapResume
+from zab.core.ready import Envelope, FoundSnapshot, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Epoch, ServerId, Zxid, make
-from zab.runtime.doorbell import Doorbell
+from zab.host.logs import Log
+from zab.net.wakeup import Wakeup
 from zab.runtime.inbox import Inbox
-from zab.runtime.limits import Limits
 from zab.runtime.link import Lazy, Link
 from zab.runtime.links import Links
-from zab.runtime.logs import Log
-from zab.runtime.ports import Dialler
+from zab.runtime.peer_port import PeerDialler
 from zab.runtime.transfers import HANDFUL_BYTES, Item, Snapshot, Transfers
+from zab.service.limits import Limits
 from zab.storage.reading import Purged
 from zab.storage.storage import Storage
 from zab.wire.frames import FrameReader
@@ -35,6 +35,14 @@ class FakeStorage:
         self.threads: set[int] = set()
         self._batches = batches
         self._error = error
+
+    def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
+        assert held == HELD
+        self.threads.add(threading.get_ident())
+        yield b"more"
+        if self._error is not None:
+            raise self._error
+        yield b"last"
 
     def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
         self.asked.append((after, until))
@@ -67,6 +75,10 @@ class World:
         return [decode(Channel.TO_LEARNER, payload) for payload in payloads]
 
 
+HELD = SnapHeld(make(1, 2), 500, b"sum of 16 bytes.")
+REST = SendRest(HELD, FoundSnapshot(99, 900))
+
+
 def batch(counter: int, size: int = 10) -> Batch:
     return pack(make(1, counter), [bytes(size)])
 
@@ -84,6 +96,33 @@ async def test_a_synchronization_arrives_in_its_order() -> None:
     ]
     assert world.storage.asked == [(make(1, 2), make(1, 4))]
     assert threading.get_ident() not in world.storage.threads
+
+
+async def test_the_rest_of_a_snapshot_arrives_in_front_of_the_log_behind_it() -> None:
+    world = World(FakeStorage(batch(3)))
+    items: list[Item] = [REST, SendLog(make(1, 2), make(1, 3)), Propose(batch(4))]
+    assert await world.run(world.transfers.lazily(items, world.link)) == [
+        SnapResume(make(1, 2), 99, 500, 900),
+        SnapChunk(b"more"),
+        SnapChunk(b"last"),
+        SnapEnd(),
+        Propose(batch(3)),
+        Propose(batch(4)),
+    ]
+    assert threading.get_ident() not in world.storage.threads
+
+
+@pytest.mark.parametrize("error", [StorageError("it was purged"), DamagedError("the checksum is wrong")])
+async def test_a_snapshot_file_that_became_unreadable_cuts_the_link_and_nothing_behind_it_leaves(
+    error: Exception,
+) -> None:
+    world = World(FakeStorage(error=error))
+    items: list[Item] = [REST, Propose(batch(4))]
+    heard: list[Any] = []
+    with world.link._scope:
+        heard = await world.run(world.transfers.lazily(items, world.link))
+    assert world.link.reason == f"the snapshot is not readable: {error}"
+    assert not any(isinstance(message, Propose | SnapEnd) for message in heard)
 
 
 async def test_observers_get_old_log_as_what_is_committed() -> None:
@@ -168,7 +207,7 @@ async def test_what_belongs_to_a_synchronization_counts_for_no_limit() -> None:
     """Else a learner that lacks more than a link's queue holds would be cut for ever."""
     world = World()
     limits = Limits(link_bytes_max=1000)
-    links = Links(cast(Dialler, None), world.transfers, Inbox(Doorbell(), 1, int), limits, lambda peer: [])
+    links = Links(cast(PeerDialler, None), world.transfers, Inbox(Wakeup(), 1, int), limits, lambda peer: [])
     link = Link(ServerId(2), False, limits)
     links.accept(link)
     diff: list[Message] = [

@@ -6,12 +6,12 @@ import pytest
 import trio
 import trio.testing
 
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 from zab.runtime.waiting import Waiter
 
 
 async def test_a_bell_that_rang_before_is_heard() -> None:
-    bell = Doorbell()
+    bell = Wakeup()
     bell.ring()
     bell.ring()
     await bell.wait()
@@ -21,7 +21,7 @@ async def test_a_bell_that_rang_before_is_heard() -> None:
 
 
 async def test_a_bell_wakes_who_waits() -> None:
-    bell = Doorbell()
+    bell = Wakeup()
     woken = 0
 
     async def wait() -> None:
@@ -41,7 +41,7 @@ async def test_a_bell_wakes_who_waits() -> None:
 
 
 async def test_who_gives_up_at_the_door_may_come_back() -> None:
-    bell = Doorbell()
+    bell = Wakeup()
     with trio.CancelScope() as scope:
         scope.cancel()
         await bell.wait()
@@ -82,7 +82,7 @@ async def test_a_waiter_that_was_cancelled_may_still_be_answered() -> None:
 
 
 async def test_who_stands_in_for_the_one_who_waits() -> None:
-    bell = Doorbell()
+    bell = Wakeup()
     woken = 0
 
     async def wait() -> None:

@@ -10,12 +10,12 @@ import pytest
 import trio
 import trio.testing
 
-from tests.unit.runtime.test_desk import EPOCH, LOG, A, Machine, Node
+from tests.unit.service.test_proposal_queue import EPOCH, LOG, A, Machine, Node
+from zab.core.errors import Refused
 from zab.core.zxid import Zxid
-from zab.runtime.desk import PREPARE_S, Desk, Parcel
-from zab.runtime.errors import Refused
-from zab.runtime.limits import Limits
-from zab.runtime.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Steps, Watchdog, Watchdogs
+from zab.host.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Steps, Watchdog, Watchdogs
+from zab.service.limits import Limits
+from zab.service.proposal_queue import PREPARE_S, ForwardedBatch, ProposalQueue
 
 
 class Clock:
@@ -171,12 +171,12 @@ def test_desk_names_the_request_that_took_long_to_prepare() -> None:
             return f"the request '{request.decode()}'"
 
         def describe_transaction(self, txn: bytes) -> str:
-            raise AssertionError("nothing is applied at a desk")
+            raise AssertionError("nothing is applied at a queue")
 
-    desk = Desk(Slow(), Limits(), LOG, dog)
-    desk.open(EPOCH)
-    desk.put(Parcel(EPOCH, None, A, 0, (b"quick", b"slow", b"quick")))
-    desk.turn(Node(), 0, 0)
+    queue = ProposalQueue(Slow(), Limits(), LOG, dog)
+    queue.open(EPOCH)
+    queue.put(ForwardedBatch(EPOCH, None, A, 0, (b"quick", b"slow", b"quick")))
+    queue.turn(Node(), 0, 0)
     assert [stall.cause for stall in stalls] == ["preparing the request 'slow' of 4 bytes"]
 
 
@@ -194,15 +194,15 @@ def test_desk_ends_a_turn_that_prepares_for_too_long() -> None:
         def prepare(self, request: bytes, view: object) -> bytes:
             raise AssertionError
 
-    desk, node = Desk(Slow(), Limits(), LOG, dog), Node()
-    desk.open(EPOCH)
-    desk.put(Parcel(EPOCH, None, A, 0, (b"write",) * 3 + (b"refuse",) * 3))
+    queue, node = ProposalQueue(Slow(), Limits(), LOG, dog), Node()
+    queue.open(EPOCH)
+    queue.put(ForwardedBatch(EPOCH, None, A, 0, (b"write",) * 3 + (b"refuse",) * 3))
     found = []
-    while desk.busy:
-        desk.begin()
-        desk.turn(node, 0, 0)
-        desk.turn(node, 0, 0)
-        found.append((node.last & 0xFFFF_FFFF, len(desk.refusals), desk.cut))
+    while queue.busy:
+        queue.begin()
+        queue.turn(node, 0, 0)
+        queue.turn(node, 0, 0)
+        found.append((node.last & 0xFFFF_FFFF, len(queue.refusals), queue.cut))
     assert found == [(2, 0, True), (3, 1, True), (3, 3, True)]
 
 

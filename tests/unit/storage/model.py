@@ -17,7 +17,9 @@ from zab.core.ready import (
     Append,
     BeginSnapshot,
     InstallSnapshot,
+    KeepSnapshot,
     Recovered,
+    ResumeSnapshot,
     SaveEpochs,
     SnapshotChunk,
     Truncate,
@@ -102,8 +104,10 @@ class Model:
             case SnapshotChunk(data=data):
                 assert self.arriving is not None
                 return evolve(self, arriving=(self.arriving[0], (*self.arriving[1], data)))
-            case AbortSnapshot():
+            case AbortSnapshot() | KeepSnapshot():
                 return evolve(self, arriving=None)
+            case ResumeSnapshot():
+                raise AssertionError("what was kept is the matter of test_partial_snapshots")
             case InstallSnapshot(zxid=zxid, digest=digest):
                 assert self.arriving is not None
                 installed = (zxid, digest, self.arriving[1])

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from tests.unit.storage.model import Model, check, epochs, legal_after
 from zab.core.batch import pack
-from zab.core.ready import AbortSnapshot, Append, BeginSnapshot, InstallSnapshot, SnapshotChunk, Truncate, Write
+from zab.core.ready import (
+    AbortSnapshot,
+    Append,
+    BeginSnapshot,
+    InstallSnapshot,
+    KeepSnapshot,
+    SnapshotChunk,
+    Truncate,
+    Write,
+)
 from zab.core.zxid import NOTHING, Zxid, epoch_of, make
 from zab.storage.memory import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
@@ -92,7 +101,7 @@ class Author:
     def abort(self) -> None:
         self.add(BeginSnapshot(0, self.model.last))
         self.add(SnapshotChunk(0, b"never mind"))
-        self.add(AbortSnapshot(0))
+        self.add(KeepSnapshot(0) if self.data.draw(st.booleans()) else AbortSnapshot(0))
 
 
 @settings(max_examples=150)

@@ -7,7 +7,7 @@ import pytest
 from zab.store.acl import OPEN
 from zab.store.ops import Fields, Op
 from zab.store.watches import Event
-from zab.wire.client import connect, events, multi, replies, requests
+from zab.wire.client import connect, events, multi_codec, replies, requests
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.frames import Opening, ReplyReader, RequestReader
 from zab.wire.client.words import WORDS
@@ -73,7 +73,7 @@ def test_an_event() -> None:
 
 
 def test_a_multi_that_failed() -> None:
-    results: list[multi.Result] = [(Op.ERROR, 0), (Op.ERROR, -101)]
+    results: list[multi_codec.Result] = [(Op.ERROR, 0), (Op.ERROR, -101)]
     assert replies.encode_reply(Op.MULTI, 2, 0x100000004, results) == MULTI_FAILED
     assert replies.decode_body(Op.MULTI, MULTI_FAILED[20:]) == results
 

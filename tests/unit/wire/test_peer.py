@@ -83,6 +83,9 @@ BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "round": numbers,
     "server": servers,
     "state": st.sampled_from(State),
+    "checksum": st.binary(min_size=16, max_size=16),
+    "size": numbers,
+    "total": numbers,
     "version": st.just(VERSION),
     "zxid": zxids,
 }
@@ -132,9 +135,11 @@ def test_shipped_tags_are_for_ever() -> None:
         24: ("Pong", 1),
         25: ("BarrierRequest", 1),
         26: ("Forward", 4),
-        27: ("FenceRequest", 1),
+        27: ("CatchUpRequest", 1),
         28: ("ReconfigureRequest", 5),
-        29: ("Aside", 1),
+        29: ("LeaderMessage", 1),
+        30: ("Veto", 6),
+        31: ("SnapHeld", 3),
         40: ("LeaderInfo", 1),
         41: ("Diff", 2),
         42: ("Trunc", 2),
@@ -151,10 +156,11 @@ def test_shipped_tags_are_for_ever() -> None:
         53: ("Ping", 2),
         54: ("BarrierReply", 2),
         55: ("Refusals", 3),
-        56: ("Fence", 2),
+        56: ("CatchUpPoint", 2),
         57: ("ReconfigureReply", 4),
         58: ("SnapPiece", 1),
-        59: ("Notice", 1),
+        59: ("MemberMessage", 1),
+        60: ("SnapResume", 4),
     }
 
 

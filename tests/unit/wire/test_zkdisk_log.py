@@ -12,14 +12,14 @@ from zab.core.errors import DamagedError
 from zab.store.acl import OPEN
 from zab.store.ops import Op
 from zab.wire.disk_log import FILE_HEAD, LogReader, encode_record, log_chunks, offset_behind
-from zab.wire.disk_txn import HEAD, KINDS, Txn, decode_txn, encode_txn
+from zab.wire.disk_txn import HEAD, KINDS, FileTxn, decode_txn, encode_txn
 
 SESSION = 0x100000ABCDE0001
-CREATE_SESSION = Txn(SESSION, 0, 0x100000001, 1_700_000_000_000, Op.CREATE_SESSION, (30_000,))
+CREATE_SESSION = FileTxn(SESSION, 0, 0x100000001, 1_700_000_000_000, Op.CREATE_SESSION, (30_000,))
 TXNS = [
     CREATE_SESSION,
-    Txn(SESSION, 1, 0x100000002, 1_700_000_000_001, Op.CREATE, ("/a", b"hi", OPEN, False, 1), (2, 99)),
-    Txn(SESSION, 2, 0x100000003, 1_700_000_000_002, Op.ERROR, (-110,)),
+    FileTxn(SESSION, 1, 0x100000002, 1_700_000_000_001, Op.CREATE, ("/a", b"hi", OPEN, False, 1), (2, 99)),
+    FileTxn(SESSION, 2, 0x100000003, 1_700_000_000_002, Op.ERROR, (-110,)),
 ]
 
 
@@ -49,7 +49,7 @@ def test_what_was_written_is_read(size: int, padding: int) -> None:
 
 @given(st.lists(values.TXNS, max_size=5), st.integers(1, 200), st.integers(0, 500))
 @settings(max_examples=150)
-def test_any_log_survives(txns: list[Txn], size: int, padding: int) -> None:
+def test_any_log_survives(txns: list[FileTxn], size: int, padding: int) -> None:
     assert list(LogReader(pieces(b"".join(log_chunks(txns, padding)), size))) == txns
 
 
@@ -57,7 +57,7 @@ def test_any_log_survives(txns: list[Txn], size: int, padding: int) -> None:
 @given(data=st.data())
 @settings(max_examples=30)
 def test_every_kind_survives(kind: int, data: st.DataObject) -> None:
-    txn = Txn(1, 2, 3, 4, kind, data.draw(values.TXN_FIELDS[kind]), data.draw(st.sampled_from([None, (2, 5)])))
+    txn = FileTxn(1, 2, 3, 4, kind, data.draw(values.TXN_FIELDS[kind]), data.draw(st.sampled_from([None, (2, 5)])))
     assert decode_txn(encode_txn(txn)) == txn
 
 
@@ -65,13 +65,13 @@ def test_every_kind_survives(kind: int, data: st.DataObject) -> None:
 
 
 def test_a_create_that_does_not_say_which_child_it_was() -> None:
-    payload = encode_txn(Txn(1, 2, 3, 4, Op.CREATE, ("/a", b"", OPEN, True, 7)))
+    payload = encode_txn(FileTxn(1, 2, 3, 4, Op.CREATE, ("/a", b"", OPEN, True, 7)))
     assert decode_txn(payload[:-4]).fields == ("/a", b"", OPEN, True, -1)
 
 
 @pytest.mark.parametrize("digest", [None, (2, 0), (2, 0x2F61_0000_0001), (2, (1 << 64) - 1)])
 def test_a_session_that_ended_without_a_list(digest: tuple[int, int] | None) -> None:
-    txn = Txn(1, 2, 3, 4, Op.CLOSE_SESSION, (None,), digest)
+    txn = FileTxn(1, 2, 3, 4, Op.CLOSE_SESSION, (None,), digest)
     assert decode_txn(encode_txn(txn)) == txn
 
 
@@ -79,7 +79,7 @@ def test_a_session_that_ended_without_a_list(digest: tuple[int, int] | None) -> 
 @pytest.mark.parametrize("digest", [None, (2, 5)])
 def test_a_list_is_not_taken_for_a_digest(paths: tuple[str, ...], digest: tuple[int, int] | None) -> None:
     """`/abc` alone is as long as one."""
-    txn = Txn(1, 2, 3, 4, Op.CLOSE_SESSION, (paths,), digest)
+    txn = FileTxn(1, 2, 3, 4, Op.CLOSE_SESSION, (paths,), digest)
     assert decode_txn(encode_txn(txn)) == txn
 
 
@@ -121,7 +121,7 @@ def test_a_flipped_bit_is_never_served() -> None:
     for at in range(16, LAST):
         data = bytearray(whole())
         data[at] ^= 4
-        read: list[Txn] = []
+        read: list[FileTxn] = []
         reader = LogReader(pieces(bytes(data)))
         try:
             read.extend(reader)

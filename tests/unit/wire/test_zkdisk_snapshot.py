@@ -15,15 +15,15 @@ from zab.store.acl import OPEN
 from zab.wire.disk_compression import CHUNK_BYTES, gunzip, plain, unsnappy, unsnappy_block
 from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_files import Compression
-from zab.wire.disk_snapshot import Digest, Node, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_snapshot import FileDigest, FileNode, SnapshotReader, seems_whole, snapshot_chunks
 
 NOW = 1_700_000_000_000
 STAT = (0x100000002, 0x100000002, NOW, NOW, 0, 0, 0, 0, 0x100000002)
-ROOT = Node("", b"", -1, (0,) * 9)
-NODES = [ROOT, Node("/a", b"hi", -1, STAT), Node("/a/ü", None, 1, STAT)]
+ROOT = FileNode("", b"", -1, (0,) * 9)
+NODES = [ROOT, FileNode("/a", b"hi", -1, STAT), FileNode("/a/ü", None, 1, STAT)]
 SESSIONS = {0x100000ABCDE0001: 30_000, -5: 4_000}
 ACLS = {1: OPEN, 2: ((1, "ip", "::1"), (31, "digest", "u:x"))}
-DIGEST = Digest(0x100000002, 2, (1 << 64) - 1)
+DIGEST = FileDigest(0x100000002, 2, (1 << 64) - 1)
 
 SNAPPED = b"".join(snapshot_chunks(SESSIONS, ACLS, NODES, DIGEST, 0x100000002))
 
@@ -65,7 +65,7 @@ def test_any_snapshot_survives(snapshot: dict[str, Any], size: int) -> None:
 
 
 def test_a_large_one_is_written_and_read_in_pieces() -> None:
-    nodes = [ROOT, *(Node(f"/{number}", bytes(1000), -1, STAT) for number in range(1000))]
+    nodes = [ROOT, *(FileNode(f"/{number}", bytes(1000), -1, STAT) for number in range(1000))]
     chunks = list(snapshot_chunks({}, {}, nodes))
     assert len(chunks) > 10
     assert max(map(len, chunks)) < 70_000
@@ -74,7 +74,7 @@ def test_a_large_one_is_written_and_read_in_pieces() -> None:
 
 def test_one_large_node_among_small_pieces() -> None:
     """Were the bytes at hand copied for each of them, this would move 30 GB."""
-    nodes = [ROOT, Node("/big", bytes(8 << 20), -1, STAT)]
+    nodes = [ROOT, FileNode("/big", bytes(8 << 20), -1, STAT)]
     data = b"".join(snapshot_chunks({}, {}, nodes))
     assert list(SnapshotReader(pieces(data, 1024))) == nodes
 
@@ -154,7 +154,7 @@ def test_the_digest_of_a_node() -> None:
 
 def test_the_digest_of_the_first_tree_of_every_server() -> None:
     """As Apache ZooKeeper 3.9.5 wrote it behind its first transaction."""
-    first = [ROOT, Node("/zookeeper", b"", -1, (0,) * 9), Node("/zookeeper/config", b"", 1, (0,) * 9)]
+    first = [ROOT, FileNode("/zookeeper", b"", -1, (0,) * 9), FileNode("/zookeeper/config", b"", 1, (0,) * 9)]
     assert tree_digest(first) == 1371985504
     assert node_digest("/", b"", (0,) * 9) == node_digest("", b"", (0,) * 9), "one node, whatever it is called"
 

@@ -11,40 +11,40 @@ from zab.store.node import CONTAINER, ttl_of, ttl_owner
 from zab.store.ops import Op
 from zab.store.store import Store
 from zab.wire.disk_digest import node_digest, tree_digest
-from zab.wire.disk_snapshot import OPEN_KEY, Node, SnapshotReader, snapshot_chunks
+from zab.wire.disk_snapshot import OPEN_KEY, FileNode, SnapshotReader, snapshot_chunks
 from zab.wire.disk_store import NOBODY, arrival, departure, replay, store_txn
-from zab.wire.disk_txn import Txn
+from zab.wire.disk_txn import FileTxn
 
 NOW = 1_700_000_000_000
 SESSION = 0x100000000000007
 PRIVATE: Acl = ((31, "digest", "u:x"),)
 STAT = (2, 3, NOW, NOW + 1, 1, 0, 1, 0, 2)
 SYSTEM = [
-    Node("", b"", OPEN_KEY, (0, 0, 0, 0, 0, 3, 0, 0, 5)),
-    Node("/zookeeper", b"", OPEN_KEY, (0,) * 9),
-    Node("/zookeeper/quota", b"", OPEN_KEY, (0,) * 9),
-    Node("/zookeeper/config", b"", 1, (0,) * 9),
+    FileNode("", b"", OPEN_KEY, (0, 0, 0, 0, 0, 3, 0, 0, 5)),
+    FileNode("/zookeeper", b"", OPEN_KEY, (0,) * 9),
+    FileNode("/zookeeper/quota", b"", OPEN_KEY, (0,) * 9),
+    FileNode("/zookeeper/config", b"", 1, (0,) * 9),
 ]
 ACLS = {1: READ_ONLY, 2: PRIVATE}
 
 
-def reader(nodes: Iterable[Node], sessions: dict[int, int] | None = None) -> SnapshotReader:
+def reader(nodes: Iterable[FileNode], sessions: dict[int, int] | None = None) -> SnapshotReader:
     return SnapshotReader(snapshot_chunks(sessions or {}, ACLS, nodes))
 
 
-def moved_in(*nodes: Node) -> Store:
+def moved_in(*nodes: FileNode) -> Store:
     store = Store()
     store.restore(arrival(reader([*SYSTEM, *nodes], {SESSION: 4000}), 5, b"secret").chunks)
     store.tree.check()
     return store
 
 
-def log(*kinds_and_fields: tuple[int, tuple[object, ...]], first: int = 6) -> list[Txn]:
-    return [Txn(SESSION, 1, first + at, NOW, kind, fields) for at, (kind, fields) in enumerate(kinds_and_fields)]
+def log(*kinds_and_fields: tuple[int, tuple[object, ...]], first: int = 6) -> list[FileTxn]:
+    return [FileTxn(SESSION, 1, first + at, NOW, kind, fields) for at, (kind, fields) in enumerate(kinds_and_fields)]
 
 
 def test_a_snapshot_moves_in() -> None:
-    store = moved_in(Node("/a", b"data", 2, STAT), Node("/a/b", None, OPEN_KEY, (*STAT[:7], SESSION, 2)))
+    store = moved_in(FileNode("/a", b"data", 2, STAT), FileNode("/a/b", None, OPEN_KEY, (*STAT[:7], SESSION, 2)))
     assert store.zxid == 5
     assert store.sessions.table == {SESSION: (4000, 0)}
     assert store.tree.nodes["/a"] == (b"data", PRIVATE, *STAT, 1)
@@ -54,10 +54,10 @@ def test_a_snapshot_moves_in() -> None:
 
 def test_what_moves_out_moves_in_again() -> None:
     store = moved_in(
-        Node("/a", b"data", 2, STAT),
-        Node("/a/ephemeral", b"", OPEN_KEY, (*STAT[:7], SESSION, 2)),
-        Node("/a/ttl", None, OPEN_KEY, (*STAT[:7], ttl_owner(5000), 2)),
-        Node("/container", b"", 1, (*STAT[:7], CONTAINER, 2)),
+        FileNode("/a", b"data", 2, STAT),
+        FileNode("/a/ephemeral", b"", OPEN_KEY, (*STAT[:7], SESSION, 2)),
+        FileNode("/a/ttl", None, OPEN_KEY, (*STAT[:7], ttl_owner(5000), 2)),
+        FileNode("/container", b"", 1, (*STAT[:7], CONTAINER, 2)),
     )
     file = SnapshotReader(departure(store))
     again = Store()
@@ -132,7 +132,7 @@ def test_a_log_so_old_that_it_does_not_count_children() -> None:
 
 def test_a_list_that_the_log_brings() -> None:
     """The snapshot was begun before the list was known, and ended after the node was there."""
-    arrived = arrival(reader([*SYSTEM, Node("/late", b"", 77, STAT)]), 1)
+    arrived = arrival(reader([*SYSTEM, FileNode("/late", b"", 77, STAT)]), 1)
     assert arrived.without_acl == ("/late",)
     store = Store()
     store.restore(arrived.chunks)
@@ -145,10 +145,10 @@ def test_a_list_that_the_log_brings() -> None:
 def test_the_digest_tells_whether_it_is_the_same_tree(wrong: int) -> None:
     stat = (6, 6, NOW, NOW, 0, 0, 0, 0, 6)
     expected = node_digest("/a", b"hi", stat) + tree_digest(
-        [Node("", b"", 0, (0, 0, 0, 0, 0, 4, 0, 0, 6)), *SYSTEM[1:]]
+        [FileNode("", b"", 0, (0, 0, 0, 0, 0, 4, 0, 0, 6)), *SYSTEM[1:]]
     )
     txn, failed, last = log((Op.CREATE, ("/a", b"hi", OPEN, False, 4)), (Op.ERROR, (-1,)), (Op.DELETE, ("/a",)))
-    txn = Txn(txn.session, txn.cxid, txn.zxid, txn.time_ms, txn.kind, txn.fields, (2, expected + wrong))
+    txn = FileTxn(txn.session, txn.cxid, txn.zxid, txn.time_ms, txn.kind, txn.fields, (2, expected + wrong))
     came = replay(moved_in(), [txn])
     assert (came.digest_zxid, came.digest_agrees) == (6, not wrong)
     # What comes behind does not say what it made of the tree, and is not held against it.
@@ -158,7 +158,7 @@ def test_the_digest_tells_whether_it_is_the_same_tree(wrong: int) -> None:
 @pytest.mark.parametrize("path", ["a", "/none/a", "/zookeeper", "//"])
 def test_a_node_that_is_nowhere(path: str) -> None:
     with pytest.raises(DamagedError, match="is not where a node can be"):
-        arrival(reader([*SYSTEM, Node(path, b"", OPEN_KEY, STAT)]), 5)
+        arrival(reader([*SYSTEM, FileNode(path, b"", OPEN_KEY, STAT)]), 5)
 
 
 @pytest.mark.parametrize(

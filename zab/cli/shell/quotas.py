@@ -1,12 +1,12 @@
-"""Quotas are nodes like any other, by convention of all clients: here is the convention."""
+"""Quotas as nodes below /zookeeper/quota, in the form that all clients share."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from zab.cli.shell.lines import Misused
-from zab.runtime.session.api import Session
-from zab.runtime.session.errors import NoNode
+from zab.cli.shell.parsing import BadLine
+from zab.session.api import Session
+from zab.session.errors import NoNode
 from zab.store.errors import ErrorCode
 from zab.store.node import Stat
 from zab.store.paths import QUOTA, ROOT, ancestors_of
@@ -24,21 +24,21 @@ from zab.store.quota import (
 )
 
 KEYS: Final = {"n": COUNT, "b": BYTES, "N": COUNT_HARD, "B": BYTES_HARD}
-"""By option: soft limits in small letters, hard ones in capitals."""
+"""The limit that each option sets; capitals are hard limits."""
 
 
 async def set_quota(session: Session, path: str, limits: dict[str, int]) -> None:
     if await session.exists(path) is None:
         raise NoNode(ErrorCode.NO_NODE, path)
     if path == QUOTA or path.startswith(QUOTA + "/"):
-        raise Misused("the quotas themselves cannot have one")
+        raise BadLine("a node below /zookeeper/quota cannot have a quota")
     for above in ancestors_of(path):
         if above != ROOT and await session.exists(limits_path(above)) is not None:
-            raise Misused(f"{above}, above it, has a quota already; of nodes above each other one can have one")
+            raise BadLine(f"{above}, above it, has a quota already; nested quotas are not allowed")
     await session.ensure_path(QUOTA + path)
     below = await _limited_below(session, QUOTA + path)
     if below is not None:
-        raise Misused(f"{below}, below it, has a quota already; of nodes above each other one can have one")
+        raise BadLine(f"{below}, below it, has a quota already; nested quotas are not allowed")
     await session.ensure_path(limits_path(path))
     data, _ = await session.get(limits_path(path))
     values = dict.fromkeys(KEYS.values(), -1) | (parse(data) if data else {}) | limits
@@ -62,18 +62,18 @@ async def _limits_of(session: Session, path: str) -> tuple[bytes | None, Stat]:
     try:
         return await session.get(limits_path(path))
     except NoNode:
-        raise Misused(f"quota for {path} does not exist.") from None
+        raise BadLine(f"quota for {path} does not exist.") from None
 
 
 async def quota_of(session: Session, path: str) -> tuple[dict[str, int], dict[str, int]]:
-    """The limits, and what there is."""
+    """Return the limits of a node and its usage."""
     limits, _ = await _limits_of(session, path)
     stats, _ = await session.get(stats_path(path))
     return parse(limits), parse(stats)
 
 
 async def delete_quota(session: Session, path: str, keys: set[str]) -> None:
-    """Of the limits named, or of all; with the last one the nodes go, and those above that are empty then."""
+    """Delete the limits named, or all. With the last limit its nodes go, and parents of theirs that become empty."""
     data, stat = await _limits_of(session, path)
     values = parse(data) | dict.fromkeys(keys, -1)
     if keys and any(values.get(key, -1) > -1 for key in KEYS.values()):

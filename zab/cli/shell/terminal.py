@@ -16,13 +16,13 @@ from typing import Final
 
 import trio
 
-from zab.cli.shell.shell import HISTORY_MAX, Opens, Shell, opened
+from zab.cli.shell.interpreter import HISTORY_MAX, Opens, Shell, opened
 
 COMPLETION_S: Final = 2.0
 
 try:
     import readline
-except ModuleNotFoundError:  # a Python that was built without it still has a shell, with a plainer prompt
+except ModuleNotFoundError:  # Python may be built without it: then the prompt has no completion and no history
     HAS_READLINE = False
 else:
     HAS_READLINE = True
@@ -36,14 +36,14 @@ def complain(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-async def words_only(opens: Opens, servers: str, words: list[str]) -> bool:
-    """One command, typed behind the name of the program."""
+async def run_words(opens: Opens, servers: str, words: list[str]) -> bool:
+    """Run one command, given on the command line."""
     async with opened(opens, servers, say, complain) as shell:
         return await shell.words(words)
 
 
-async def lines_only(opens: Opens, servers: str) -> bool:
-    """Commands from a pipe or a file: all of them, whatever becomes of one."""
+async def run_lines(opens: Opens, servers: str) -> bool:
+    """Run commands from a pipe or a file; a command that fails does not stop the next one."""
     good = True
     async with opened(opens, servers, say, complain) as shell:
         while not shell.done:
@@ -54,8 +54,8 @@ async def lines_only(opens: Opens, servers: str) -> bool:
     return good
 
 
-class Beside:
-    """Trio in a thread, with a shell in it."""
+class ShellThread:
+    """A shell in a thread of its own that runs Trio, so that the main thread can wait at the prompt."""
 
     def __init__(self, opens: Opens, servers: str) -> None:
         self._opens = opens
@@ -120,11 +120,11 @@ class Beside:
         self._thread.join()
 
 
-def interactive(opens: Opens, servers: str, history: Path | None) -> None:
-    beside = Beside(opens, servers)
+def run_prompt(opens: Opens, servers: str, history: Path | None) -> None:
+    thread = ShellThread(opens, servers)
     say(f"connecting to {servers}")
-    shell = beside.begin()
-    _prepare(beside, shell, history)
+    shell = thread.begin()
+    _prepare(thread, shell, history)
     say("`help` lists the commands, Tab completes them and paths, Ctrl-D ends")
     try:
         while not shell.done:
@@ -136,27 +136,27 @@ def interactive(opens: Opens, servers: str, history: Path | None) -> None:
             except EOFError:
                 say("")
                 break
-            done = beside.line(shell, line)
+            done = thread.line(shell, line)
             while True:
                 try:
                     done.result()
                     break
                 except KeyboardInterrupt:
-                    beside.soon(shell.interrupt)
+                    thread.soon(shell.interrupt)
     finally:
         if HAS_READLINE and history is not None:
-            _keep(history)
-        beside.end()
+            _write_history(history)
+        thread.end()
 
 
-def _prepare(beside: Beside, shell: Shell, history: Path | None) -> None:
+def _prepare(thread: ShellThread, shell: Shell, history: Path | None) -> None:
     if not HAS_READLINE:
         return
     found: list[str] = []
 
     def complete(text: str, state: int) -> str | None:
         if state == 0:
-            found[:] = beside.completions(shell, readline.get_line_buffer()[: readline.get_endidx()])
+            found[:] = thread.completions(shell, readline.get_line_buffer()[: readline.get_endidx()])
         return found[state] if state < len(found) else None
 
     readline.set_completer(complete)
@@ -167,14 +167,14 @@ def _prepare(beside: Beside, shell: Shell, history: Path | None) -> None:
         try:
             readline.read_history_file(history)
         except OSError:
-            pass  # the first time there is none; and a shell without a past is still a shell
+            pass  # there is none before the first use
 
 
-def _keep(history: Path) -> None:
-    """For the owner alone: `addauth` has passwords in it."""
+def _write_history(history: Path) -> None:
+    """Write the history, readable by its owner only: lines of `addauth` contain passwords."""
     try:
         history.touch(0o600)
         os.chmod(history, 0o600)
         readline.write_history_file(history)
     except OSError as error:
-        complain(f"the history could not be kept in {history}: {error.strerror}")
+        complain(f"cannot write the history to {history}: {error.strerror}")

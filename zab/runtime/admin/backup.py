@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import trio
 
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.http import AdminReply, AdminRequest
 from zab.core.errors import StorageError
 from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
-from zab.runtime.admin.http import Reply, Request
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.coordination.authentication import Caller, Verdict
-from zab.runtime.driver import now_ms
+from zab.runtime.admin.login import distrust, log_in
+from zab.service.authentication import ClientAuthentication
 from zab.store.acl import ADMIN, ANYONE, CREATE, DELETE, READ, SUPER, WRITE, allows, intern
 from zab.store.node import ACL
 from zab.store.paths import ROOT
 from zab.wire.disk_store import departure_of
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 _LENGTH: Final = Struct(">I")
 NOT_AUTHORIZED: Final = (
@@ -41,29 +41,21 @@ RESTORE_REFUSED: Final = (
 
 
 class Backup:
-    def __init__(self, server: StoreServer, settings: AdminSettings) -> None:
+    def __init__(self, server: ServerRuntime, settings: AdminSettings) -> None:
         self._server = server
         self._settings = settings
         self._last: float | None = None
         self._limiter = trio.CapacityLimiter(1)
 
-    async def answer(self, request: Request, host: str) -> Reply | Outcome:
-        """Answer a request with `Authorization: digest user:password`, or with another scheme of one message."""
+    async def answer(self, request: AdminRequest, host: str) -> AdminReply | Outcome:
         server, settings = self._server, self._settings
         if server.role is None or not server.role.serving or not server.ready:
             return self._refused(NOT_SERVING, HTTPStatus.OK)
-        auth = request.headers.get("authorization")
-        if auth is None:
-            return self._refused("Auth info is missing for the command", HTTPStatus.UNAUTHORIZED)
-        scheme, _, credentials = auth.partition(" ")
-        caller = Caller(server.settings, host)
-        if not server.failed_logins.may_try(caller.host, now_ms()):
-            why = "Not checked, because too many logins from this address failed just now"
-            return self._refused(why, HTTPStatus.TOO_MANY_REQUESTS)
-        if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
-            return await self._distrusted(caller, "Not authenticated", HTTPStatus.UNAUTHORIZED)
+        caller = await log_in(server, SNAPSHOT[0], request, host)
+        if isinstance(caller, Outcome):
+            return caller
         if not self._may_read_everything(caller):
-            return await self._distrusted(caller, NOT_AUTHORIZED, HTTPStatus.FORBIDDEN)
+            return await distrust(server, SNAPSHOT[0], caller, NOT_AUTHORIZED, HTTPStatus.FORBIDDEN)
         if not settings.snapshot_enabled:
             return self._refused("Snapshot command is disabled", HTTPStatus.SERVICE_UNAVAILABLE)
         now = trio.current_time()
@@ -86,7 +78,7 @@ class Backup:
         headers = (("last_zxid", f"{snapshot.zxid or 0:#x}"), ("snapshot_size", str(snapshot.size)))
         return Outcome(SNAPSHOT[0], headers=headers)
 
-    def _may_read_everything(self, caller: Caller) -> bool:
+    def _may_read_everything(self, caller: ClientAuthentication) -> bool:
         """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.
 
         A snapshot holds every node, whatever the node's ACL. Anyone can prove some digest identity by inventing a
@@ -101,24 +93,17 @@ class Backup:
         acl, access = intern(own), machine.settings.access
         return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))
 
-    async def _distrusted(self, caller: Caller, why: str, status: HTTPStatus) -> Outcome:
-        server = self._server
-        server.auth_failed += 1
-        server.log.grumble("client_not_authenticated", caller.host, port="admin", why=caller.why or "not authorized")
-        await trio.sleep(server.failed_logins.failed(caller.host, now_ms()) / 1000)
-        return self._refused(why, status)
-
     def _refused(self, why: str, status: HTTPStatus) -> Outcome:
         return Outcome(SNAPSHOT[0], error=why, status=status)
 
-    async def _stream(self) -> Reply:
+    async def _stream(self) -> AdminReply:
         machine, folder = self._server.machine, self._server.member.disk_status().path
         chunks, zxid = machine.snapshot(), machine.zxid
         file = await trio.to_thread.run_sync(_write, chunks, folder, limiter=self._limiter)
         size = file.seek(0, 2)
         self._server.log.say("backup", zxid=f"{zxid:#x}", bytes=size)
         headers = (("last_zxid", f"{zxid:#x}"), ("snapshot_size", str(size)))
-        return Reply(content_type="application/octet-stream", headers=headers, file=file)
+        return AdminReply(content_type="application/octet-stream", headers=headers, file=file)
 
 
 def _write(chunks: Iterable[bytes], folder: str | None) -> BinaryIO:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from attrs import field, frozen
 
 from zab.runtime.admin import ensemble, environment, statistics
-from zab.runtime.admin.metrics import monitor
+from zab.runtime.admin.store_metrics import monitor
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 Values: TypeAlias = Mapping[str, object]
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
@@ -32,7 +32,7 @@ class Outcome:
 
 
 @frozen
-class Command:
+class AdminCommand:
     """
     names     the first is the one that it is listed by
     always    answered while there is no leader, too
@@ -40,98 +40,110 @@ class Command:
     """
 
     names: tuple[str, ...]
-    answer: Callable[[StoreServer], Values]
+    answer: Callable[[ServerRuntime], Values]
     says: str
     always: bool = False
     changes: bool = False
 
 
-def _nothing(server: StoreServer) -> Values:
+def _nothing(server: ServerRuntime) -> Values:
     return {}
 
 
-def _get_trace_mask(server: StoreServer) -> Values:
+def _get_trace_mask(server: ServerRuntime) -> Values:
     return {"tracemask": server.trace_mask}
 
 
 _ALL: Final = (
-    Command(
+    AdminCommand(
         ("connection_stat_reset", "crst"),
         statistics.reset_connections,
         "sets the counters of all connections to 0",
         changes=True,
     ),
-    Command(
+    AdminCommand(
         ("configuration", "conf", "config"),
         ensemble.configuration,
         "ports, directories and times that the server was given",
     ),
-    Command(("connections", "cons"), statistics.connections, "the connections of clients"),
-    Command(("dirs",), statistics.dirs, "the size of the data directory, in bytes"),
-    Command(("dump",), statistics.dump, "when sessions end (at the leader), and which ephemerals they own"),
-    Command(("environment", "env", "envi"), environment.environment, "where it runs", always=True),
-    Command(("get_trace_mask", "gtmk"), _get_trace_mask, "the number that `set_trace_mask` was given", always=True),
-    Command(("hash",), statistics.hashes, "the last digests of the tree, to be compared between servers"),
-    Command(
+    AdminCommand(("connections", "cons"), statistics.connections, "the connections of clients"),
+    AdminCommand(("dirs",), statistics.dirs, "the size of the data directory, in bytes"),
+    AdminCommand(("dump",), statistics.dump, "when sessions end (at the leader), and which ephemerals they own"),
+    AdminCommand(("environment", "env", "envi"), environment.environment, "where it runs", always=True),
+    AdminCommand(
+        ("get_trace_mask", "gtmk"), _get_trace_mask, "the number that `set_trace_mask` was given", always=True
+    ),
+    AdminCommand(("hash",), statistics.hashes, "the last digests of the tree, to be compared between servers"),
+    AdminCommand(
         ("initial_configuration", "icfg"),
         ensemble.initial_configuration,
         "always null: passwords stand in a configuration",
     ),
-    Command(("is_read_only", "isro"), ensemble.is_read_only, "whether it serves reads only, for want of a leader"),
-    Command(("last_snapshot", "lsnp"), statistics.last_snapshot, "zxid and time of the last snapshot on its disk"),
-    Command(("leader", "lead"), ensemble.leader, "whether it leads, and who does"),
-    Command(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
-    Command(
+    AdminCommand(("is_read_only", "isro"), ensemble.is_read_only, "whether it serves reads only, for want of a leader"),
+    AdminCommand(("last_snapshot", "lsnp"), statistics.last_snapshot, "zxid and time of the last snapshot on its disk"),
+    AdminCommand(("leader", "lead"), ensemble.leader, "whether it leads, and who does"),
+    AdminCommand(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
+    AdminCommand(
         ("observer_connection_stat_reset", "orst"),
         _nothing,
         "nothing here: an observer's connection has no counters to be reset",
         changes=True,
     ),
-    Command(("observers", "obsr"), ensemble.observers, "the observers that follow this leader"),
-    Command(("ruok",), _nothing, "no error, if it serves"),
-    Command(("server_stats", "srvr"), statistics.server_stats, "version, counters and latency"),
-    Command(
+    AdminCommand(("observers", "obsr"), ensemble.observers, "the observers that follow this leader"),
+    AdminCommand(("ruok",), _nothing, "no error, if it serves"),
+    AdminCommand(("server_stats", "srvr"), statistics.server_stats, "version, counters and latency"),
+    AdminCommand(
         ("stat_reset", "srst"),
         statistics.reset,
         "sets the counters and the latency of the server to 0",
         changes=True,
     ),
-    Command(("stats", "stat"), statistics.stats, "`server_stats`, and the connections in short"),
-    Command(
+    AdminCommand(("stats", "stat"), statistics.stats, "`server_stats`, and the connections in short"),
+    AdminCommand(
         ("system_properties", "sysp"),
         environment.system_properties,
         "of the system and of Python; none of its settings",
         always=True,
     ),
-    Command(("voting_view",), ensemble.voting_view, "who votes, and where they are"),
-    Command(
+    AdminCommand(("voting_view",), ensemble.voting_view, "who votes, and where they are"),
+    AdminCommand(
         ("watch_summary", "wchs"),
         statistics.watch_summary,
         "how many watches on how many paths by how many connections",
     ),
-    Command(("watches", "wchc"), statistics.watches, "the watched paths, by session"),
-    Command(("watches_by_path", "wchp"), statistics.watches_by_path, "the sessions that watch, by path"),
-    Command(("zabstate",), ensemble.zabstate, "its part in the protocol: addresses, epoch, phase"),
+    AdminCommand(("watches", "wchc"), statistics.watches, "the watched paths, by session"),
+    AdminCommand(("watches_by_path", "wchp"), statistics.watches_by_path, "the sessions that watch, by path"),
+    AdminCommand(("zabstate",), ensemble.zabstate, "its part in the protocol: addresses, epoch, phase"),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")
 SNAPSHOT: Final = ("snapshot", "snap")
 RESTORE: Final = ("restore", "rest")
-NAMES: Final = tuple(sorted([*(each.names[0] for each in _ALL), SET_TRACE_MASK[0], SNAPSHOT[0], RESTORE[0]]))
+GIVE_UP_HISTORY: Final = ("give_up_history",)
+_OTHERS: Final = (SET_TRACE_MASK, SNAPSHOT, RESTORE, GIVE_UP_HISTORY)
+NAMES: Final = tuple(sorted(names[0] for names in (*(each.names for each in _ALL), *_OTHERS)))
 _MORE: Final = (
     (SET_TRACE_MASK, "keeps the number `traceMask`; it has no effect", True, True),
     (SNAPSHOT, "takes a snapshot, or streams one; see below", False, False),
     (RESTORE, "refused; see below", True, True),
+    (
+        GIVE_UP_HISTORY,
+        "gives up committed history that the leader lacks; see below; not a command of ZooKeeper's",
+        True,
+        True,
+    ),
 )
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    names[0]: names[1:] for names in (*(each.names for each in _ALL), SET_TRACE_MASK, SNAPSHOT, RESTORE)
+    names[0]: names[1:] for names in (*(each.names for each in _ALL), *_OTHERS)
 }
 
-CHANGING: Final = frozenset({*SET_TRACE_MASK, *(name for each in _ALL if each.changes for name in each.names)})
+CHANGING: Final = frozenset(
+    {*SET_TRACE_MASK, *GIVE_UP_HISTORY, *(name for each in _ALL if each.changes for name in each.names)}
+)
 """Names of the commands that a POST asks for."""
 
 
-def run(name: str, parameters: Mapping[str, str], server: StoreServer) -> Outcome:
+def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
     """All but snapshot and restore, which are more than an answer."""
     if name in SET_TRACE_MASK:
         return _set_trace_mask(parameters, server)
@@ -144,7 +156,7 @@ def run(name: str, parameters: Mapping[str, str], server: StoreServer) -> Outcom
     return Outcome(command.names[0], command.answer(server))
 
 
-def _set_trace_mask(parameters: Mapping[str, str], server: StoreServer) -> Outcome:
+def _set_trace_mask(parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
     text = parameters.get("traceMask")
     if text is None:
         return Outcome(SET_TRACE_MASK[0], error="setTraceMask requires long traceMask argument")

@@ -11,10 +11,10 @@ from zab.core.zxid import Zxid, counter_of, epoch_of
 from zab.runtime.running import NOWHERE
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 
-def configuration(server: StoreServer) -> Mapping[str, object]:
+def configuration(server: ServerRuntime) -> Mapping[str, object]:
     settings = server.settings
     disk = server.member.disk_status()
     values: dict[str, object] = {
@@ -31,16 +31,16 @@ def configuration(server: StoreServer) -> Mapping[str, object]:
     return values
 
 
-def initial_configuration(server: StoreServer) -> Mapping[str, object]:
+def initial_configuration(server: ServerRuntime) -> Mapping[str, object]:
     """Not shown: passwords stand in it."""
     return {"initial_configuration": None}
 
 
-def is_read_only(server: StoreServer) -> Mapping[str, object]:
+def is_read_only(server: ServerRuntime) -> Mapping[str, object]:
     return {"read_only": server.read_only}
 
 
-def leader(server: StoreServer) -> Mapping[str, object]:
+def leader(server: ServerRuntime) -> Mapping[str, object]:
     status = server.member.status()
     if server.mode == "standalone":
         return {"error": "server is not initialized"}  # as the original says of one that has nobody to lead
@@ -52,7 +52,7 @@ def leader(server: StoreServer) -> Mapping[str, object]:
     }
 
 
-def observers(server: StoreServer) -> Mapping[str, object]:
+def observers(server: ServerRuntime) -> Mapping[str, object]:
     """A leader's. Observers here are always fed by the leader, never by a follower."""
     status = server.member.status()
     found = []
@@ -73,7 +73,7 @@ def observers(server: StoreServer) -> Mapping[str, object]:
     return {"synced_observers": len(found), "observers": found}
 
 
-def voting_view(server: StoreServer) -> Mapping[str, object]:
+def voting_view(server: ServerRuntime) -> Mapping[str, object]:
     status = server.member.status()
     if len(status.ensemble.servers) == 1 and status.ensemble.servers[0].host == NOWHERE:
         return {"current_config": {}}
@@ -91,7 +91,7 @@ def voting_view(server: StoreServer) -> Mapping[str, object]:
     }
 
 
-def zabstate(server: StoreServer) -> Mapping[str, object]:
+def zabstate(server: ServerRuntime) -> Mapping[str, object]:
     status = server.member.status()
     member = status.ensemble.by_id.get(server.me)
     voting = server.me in status.ensemble.voters

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 
-def environment(server: StoreServer) -> Mapping[str, object]:
+def environment(server: ServerRuntime) -> Mapping[str, object]:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     limit = _memory_mb()
     return {
@@ -36,7 +36,7 @@ def environment(server: StoreServer) -> Mapping[str, object]:
     }
 
 
-def system_properties(server: StoreServer) -> Mapping[str, object]:
+def system_properties(server: ServerRuntime) -> Mapping[str, object]:
     """Neither settings nor environment variables: those hold secrets often enough."""
     return {
         "java.version": platform.python_version(),

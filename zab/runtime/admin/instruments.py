@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import frozen
 
+from zab.admin.summary import Summary
 from zab.core.zxid import counter_of
 from zab.runtime.admin.environment import descriptors
 from zab.runtime.admin.pulse import behind
-from zab.runtime.admin.summary import Summary
 from zab.runtime.driver import now_ms
-from zab.runtime.host import wall_ms
+from zab.runtime.environment import wall_ms
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
 
@@ -27,7 +27,7 @@ Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
 class Look:
     """One look at a server, so that everything in one answer is of one moment."""
 
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, server: ServerRuntime) -> None:
         self.server = server
         self.status = server.member.status()
         self.disk = server.member.disk_status()
@@ -263,6 +263,11 @@ METRICS: Final = (
     ),
     _gauge("zab_is_leader", "1 while it leads", lambda look: int(look.leads)),
     _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda look: int(look.status.voting)),
+    _gauge(
+        "zab_veto",
+        "1 while this server keeps committed history that its leader lacks, until an operator decides",
+        lambda look: int(look.status.role.veto is not None),
+    ),
     _gauge("zab_epoch", "of the leader that it follows, or of itself", lambda look: look.status.role.epoch),
     _gauge(
         "zab_applied_counter", "the lower half of the last zxid applied", lambda look: counter_of(look.status.applied)

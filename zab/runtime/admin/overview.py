@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from zab.admin.summary import Summary
 from zab.runtime.admin.pulse import trio_time
 from zab.runtime.admin.report import Report
-from zab.runtime.admin.summary import Summary
-from zab.runtime.host import wall_ms
+from zab.runtime.environment import wall_ms
 from zab.runtime.running import NOWHERE
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 STALE_MS: Final = 5_000
 """A report that is older than this is no news."""
@@ -19,7 +19,7 @@ CLIENTS_SHOWN: Final = 20
 HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
 
-def overview(server: StoreServer) -> dict[str, Any]:
+def overview(server: ServerRuntime) -> dict[str, Any]:
     status = server.member.status()
     mine = server.pulse.report()
     reports: dict[int, tuple[int, Report]] = {
@@ -74,7 +74,7 @@ def _health(members: list[dict[str, Any]], warnings: list[dict[str, Any]], *, se
     return HEALTHY if all(member["connected"] for member in members) else STARTING
 
 
-def _member(server: StoreServer, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
+def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {
@@ -132,7 +132,7 @@ def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, An
     return found
 
 
-def _disk(server: StoreServer) -> dict[str, Any]:
+def _disk(server: ServerRuntime) -> dict[str, Any]:
     disk, counters = server.member.disk_status(), server.member.status().counters
     recent = Summary.of(counters.fsyncs, counters.fsync_us, counters.fsync_us_max, disk.fsyncs_us)
     p50, p99 = recent.quantiles((0.5, 0.99))
@@ -153,7 +153,7 @@ def _disk(server: StoreServer) -> dict[str, Any]:
     }
 
 
-def _store(server: StoreServer) -> dict[str, Any]:
+def _store(server: ServerRuntime) -> dict[str, Any]:
     machine = server.machine
     return {
         "znodes": len(machine.tree),
@@ -164,7 +164,7 @@ def _store(server: StoreServer) -> dict[str, Any]:
     }
 
 
-def _clients(server: StoreServer) -> dict[str, Any]:
+def _clients(server: ServerRuntime) -> dict[str, Any]:
     """The busiest ones."""
     busiest = sorted(server.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
     return {

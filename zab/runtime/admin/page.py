@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any, Final
 
-from zab.runtime.admin.markup import (
+from zab.admin.markup import (
     HEADLINES,
     NONE,
     SIGNS,

@@ -8,30 +8,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sized
+from typing import Final, Protocol
 
 import trio
 from attrs import evolve, frozen
 
+from zab.admin.summary import Summary
 from zab.core.errors import WireError, ZabError
 from zab.core.messages import State
-from zab.core.zxid import Zxid, counter_of, epoch_of
+from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
+from zab.host.logs import Log
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
-from zab.runtime.admin.summary import Summary
 from zab.runtime.admin.warnings import warnings_of
-from zab.runtime.host import wall_ms
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.environment import wall_ms
+from zab.runtime.member import Member
 from zab.runtime.status import RoleChange
+from zab.service.attached import Latency
 from zab.store.paths import ROOT
-
-if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
 
 BEAT_S: Final = 1.0
 BEATS_KEPT: Final = 120
 ELECTIONS_KEPT: Final = 20
-WRITE_SAMPLES: Final = 64
-"""One of so many writes is timed."""
 FORGET_S: Final = 600.0
 
 Done = Callable[[object, Exception | None], None]
@@ -58,8 +57,37 @@ class Election:
     mode: str
 
 
+class SampledServer(Protocol):
+    """The server that is sampled."""
+
+    client_port: int | None
+    admin_port: int | None
+    machine: StoreMachine
+    member: Member
+    log: Log
+    latency: Latency
+    ready: bool
+    me: ServerId
+    version: str
+    started_ms: int
+    open_requests: int
+
+    @property
+    def connections(self) -> Sized: ...
+    @property
+    def attached(self) -> Sized: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def leading(self) -> bool: ...
+    @property
+    def mode(self) -> str: ...
+    def traffic(self) -> tuple[int, int]: ...
+    def tell_leader(self, report: bytes) -> None: ...
+
+
 class Pulse:
-    def __init__(self, server: StoreServer) -> None:
+    def __init__(self, server: SampledServer) -> None:
         self.beats: deque[Beat] = deque(maxlen=BEATS_KEPT)
         self.elections: deque[Election] = deque(maxlen=ELECTIONS_KEPT)
         self.reads = Summary()
@@ -116,7 +144,7 @@ class Pulse:
             lag = behind(self._server.machine.zxid, report.applied)
             self._keep(0, evolve(report, lag=-1 if lag is None else lag))
         except WireError as error:
-            self._server.log.grumble("bad_report", "report", why=error)
+            self._server.log.warn_rate_limited("bad_report", "report", why=error)
 
     def noticed(self, body: bytes) -> None:
         """From the leader: the reports of all."""
@@ -124,7 +152,7 @@ class Pulse:
             for age_ms, report in decode_reports(body):
                 self._keep(age_ms, report)
         except WireError as error:
-            self._server.log.grumble("bad_report", "notice", why=error)
+            self._server.log.warn_rate_limited("bad_report", "notice", why=error)
 
     def _keep(self, age_ms: int, report: Report) -> None:
         if report.server == self._server.me:
@@ -194,7 +222,7 @@ class Pulse:
                 self._server.tell_leader(encode_report(report))
             elif self.peers:
                 others = [(round((now - at) * 1000), each) for at, each in self.peers.values()]
-                member.notice(encode_reports([(0, report), *others]))
+                member.tell_members(encode_reports([(0, report), *others]))
         except ZabError:
             pass  # it is about to end
 
@@ -225,7 +253,7 @@ class Pulse:
             uptime_ms=round(trio_time() * 1000) - server.started_ms,
             client_port=server.client_port or 0,
             admin_port=server.admin_port or 0,
-            warnings=tuple(warnings_of(server)),
+            warnings=tuple(warnings_of(server.member, server.machine)),
         )
 
     @property

@@ -11,13 +11,13 @@ from zab.runtime.admin.rows import Rows
 from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.attached import Connected
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
+    from zab.service.attached import Connected
 
 SLOW_FSYNC_MS: Final = 1_000
 
 
-def connections(server: StoreServer) -> Mapping[str, object]:
+def connections(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
     common = _of_server(server)
     listed = [{**_of_connection(each), **common} for each in rows.take(server.connections)]
@@ -45,7 +45,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
     }
 
 
-def _of_server(server: StoreServer) -> dict[str, object]:
+def _of_server(server: ServerRuntime) -> dict[str, object]:
     """Nothing is kept of single requests of one connection: that would cost every request something."""
     low, mean, high = server.latency.milliseconds
     return {
@@ -58,18 +58,18 @@ def _of_server(server: StoreServer) -> dict[str, object]:
     }
 
 
-def reset_connections(server: StoreServer) -> Mapping[str, object]:
+def reset_connections(server: ServerRuntime) -> Mapping[str, object]:
     for each in server.connections:
         each.received = each.sent = 0
     return {}
 
 
-def reset(server: StoreServer) -> Mapping[str, object]:
+def reset(server: ServerRuntime) -> Mapping[str, object]:
     server.reset_statistics()
     return {}
 
 
-def directories(server: StoreServer) -> tuple[int, int]:
+def directories(server: ServerRuntime) -> tuple[int, int]:
     """Bytes in the directory of the snapshots, and in that of the log: which is mostly the same one."""
     disk = server.member.disk_status()
     size = _bytes_in(disk.path)
@@ -86,12 +86,12 @@ def _bytes_in(path: str | None) -> int:
     return total
 
 
-def dirs(server: StoreServer) -> Mapping[str, object]:
+def dirs(server: ServerRuntime) -> Mapping[str, object]:
     data, log = directories(server)
     return {"datadir_size": data, "logdir_size": log}
 
 
-def dump(server: StoreServer) -> Mapping[str, object]:
+def dump(server: ServerRuntime) -> Mapping[str, object]:
     rows, owners = Rows(server.settings.listed_max), server.machine.tree.ephemerals
     ends: dict[str, list[int]] = {}
     for end, sessions in server.session_ends():
@@ -106,7 +106,7 @@ def dump(server: StoreServer) -> Mapping[str, object]:
     return {"expiry_time_to_session_ids": ends, "session_id_to_ephemeral_paths": owned, **rows.values}
 
 
-def hashes(server: StoreServer) -> Mapping[str, object]:
+def hashes(server: ServerRuntime) -> Mapping[str, object]:
     return {
         "digests": [
             {"zxid": f"{zxid:#x}", "digest": f"{digest:x}", "version": 2}
@@ -115,14 +115,14 @@ def hashes(server: StoreServer) -> Mapping[str, object]:
     }
 
 
-def last_snapshot(server: StoreServer) -> Mapping[str, object]:
+def last_snapshot(server: ServerRuntime) -> Mapping[str, object]:
     """The original's ids in hexadecimal; its timestamps in seconds, 0 when it was found at the start."""
     snapshot = server.member.disk_status().snapshot
     zxid = NOTHING if snapshot.zxid is None else snapshot.zxid
     return {"zxid": f"{zxid:x}", "timestamp": snapshot.at_ms // 1000}
 
 
-def server_stats(server: StoreServer) -> Mapping[str, object]:
+def server_stats(server: ServerRuntime) -> Mapping[str, object]:
     received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
     data, log = directories(server)
@@ -159,18 +159,18 @@ def server_stats(server: StoreServer) -> Mapping[str, object]:
     return values
 
 
-def stats(server: StoreServer) -> Mapping[str, object]:
+def stats(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
     listed = [_brief(each) for each in rows.take(server.connections)]
     return {**server_stats(server), "connections": listed, "secure_connections": [], **rows.values}
 
 
-def watch_summary(server: StoreServer) -> Mapping[str, object]:
+def watch_summary(server: ServerRuntime) -> Mapping[str, object]:
     total, paths, watchers = server.machine.watches.counts
     return {"num_connections": watchers, "num_paths": paths, "num_total_watches": total}
 
 
-def watches(server: StoreServer) -> Mapping[str, object]:
+def watches(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
     found: dict[str, list[str]] = {}
     for session, path in rows.take(watched(server)):
@@ -178,7 +178,7 @@ def watches(server: StoreServer) -> Mapping[str, object]:
     return {"session_id_to_watched_paths": found, **rows.values}
 
 
-def watches_by_path(server: StoreServer) -> Mapping[str, object]:
+def watches_by_path(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
     found: dict[str, list[int]] = {}
     for session, path in rows.take(watched(server)):
@@ -186,7 +186,7 @@ def watches_by_path(server: StoreServer) -> Mapping[str, object]:
     return {"path_to_session_ids": found, **rows.values}
 
 
-def watched(server: StoreServer) -> Iterator[tuple[int, str]]:
+def watched(server: ServerRuntime) -> Iterator[tuple[int, str]]:
     """Yield sessions and the paths that they watch."""
     for each in server.connections:
         for path in server.machine.watches.paths_of(each):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.member import Member
 from zab.runtime.status import missing_voters
-
-if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
@@ -15,21 +14,26 @@ SLOW_FSYNCS: Final = 10
 QUEUED_BYTES: Final = 8 << 20
 
 
-def warnings_of(server: StoreServer) -> list[str]:
-    status, disk = server.member.status(), server.member.disk_status()
+def warnings_of(member: Member, machine: StoreMachine) -> list[str]:
+    status, disk = member.status(), member.disk_status()
     found = []
     if not status.role.serving:
         found.append("no leader: this server is not part of a quorum, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
+    if status.role.veto is not None:
+        found.append(
+            f"veto: {status.role.veto.text()}; an operator has to decide: a POST to /commands/give_up_history gives "
+            "them up; to keep them, stop the others, empty their directories, and start them beside this server"
+        )
     if not status.voting:
         found.append("this server does not vote: its history may be incomplete until a leader has given it all")
-    found += server.member.watchdogs.problems() + server.member.watchdogs.warnings()
+    found += member.watchdogs.problems() + member.watchdogs.warnings()
     found += [f"damaged: {text}" for text in status.damage]
     found += [f"the disk rots: {text}" for text in disk.rotten]
-    if server.machine.mismatch is not None:
+    if machine.mismatch is not None:
         found.append(
-            f"the tree differs from the leader's at zxid {server.machine.mismatch.zxid:#x}: "
+            f"the tree differs from the leader's at zxid {machine.mismatch.zxid:#x}: "
             "one of them is wrong; compare the servers' /commands/hash"
         )
     recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])

@@ -1,9 +1,9 @@
-"""Who changed what, for those who have to know afterwards: one line for each, as ZooKeeper writes it.
+"""The audit log: one line for each change, in ZooKeeper's format.
 
     session=0x1000 user=127.0.0.1,bob ip=127.0.0.1 operation=create znode=/a znode_type=persistent result=success
 
-with tabs in between. Each server tells of the clients that are connected to it. Beyond the original: a line for
-every proof of who somebody is, whether it held or not; and what a client puts into a name can begin no new line.
+Tabs separate the fields. Each server logs the changes of its own clients. Beyond ZooKeeper's: a line for every
+authentication, successful or not, and escaping, so that a client's names cannot forge a line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zab.store.ops import CREATES, CreateFlag, Fields, Op
 from zab.wire.client.requests import Refused, decode_request
 
 if TYPE_CHECKING:
-    from zab.runtime.origin import Done
+    from zab.service.pending_submissions import Done
     from zab.store.apply import Result
 
 LOGGER: Final = "zab.audit"
@@ -74,7 +74,7 @@ def users(identities: Iterable[Identity]) -> str:
 
 
 class Audit:
-    """For one server. Without one of it, nothing of this costs anything."""
+    """The audit log of one server. Without it, auditing costs nothing."""
 
     def __init__(self, settings: AuditSettings) -> None:
         self._logger, self._handler = logging.getLogger(LOGGER), None
@@ -95,7 +95,7 @@ class Audit:
     # -- what is told ------------------------------------------------------------------------------
 
     def own(self, operation: str, result: str = "success") -> None:
-        """What this server does of its own accord: it starts, it stops."""
+        """Log an operation of this server itself: its start or stop."""
         self._write(result, user=_me(), operation=operation)
 
     def session_ended(self, session: int, paths: Iterable[str]) -> None:
@@ -109,12 +109,14 @@ class Audit:
         self._write("success" if held else "failure", **who, operation="authenticate", scheme=scheme)
 
     def reconfigured(self, session: int, identities: Iterable[Identity], ip: str, allowed: bool) -> None:
-        """It is asked for by somebody who may, or who may not; whether the servers then agree is in their logs."""
+        """Log a request to change the membership, and whether it was permitted. The servers' logs tell whether it came
+        into force.
+        """
         who = {"session": _hex(session), "user": users(identities), "ip": ip}
         self._write("invoked" if allowed else "failure", **who, operation=_OPERATIONS[Op.RECONFIG])
 
     def teller(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None:
-        """To be called with what has become of this write, if it is one to be told of."""
+        """Return a function that logs this write with its result, or None if such writes are not logged."""
         if op not in _OPERATIONS:
             return None
         who = {"session": _hex(session), "user": users(identities), "ip": ip}
@@ -156,7 +158,7 @@ class Audit:
 
 
 def _line(text: str) -> str:
-    """Tabs and line ends are ours: nobody else makes a line that was not written, or hides one."""
+    """Escape tabs and line ends, so that a client can neither forge nor hide a line."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -13,14 +13,14 @@ from zab.runtime.admin.statistics import directories
 from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 
 def hexadecimal(session: int) -> str:
     return f"{session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
 
-def conf(server: StoreServer) -> str:
+def conf(server: ServerRuntime) -> str:
     settings, status = server.settings, server.member.status()
     ensemble = status.ensemble
     alone = len(ensemble.servers) == 1
@@ -59,8 +59,8 @@ def _port(port: int | None) -> int:
     return -1 if port is None else port
 
 
-def cons(server: StoreServer) -> str:
-    """What ZooKeeper knows of single requests is not kept here: it would cost each of them something."""
+def cons(server: ServerRuntime) -> str:
+    """List the connections. Statistics of single requests are not kept: they would cost every request something."""
     low, mean, high = server.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
     rows = Rows(server.settings.listed_max)
@@ -73,8 +73,8 @@ def cons(server: StoreServer) -> str:
     return "".join(lines) + rows.line + "\n"
 
 
-def dump(server: StoreServer) -> str:
-    """Sessions and when they end are known to the leader; ephemerals and connections to everybody."""
+def dump(server: ServerRuntime) -> str:
+    """List sessions and ephemerals. Only the leader knows when sessions expire."""
     most = server.settings.listed_max
     buckets = server.session_ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
@@ -108,23 +108,23 @@ def _sets(what: str, sizes: list[int]) -> str:
     return f"{what} Sets ({len(sizes)})/({sum(sizes)}):"
 
 
-def _date(server: StoreServer, at_ms: int) -> str:
+def _date(server: ServerRuntime, at_ms: int) -> str:
     return time.strftime(
         "%a %b %d %H:%M:%S UTC %Y", time.gmtime((server.member.host.wall_ms() + at_ms - now_ms()) / 1000)
     )
 
 
-def envi(server: StoreServer) -> str:
+def envi(server: ServerRuntime) -> str:
     return "Environment:\n" + "".join(f"{key}={value}\n" for key, value in environment(server).items())
 
 
-def dirs(server: StoreServer) -> str:
+def dirs(server: ServerRuntime) -> str:
     """Log and snapshots have one directory, unless they were given two."""
     data, log = directories(server)
     return f"datadir_size: {data}\nlogdir_size: {log}\n"
 
 
-def proposals(server: StoreServer) -> str:
+def proposals(server: ServerRuntime) -> str:
     """A leader's; batches have no size that would compare with ZooKeeper's packets."""
     role = server.role
     leads = role is not None and role.state is State.LEADING and server.mode == "leader"

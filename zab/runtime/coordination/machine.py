@@ -1,7 +1,7 @@
-"""The pure store, with somebody who is told what happens in it.
+"""The pure store as a member's machine, with notifications about what is applied.
 
-A member knows nothing of sessions, and the store knows nothing of clients. Here is where they meet: events
-go to their watchers, and whose session was made, moved or closed is said at the moment when that is applied.
+A member knows nothing of sessions, and the store knows nothing of clients. This class connects them: it passes events
+to watchers, and reports each session that a transaction creates, moves or closes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from zab.runtime.collector import pass_all_by, pass_by, spare, undisturbed
-from zab.runtime.host import REAL_HOST
+from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
+from zab.runtime.environment import REAL_ENVIRONMENT
 from zab.store import txn as txns
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
@@ -42,7 +42,7 @@ class Change:
 
 
 class Listens(Watcher, Protocol):
-    """Whoever registers watches here can be told of events. In the midst of `apply`: be quick."""
+    """A watcher that can receive events. They come in the midst of `apply`: be quick."""
 
     def notify(self, change: Change) -> None: ...
     def failed(self, mistake: Exception) -> None:
@@ -51,10 +51,10 @@ class Listens(Watcher, Protocol):
 
 class Observer(Protocol):
     def session_changed(self, session: int) -> None:
-        """Made, attached anew or closed, as the table of sessions says now."""
+        """The session was created, attached anew or closed: the table of sessions shows its state."""
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """It is about to go, and with it the nodes that it owns."""
+        """The session is about to close, and its nodes with it."""
 
     def restore_begins(self) -> None: ...
     def restore_ended(self) -> None: ...
@@ -65,16 +65,16 @@ def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
     for watcher in watchers:
         try:
             watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `Listens`
-        except Exception as mistake:  # it is this watcher's: the transaction is applied, and others are told of it
+        except Exception as mistake:  # this watcher's error: the transaction is applied, and the others get the event
             watcher.failed(mistake)  # type: ignore[attr-defined]
 
 
 class StoreMachine(Store):
-    """What a member replicates. `observer` is set before the member runs."""
+    """The machine that a member replicates. Set `observer` before the member runs."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self.observer: Observer | None = None
-        self.in_loop = REAL_HOST.in_loop
+        self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
         super().__init__(settings, tell, decode_fields)
 
@@ -103,7 +103,7 @@ class StoreMachine(Store):
         return taken
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """In a thread. Nobody may read, or register a watch, between the two calls into the loop."""
+        """Restore, in a thread. Between its two calls into the loop no read may run and no watch be registered."""
         if self.observer is None:
             super().restore(chunks)
             return
@@ -118,7 +118,7 @@ class StoreMachine(Store):
             use_up(old)
 
     def spare_the_collector(self) -> None:
-        """Of this tree, once, when it is large."""
+        """Exempt this tree from the cyclic collector, once, when it is large."""
         if self._changed is None:
             self._changed = {}
             self.tree.marks.append(self._changed)
@@ -127,15 +127,15 @@ class StoreMachine(Store):
     def _checkpoint(self, zxid: int) -> None:
         super()._checkpoint(zxid)
         if self._changed:
-            # What takes the place of another counts for nothing when the collector decides whether it is time for a
-            # round among what is new. So after some seconds of changes that round would hold up everybody for long.
+            # Replacing a node does not change the count by which the collector starts a round over new objects. After
+            # seconds of such changes that round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()
 
 
 def use_up(tree: Tree) -> None:
-    """A million nodes let go of at once take a third of a second, and nobody else can do anything meanwhile."""
+    """Free a tree in slices: freeing a million nodes at once takes a third of a second of the interpreter."""
     tables: Iterable[dict[str, Any]] = (tree.nodes, *tree.children.values())
     for table in tables:
         while table:

@@ -8,12 +8,13 @@ consensus, and answers when the new membership stands in its own history.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import evolve
 
 from zab.core.ensemble import Ensemble, Server, parse_server
 from zab.core.errors import (
+    ChangeLost,
     ConfigError,
     NewConfigNoQuorum,
     NotLeader,
@@ -23,16 +24,15 @@ from zab.core.errors import (
     ZabError,
 )
 from zab.core.zxid import ServerId, Zxid, counter_of
-from zab.runtime.doorbell import Doorbell
-from zab.runtime.errors import ChangeLost
+from zab.net.wakeup import Wakeup
+from zab.runtime.coordination.machine import StoreMachine
+from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.member import Member
 from zab.runtime.running import NOWHERE
 from zab.store.errors import ErrorCode, Failure
 from zab.store.node import MZXID, Node
 from zab.store.ops import ANY_VERSION, Fields
 from zab.store.paths import CONFIG
-
-if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
 
 Answer: TypeAlias = tuple[int, Node | None]
 """(error, the configuration node as it is now)"""
@@ -49,19 +49,21 @@ _RETRY: Final = (NotLeader, Overloaded, ChangeLost)
 
 
 class Membership:
-    def __init__(self, server: StoreServer) -> None:
-        self._server = server
+    def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
+        self._machine = machine
+        self._member = member
+        self._settings = settings
         self._ensemble: Ensemble | None = None
-        self._moved = Doorbell()
-        server.machine.reconfigure = self._check
-        server.member.on_membership(self._changed)
+        self._moved = Wakeup()
+        machine.reconfigure = self._check
+        member.on_membership(self._changed)
 
     # -- the node ----------------------------------------------------------------------------------
 
     def _changed(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
         """In force; or with its zxid, when everything before it has been applied here."""
         if zxid is not None:
-            self._server.machine.configure(zxid, text_of(ensemble), applied=True)
+            self._machine.configure(zxid, text_of(ensemble), applied=True)
         else:
             before, self._ensemble = self._ensemble, ensemble
             self.restored()
@@ -70,7 +72,7 @@ class Membership:
 
     def _address(self, ensemble: Ensemble) -> tuple[str | None, int] | None:
         """Of this server, for its clients."""
-        mine = ensemble.by_id.get(self._server.me)
+        mine = ensemble.by_id.get(self._member.me)
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
 
     async def moved(self) -> tuple[str | None, int]:
@@ -83,7 +85,7 @@ class Membership:
 
     def restored(self) -> None:
         """The state was replaced as a whole. What it says of the membership may come from another server's file."""
-        ensemble, machine = self._ensemble, self._server.machine
+        ensemble, machine = self._ensemble, self._machine
         if ensemble is None:
             return
         # One from a file stands nowhere in the history. Others are shown when what comes before them is.
@@ -95,7 +97,7 @@ class Membership:
 
     def _check(self, fields: Fields) -> None:
         """At the leader, in the order of the original. Who may do it at all is looked at last, and by the store."""
-        settings, status = self._server.settings, self._server.member.status()
+        settings, status = self._settings, self._member.status()
         if not settings.reconfig_enabled:
             raise Failure(ErrorCode.RECONFIG_DISABLED)
         ensemble = status.ensemble
@@ -114,7 +116,7 @@ class Membership:
 
     async def change(self, fields: Fields) -> Answer:
         """After `_check`. Raises a `ZabError` when the outcome is not known."""
-        member, settings = self._server.member, self._server.settings
+        member, settings = self._member, self._settings
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
             ensemble = member.status().ensemble
@@ -137,7 +139,7 @@ class Membership:
                 return ErrorCode.BAD_ARGUMENTS, None
             else:
                 await member.barrier()  # it is in force; from here on it is applied, too
-                return ErrorCode.OK, self._server.machine.tree.nodes[CONFIG]
+                return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
         raise ZabError(f"{ATTEMPTS_MAX} changes of the membership came in between")
 
 

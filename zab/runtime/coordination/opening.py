@@ -12,33 +12,34 @@ from typing import Final, TypedDict, Unpack
 import trio
 from attrs import evolve
 
+from zab.admin.admin_port import AdminPort
+from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
-from zab.runtime.admin.port import AdminPort
-from zab.runtime.admin.settings import AdminSettings
-from zab.runtime.admin.site import Site
+from zab.net.network import LinkTls, Network
+from zab.runtime.admin.store_site import StoreSite
 from zab.runtime.blocks import beside_a_block, sole_error
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.port import ClientPort
-from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.coordination.settings import DEFAULT_DOORS, DoorSettings
+from zab.runtime.coordination.store_server import StoreServer
 from zab.runtime.coordination.tls_door import TlsDoor
-from zab.runtime.host import Host
-from zab.runtime.limits import Limits
+from zab.runtime.environment import Environment
 from zab.runtime.member import DEFAULT_LIMITS, Member
-from zab.runtime.network import LinkTls, Network
+from zab.service.limits import Limits
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
 from zab.store.store import DEFAULT_SETTINGS, StoreSettings
 
 PORT_MAX: Final = 65_535
 BESIDE_A_FRAME_BYTES = 64 << 10
-"""What a request carries beside the client's own bytes: who asks, and as whom."""
+"""The bytes of a forwarded request beside the client's own: session and identities."""
 
 
 class MemberOptions(TypedDict, total=False):
-    """What `Member` takes beside its machine, its path and its limits."""
+    """The arguments of `Member` beside its machine, its path and its limits."""
 
     server_id: int | None
     ensemble: Ensemble | None
@@ -50,7 +51,7 @@ class MemberOptions(TypedDict, total=False):
     listen_host: str | None
     disk: Disk | None
     network: Network | None
-    host: Host
+    host: Environment
     admit_non_members: bool
 
 
@@ -67,14 +68,14 @@ def make_server(
     doors: DoorSettings = DEFAULT_DOORS,
     limits: Limits = DEFAULT_LIMITS,
     **options: Unpack[MemberOptions],
-) -> StoreServer:
+) -> ServerRuntime:
     _check_names(options)
     _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
     access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
     machine = StoreMachine(evolve(store, access=access))
     request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
-    return StoreServer(machine, member, doors)
+    return ServerRuntime(machine, member, doors)
 
 
 _KINDS: Final[Mapping[str, type[object]]] = {
@@ -110,7 +111,7 @@ def _check_kinds(options: Mapping[str, object]) -> None:
 
 
 async def run_server(
-    server: StoreServer,
+    server: ServerRuntime,
     client_host: str | None = "127.0.0.1",
     client_port: int | None = None,
     admin: Sequence[AdminSettings] = (),
@@ -119,22 +120,20 @@ async def run_server(
     secure_client_port: int | None = None,
     secure_client_host: str | None = None,
 ) -> None:
-    """Started when the store can be asked; with a `client_port`, also by clients from elsewhere.
+    """Run a store. It is started once it can serve, with a `client_port` also clients from elsewhere.
 
-    With a `secure_client_port` they speak TLS there, as the doors' `tls` says.
-
-    For each of `admin` there is a port for operators; these are there before the store can be asked, because
-    that is when somebody wants to know why it cannot.
+    A `secure_client_port` serves them over TLS, as the `tls` of `doors` says. Each of `admin` opens a port for
+    operators. Those open before the store can serve, because that is when operators need to find out why it cannot.
     """
     check_port("client_port", client_port)
     check_port("secure_client_port", secure_client_port)
-    # The doors first: a key store that cannot be read is told before anything begins.
+    # The client ports first: an unreadable key store is reported before anything begins.
     secure, both = _doors_of(server, secure_client_port)
     audit = server.audit
     try:
         async with trio.open_nursery() as nursery:
             for settings in admin:
-                site = Site(server, settings)
+                site = StoreSite(server, settings)
                 port = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
                 server.admin_port = server.admin_port or port
             await nursery.start(server.member.run)
@@ -160,7 +159,7 @@ async def run_server(
 
 
 def check_port(name: str, port: int | None) -> None:
-    """The system takes the lower bits of some, and listens where nobody looks."""
+    """Refuse numbers that are no ports: some systems use only their lower bits."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):
@@ -169,8 +168,8 @@ def check_port(name: str, port: int | None) -> None:
         raise ConfigError(f"{name}: {port} is no port; they go up to {PORT_MAX}, 0 is any that is free, None is none")
 
 
-def _doors_of(server: StoreServer, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:
-    """Of the secure port, and of the plain one if it is for both."""
+def _doors_of(server: ServerRuntime, secure_client_port: int | None) -> tuple[TlsDoor | None, TlsDoor | None]:
+    """Return the TLS settings of the secure port, and of the plain port if it serves both kinds of clients."""
     tls = server.settings.tls
     if tls is None:
         if secure_client_port is not None:
@@ -193,18 +192,18 @@ async def open_store(
 ) -> AsyncIterator[StoreServer]:
     """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
 
-    path         the directory of its log and snapshots; nobody else's
-    client_port  where ZooKeeper's clients are served; 0: on any port, see `client_port` of what you get; None: not
-    secure_client_port  where they are served over TLS, as the doors' `tls` says
-    admin_port   where operators look, with a browser or Prometheus, see `AdminSettings`; 0: on any port, see
-                 `admin_port` of what you get; None: not, unless `admin` is given
-    admin        settings of that port
-    store        settings of the store: `StoreSettings`
-    doors        bounds and habits of its doors: `DoorSettings`
-    limits       of the member's queues and requests: `Limits`
-    ...          and all that `Member` takes, like `server_id` and `ensemble`: see `MemberOptions`
+        path         the directory of its log and snapshots; no other server may use it
+        client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
+        secure_client_port  port for clients over TLS, as the `tls` of `doors` says
+        admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
+                     `admin_port` of the store; None: no port, unless `admin` is given
+        admin        settings of that port
+        store        settings of the store: `StoreSettings`
+        doors        bounds and habits of its client ports: `DoorSettings`
+        limits       of the member's queues and requests: `Limits`
+        ...          and all arguments of `Member`, like `server_id` and `ensemble`: see `MemberOptions`
 
-    When the store fails, the block is cancelled, and what made it fail is raised.
+    When the store fails, the block is cancelled, and the store's error is raised.
     """
     if admin_port is not None:
         admin = evolve(admin or AdminSettings(), port=admin_port)
@@ -213,4 +212,4 @@ async def open_store(
         ports = () if admin is None else (admin,)
         run = partial(run_server, secure_client_port=secure_client_port)
         await nursery.start(run, server, client_host, client_port, ports)
-        yield server
+        yield StoreServer(server)

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import errno
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from zab.runtime.alone import open_files_limit
-from zab.runtime.coordination.connection import Connection
-from zab.runtime.errors import CannotListen, cannot_listen
-from zab.runtime.half_open import HalfOpen
-from zab.runtime.ports import accept_all, number_of, peer_name
+from zab.host.process_tuning import open_files_limit
+from zab.net.cannot_listen import CannotListen, cannot_listen
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.runtime.coordination.connection_shell import ConnectionShell
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
     from zab.runtime.coordination.tls_door import TlsDoor
 
 
 class ClientPort:
     """With a `door`, what comes in has to get past it first: it is for the TLS port, or for both kinds of clients."""
 
-    def __init__(self, server: StoreServer, host: str | None, port: int, door: TlsDoor | None = None) -> None:
+    def __init__(self, server: ServerRuntime, host: str | None, port: int, door: TlsDoor | None = None) -> None:
         """`host` None: on all interfaces."""
         self._server = server
         self._door = door
         self._host = host
         self._port = port
-        self._by_host: Counter[str] = Counter()
-        self._silent = HalfOpen()
-        """Connections whose TLS handshake, or whose first frame, is waited for."""
+        self._listener = LimitedListener("client", server.log, self._limits, self._serve, self._refused)
+        """A connection is half-open until its TLS handshake is done and its first frame has arrived."""
         self._listening = trio.CancelScope()
         self._closed = trio.Event()
 
@@ -93,47 +90,40 @@ class ClientPort:
         scope: trio.CancelScope,
         closed: trio.Event,
     ) -> None:
-        """What a client does must not end the port, whatever it is."""
         with scope:
-            async with trio.open_nursery() as accepting:
-                for listener in listeners:  # on all interfaces there are two: IPv4's and IPv6's
-                    accepting.start_soon(accept_all, listener, nursery, self._serve, self._server.log, "client")
+            await self._listener.accept_from(listeners, nursery)
         closed.set()
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        server, settings = self._server, self._server.settings
-        host, peer = peer_name(stream)
-        limit = open_files_limit()
-        short = number_of(stream) >= limit - min(settings.descriptors_kept, limit // 2)
-        full = short or self._by_host.total() >= settings.connections_max
-        per_host = settings.connections_per_host_max
-        if (per_host and self._by_host[host] >= per_host) or (full and self._silent.make_room() is None):
-            if short:
-                server.log.grumble("too_many_descriptors", "", limit=limit, connections=self._by_host.total())
-            else:
-                server.log.grumble("too_many_clients", host, peer=peer)
-            server.counts.connection_rejected += 1
-            await trio.aclose_forcefully(stream)
-            return
-        self._by_host[host] += 1
-        try:
-            with self._silent.entered(host) as wait:
-                admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
-                if admitted is None:
-                    await trio.aclose_forcefully(stream)
-                else:
-                    spoken, proved = admitted
-                    await Connection(server, spoken, host, peer, proved, wait.shown).run()
-            if wait.dropped:
-                server.log.grumble("silent_client_dropped", host, peer=peer)
+    def _limits(self) -> ListenerLimits:
+        settings, limit = self._server.settings, open_files_limit()
+        return ListenerLimits(
+            settings.connections_max,
+            settings.connections_per_host_max or None,
+            descriptors_max=limit - min(settings.descriptors_kept, limit // 2),
+        )
+
+    def _refused(self, limit: Limit, host: str, peer: str) -> None:
+        server = self._server
+        if limit is Limit.DESCRIPTORS:
+            server.log.warn_rate_limited(
+                "too_many_descriptors", "", limit=open_files_limit(), connections=self._listener.count
+            )
+        else:
+            server.log.warn_rate_limited("too_many_clients", host, peer=peer)
+        server.counts.connection_rejected += 1
+
+    async def _serve(self, accepted: Accepted) -> None:
+        server, stream, host, peer = self._server, accepted.stream, accepted.host, accepted.peer
+        with accepted.half_open() as wait:
+            admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
+            if admitted is None:
                 await trio.aclose_forcefully(stream)
-        except BaseException:
+            else:
+                spoken, proved = admitted
+                await ConnectionShell(server, spoken, host, peer, proved, wait.shown).run()
+        if wait.dropped:
+            server.log.warn_rate_limited("silent_client_dropped", host, peer=peer)
             await trio.aclose_forcefully(stream)
-            raise
-        finally:
-            self._by_host[host] -= 1
-            if not self._by_host[host]:
-                del self._by_host[host]
 
 
 async def meant(host: str | None) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Who may come to the client port, as whom, and how that is proved: the settings, and ZooKeeper's names for them."""
+"""Authentication at the client port: its settings, and ZooKeeper's names for them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Final, Protocol
 
 from attrs import evolve, field, frozen
 
+from zab.config.jaas import SERVER, digest_users, parse_jaas
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.jaas import SERVER, digest_users, parse_jaas
 from zab.store.acl import SUPER, Access, Identity, Rules
 
 
 class Provider(Rules, Protocol):
-    """A scheme of your own: how its ids look, whom they mean, and who may bear them."""
+    """A scheme of your own: its valid ids, the identities that they match, and the authentication of clients."""
 
     def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
-        """Who this is, by what it sent; None: nobody, and the connection is closed. Called in the event loop."""
+        """Return the identities that these credentials prove; None closes the connection. Called in the event loop."""
 
 
 PROVIDERS: Final = "zab.providers"
@@ -32,17 +32,19 @@ _NO_PROVIDERS: Final[Mapping[str, Provider]] = {}
 
 @frozen
 class SecuritySettings:
-    """
-    digest           whether `user:password` is a way to be somebody (`DigestAuthenticationProvider.enabled`)
+    """Authentication at the client port.
+
+    digest           accept `user:password` (`DigestAuthenticationProvider.enabled`)
     sasl_users       passwords by names, for SASL DIGEST-MD5; empty: no SASL
-    sasl_super       names that may do anything once they are proved by SASL (`superUser`)
-    sasl_any         an id of the sasl scheme that stands for everybody with a name (`letAnySaslUserDoX`)
-    sasl_tolerant    whether who fails at SASL may stay, as nobody (`allowSaslFailedClients`)
+    sasl_super       names that are super users once proved by SASL (`superUser`)
+    sasl_any         the id of the sasl scheme that stands for every sasl user (`letAnySaslUserDoX`)
+    sasl_tolerant    keep a client that failed at SASL, without an identity (`allowSaslFailedClients`)
     strip_host, strip_realm   of a principal `name/host@realm` (`kerberos.removeHostFromPrincipal`, ...)
-    x509_super       the subject of the certificate that may do anything (`X509AuthenticationProvider.superUser`)
-    required         only who is somebody of one of these schemes may ask anything (`enforce.auth.schemes`)
-    ensemble_names   who names another ensemble than these is sent away (`ensembleAuthName`); None: nobody may name one
-    extra_schemes    ids of these may stand in a list although nobody can prove to be one here
+    x509_super       the subject of the super user's certificate (`X509AuthenticationProvider.superUser`)
+    required         requests need an identity of one of these schemes (`enforce.auth.schemes`)
+    ensemble_names   a client that names another ensemble is disconnected (`ensembleAuthName`); None: no client may
+                     name one
+    extra_schemes    schemes whose ids may stand in an ACL although no client can prove one here
     providers        schemes of your own
     """
 
@@ -65,7 +67,7 @@ class SecuritySettings:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """Whose ids may stand in a list."""
+        """The schemes whose ids may stand in an ACL."""
         schemes = {"ip", *self.extra_schemes, *self.providers}
         if self.digest:
             schemes.add("digest")
@@ -74,7 +76,7 @@ class SecuritySettings:
         return frozenset(schemes)
 
     def access(self, access: Access, *, tls: bool = False, super_digest: bool = False) -> Access:
-        """For the store: it must know the same schemes, and the same kinds of super users, as the port."""
+        """Return the access rules for the store: it must know the same schemes and super users as the port."""
         schemes = (access.schemes if self.digest else access.schemes - {"digest"}) | self.schemes
         schemes |= {"x509"} if tls else frozenset()
         supers = {
@@ -108,7 +110,7 @@ SECURITY_KEYS: Final = frozenset({
     "enforce.auth.enabled", "enforce.auth.schemes", "sessionRequireClientSASLAuth", "ensembleAuthName",
     "SASLAuthenticationProvider.superPassword", "sasl.serverconfig", LOGIN_FILE,
 })  # fmt: skip
-"""What `SecuritySettings.from_properties` looks at, beside `authProvider.N` and `superUser.N`."""
+"""The keys that `SecuritySettings.from_properties` reads, beside `authProvider.N` and `superUser.N`."""
 
 _PREFIXES: Final = ("authProvider.", "superUser.")
 _KNOWN: Final = {
@@ -122,7 +124,7 @@ _CLASS: Final = re.compile(r"(?:org\.apache\.zookeeper\.server\.auth\.)?(\w+)")
 
 
 def is_security_key(key: str) -> bool:
-    """Whether this line of a `zoo.cfg` is for `SecuritySettings.from_properties`."""
+    """Return whether `SecuritySettings.from_properties` reads this key of a `zoo.cfg`."""
     key = key.removeprefix("zookeeper.")
     return key in SECURITY_KEYS or key.startswith(_PREFIXES)
 
@@ -210,7 +212,7 @@ def _providers(properties: Mapping[str, str]) -> tuple[set[str], dict[str, Provi
 
 
 def load_provider(name: str, key: str) -> Any:
-    """It says itself of which `scheme` it is, as ZooKeeper's do."""
+    """Load a provider by its name. Like ZooKeeper's, it names its `scheme` itself."""
     try:
         if ":" in name:
             module, _, attribute = name.partition(":")

@@ -1,7 +1,8 @@
 """One server of the store: its life from the first role to the end, and what it tells whoever is attached to it.
 
-It has sessions (`Sessions`) and posts their requests (`Posting`). While there is no leader nobody is turned away:
-writes wait in the member, reads wait at the door.
+Composed of its clients' sessions (`ClientSessions`), their expiry (`SessionTracker`), the way of their requests to the
+member (`RequestPoster`), and statistics for operators. While there is no leader, writes wait in the member, and reads
+wait in the connections.
 """
 
 from __future__ import annotations
@@ -9,51 +10,61 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
+from zab.core.errors import Stopped
 from zab.core.failed_logins import FailedLogins
 from zab.core.messages import State
 from zab.core.zxid import Epoch
+from zab.host.logs import Log
 from zab.runtime.admin.pulse import Pulse
-from zab.runtime.coordination.attached import Connected, Latency, Traffic
 from zab.runtime.coordination.audit import Audit
-from zab.runtime.coordination.backlog import Backlog
-from zab.runtime.coordination.counts import Counts
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.membership import Membership
-from zab.runtime.coordination.reaping import reap
+from zab.runtime.coordination.request_poster import RequestPoster
 from zab.runtime.coordination.session import InProcessSession, opened
-from zab.runtime.coordination.sessions import Sessions
 from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.coordination.throttle import Bucket
-from zab.runtime.coordination.tracker import ALIVE, SessionTracker
 from zab.runtime.driver import now_ms
-from zab.runtime.errors import Stopped
-from zab.runtime.logs import Log
 from zab.runtime.member import Member
-from zab.runtime.session.arguments import timeout_of
 from zab.runtime.status import RoleChange, missing_voters
+from zab.service.attached import Connected, Latency, Traffic
+from zab.service.connection.handshake import SessionHandshake
+from zab.service.container_reaper import ContainerReaper, ReaperSettings
+from zab.service.counts import Counts
+from zab.service.local_sessions import LocalSessions
+from zab.service.session_tracker import ALIVE, Findings, SessionTracker
+from zab.service.sessions import BARRIER, SECRET_BYTES, ClientSessions, Steps, ignore_result
+from zab.service.slow_clients import CHECK_MS, REASON, SlowClients
+from zab.service.throttle import ConnectionThrottle
+from zab.session.call_arguments import timeout_of
+from zab.store.ops import Op
+from zab.store.sessions import SessionIds
 from zab.store.watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
 """Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a
 zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing else."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
+T = TypeVar("T")
+
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
 """Watches of a departed client that are removed before others have the loop: some milliseconds."""
 QUORUM_MISSED_MS: Final = 3_000
 """After so long without a quorum the log says which servers are missing, and why."""
 _REPORT: Final = b"r"
-"""The first byte of an aside: the report of a server follows."""
+"""The first byte of a message to the leader: the report of a server follows."""
 
 
-class StoreServer(Sessions):
-    """`session()` is for you; the rest is for the doors."""
+class ServerRuntime:
+    """What the connections, the admin pages and the commands use. `StoreServer` shows the few parts for users."""
 
     def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
-        super().__init__(machine, member, settings)
+        self.machine = machine
+        self.member = member
+        self.settings = settings
+        self.me = member.me
         self.log = Log(member.me, lambda: Epoch(0) if self.role is None else self.role.epoch)
         self.role: RoleChange | None = None
         self.ready = False
@@ -72,7 +83,9 @@ class StoreServer(Sessions):
         self.failed_logins = FailedLogins(settings.failed_logins)
         self.counts = Counts()
         self.large_bytes = 0
-        self.bucket = Bucket(settings.throttle, Random(member.host.random_bytes(16)).random, now_ms())
+        self.connection_throttle = ConnectionThrottle(
+            settings.throttle, Random(member.host.random_bytes(16)).random, now_ms()
+        )
         self.latency = Latency()
         self.gone = Traffic()
         self.started_ms = now_ms()
@@ -80,10 +93,25 @@ class StoreServer(Sessions):
         self.trace_mask = 306
         """Has no effect: it is kept for who sets it and asks for it."""
         self.pulse = Pulse(self)
+        self.poster = poster = RequestPoster(member, self.pulse.timed)
+        self.post, self.post_many = poster.post, poster.post_many
+        self.dirty, self.postpone = poster.dirty, poster.postpone
+        self.client_sessions = sessions = ClientSessions(
+            member.me,
+            machine,
+            SessionIds(member.me, member.host.wall_ms()),
+            LocalSessions(settings.tick_ms, member.host.random_bytes(SECRET_BYTES)),
+            poster.post,
+            member.host.random_bytes,
+        )
+        self.attached, self.local = sessions.attached, sessions.local
+        self.knows, self.password, self.attach_read_only = sessions.knows, sessions.password, sessions.find_read_only
+        self.attach, self.detach, self.upgrade_session = sessions.attach, sessions.detach, sessions.upgrade
+        self.close_session = sessions.close
         self.requests_watchdog = member.watchdogs.add("client requests")
         self.restoring = False
         self._became_ready = trio.Event()
-        self.tracker = SessionTracker(self)
+        self.tracker = SessionTracker(self, settings.tick_ms)
         self._led_epoch = Epoch(-1)
         self._served_epoch = Epoch(-1)
         self.serving_since_ms: int | None = None
@@ -91,19 +119,19 @@ class StoreServer(Sessions):
         self.leading_since_ms = self.started_ms
         self.lost_ms: int | None = self.started_ms
         """Since when nobody leads, as far as is known here."""
-        self.membership = Membership(self)
+        self.membership = Membership(machine, member, settings)
         machine.observer, machine.in_loop = self, member.host.in_loop
         machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
         machine.watches.per_watcher_max = settings.watches_per_client_max
         machine.watches.total_max = settings.watches_max
-        member.on_aside(self._heard)
-        member.on_notice(self.pulse.noticed)
+        member.on_leader_message(self._heard)
+        member.on_member_message(self.pulse.noticed)
 
     def __repr__(self) -> str:
         port = "" if self.client_port is None else f", clients at port {self.client_port}"
-        return f"<{type(self).__name__} {self.me} at {self.member.path}, {self.over or self.mode}{port}>"
+        return f"<StoreServer {self.me} at {self.member.path}, {self.over or self.mode}{port}>"
 
-    # -- for you -----------------------------------------------------------------------------------
+    # -- sessions in this process -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
         """A session in this process, for as long as the block lasts; so do its ephemerals."""
@@ -114,10 +142,10 @@ class StoreServer(Sessions):
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._follow_roles)
-            nursery.start_soon(self._flush_when_rung)
+            nursery.start_soon(self.poster.run)
             nursery.start_soon(self._tick)
-            nursery.start_soon(Backlog(self.settings.unsent_total_bytes_max, self.log).watch, self.connections)
-            nursery.start_soon(reap, self)
+            nursery.start_soon(self._cut_slow_clients)
+            nursery.start_soon(self._reap_containers)
             nursery.start_soon(self.pulse.run)
 
     async def _follow_roles(self) -> None:
@@ -144,7 +172,47 @@ class StoreServer(Sessions):
             self._spare_the_collector()
             self.member.watchdogs.check()
             self._explain_waiting(now)
-            self.tracker.look(now, slept=now - before > 3 * pause_ms)
+            self._act_on(self.tracker.check(now, slept=now - before > 3 * pause_ms))
+
+    def _act_on(self, found: Findings) -> None:
+        for client, why in found.ended:
+            client.ended(why)
+        for session in found.expired:
+            self.expire_session(session, found.epoch)
+        for report in found.reports:
+            self.member.tell_leader(report)
+        for handshake in found.gave_up:
+            assert isinstance(handshake, SessionHandshake)
+            handshake.cancel()
+
+    async def _cut_slow_clients(self) -> None:
+        slow_clients = SlowClients[Connected](self.settings.unsent_total_bytes_max)
+        while True:
+            await trio.sleep(CHECK_MS / 1000)
+            for slow in slow_clients.check(self.connections):
+                peer = slow.connection.peer
+                self.log.warn_rate_limited(
+                    slow.event,
+                    peer.rpartition(":")[0],
+                    peer=peer,
+                    unsent_bytes=slow.unsent,
+                    unfinished_bytes=slow.unfinished,
+                )
+                slow.connection.cut(REASON)
+
+    async def _reap_containers(self) -> None:
+        settings = self.settings
+        reaper = ContainerReaper(
+            ReaperSettings(
+                settings.containers_ms, settings.containers_per_minute_max, settings.containers_never_used_ms
+            ),
+            now_ms(),
+        )
+        while True:
+            await trio.sleep(max(0, reaper.deadline - now_ms()) / 1000)
+            leads = self.leading and not self.restoring
+            for path in reaper.due(self.machine.tree, now_ms(), self.member.host.wall_ms(), leads=leads):
+                self.post(self.client_sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)
 
     def _explain_waiting(self, now: int) -> None:
         """Warn while no quorum can be reached, with each missing server and the reason."""
@@ -153,7 +221,7 @@ class StoreServer(Sessions):
         status = self.member.status()
         if status.cut_off_since is not None and now - status.cut_off_since >= QUORUM_MISSED_MS:
             missing = {f"server_{sid}": why for sid, why in missing_voters(status).items()}
-            self.log.grumble("no_quorum", "", for_s=(now - status.cut_off_since) // 1000, **missing)
+            self.log.warn_rate_limited("no_quorum", "", for_s=(now - status.cut_off_since) // 1000, **missing)
 
     def _spare_the_collector(self) -> None:
         """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect."""
@@ -164,7 +232,7 @@ class StoreServer(Sessions):
         role = self.role
         self.ready = role is not None and role.serving and not self.restoring
         if role is not None and self.leading:
-            self.tracker.lead(role.epoch)
+            self.tracker.lead(role.epoch, now_ms())
         else:
             self.tracker.rest()
         if self.ready or self.restoring:
@@ -188,7 +256,7 @@ class StoreServer(Sessions):
         for session in self.sessions:
             session.store_closed(self.over)
         self._became_ready.set()
-        self._refuse_waiting(stopped)
+        self.poster.refuse_waiting(stopped)
 
     @property
     def serving_ms(self) -> int:
@@ -198,6 +266,30 @@ class StoreServer(Sessions):
     @property
     def cut_off_ms(self) -> int | None:
         return self.member.status().cut_off_since
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    async def create_session(self, timeout_ms: int) -> int:
+        return await self._carry_out(self.client_sessions.create(timeout_ms))
+
+    async def create_local_session(self, timeout_ms: int, *, read_only: bool = False) -> int:
+        return await self._carry_out(self.client_sessions.create_local(timeout_ms, now_ms, read_only=read_only))
+
+    async def attach_session(self, session: int, password: bytes | None) -> int | None:
+        return await self._carry_out(self.client_sessions.find(session, password))
+
+    async def _carry_out(self, steps: Steps[T]) -> T:
+        """Await the steps of an operation. If this is cancelled, the operation is given up."""
+        result: object = None
+        try:
+            while True:
+                step = steps.send(result)
+                result = await (self.member.barrier() if step is BARRIER else self.poster.ask(step))
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        finally:
+            steps.close()
 
     # -- what it is at the moment ------------------------------------------------------------------
 
@@ -262,15 +354,12 @@ class StoreServer(Sessions):
     # -- told by the other servers -----------------------------------------------------------------
 
     def tell_leader(self, report: bytes) -> None:
-        self.member.aside(_REPORT + report)
-
-    def tell_alive(self, body: bytes) -> None:
-        self.member.aside(body)
+        self.member.tell_leader(_REPORT + report)
 
     def _heard(self, body: bytes) -> None:
         kind, rest = body[:1], body[1:]
         if kind == ALIVE:
-            self.tracker.heard(rest)
+            self.tracker.reported(rest, now_ms())
         elif kind == _REPORT:
             self.pulse.heard(rest)
 
@@ -284,17 +373,13 @@ class StoreServer(Sessions):
     # -- told by the machine -----------------------------------------------------------------------
 
     @property
-    def tick_ms(self) -> int:
-        return self.settings.tick_ms
-
-    @property
     def known(self) -> dict[int, tuple[int, int]]:
         return self.machine.sessions.table
 
     def expire_session(self, session: int, epoch: Epoch) -> None:
         self.log.say("session_expired", session=f"{session:#x}")
         self.counts.stale_sessions_expired += 1
-        super().expire_session(session, epoch)
+        self.client_sessions.expire(session, epoch)
 
     def session_changed(self, session: int) -> None:
         known = self.machine.sessions.table.get(session)
@@ -306,7 +391,7 @@ class StoreServer(Sessions):
             if client is not None:
                 client.ended("the session is closed")
             return
-        self.tracker.touch((session,))
+        self.tracker.touch((session,), now_ms())
         if client is not None and known[1] != self.me:
             client.ended("the session has moved to another server")
 

@@ -6,32 +6,37 @@ leader its calls wait, and it is SUSPENDED; it ends when its block does, or when
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import trio
 
 from zab.core.errors import LocalProtocolError
-from zab.runtime.coordination.authentication import Caller, Verdict
-from zab.runtime.session.api import Session
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.errors import LEFT, named, refused
-from zab.runtime.session.state import SessionState
-from zab.runtime.session.watch import Watch
+from zab.core.zxid import ServerId
+from zab.host.logs import Log
+from zab.runtime.coordination.machine import Change, StoreMachine
+from zab.runtime.coordination.membership import Membership
+from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.member import Member
 from zab.runtime.waiting import Waiter
+from zab.service.attached import Attached
+from zab.service.authentication import ClientAuthentication, Verdict
+from zab.service.pending_submissions import Done
+from zab.service.session_tracker import SessionTracker
+from zab.session.api import Session
+from zab.session.errors import LEFT, named, refused
+from zab.session.state import SessionState
+from zab.session.watch import Watch
+from zab.session.watch_manager import WatchManager
 from zab.store.acl import Identity
 from zab.store.apply import Result, SubResult
 from zab.store.errors import ErrorCode
 from zab.store.node import Node, Stat, stat_of
 from zab.store.ops import WRITES, Fields, Op
 from zab.store.request import pack_body, pack_request
-from zab.store.watches import WatchKind
+from zab.store.watches import Watcher, WatchKind
 from zab.wire.client.requests import SHAPES
-
-if TYPE_CHECKING:
-    from zab.runtime.coordination.machine import Change
-    from zab.runtime.coordination.server import StoreServer
 
 HERE: Final = "127.0.0.1"
 """Where a session in this process comes from, as any other on this machine would."""
@@ -45,14 +50,36 @@ CLOSE_S: Final = 2.0
 """How long the end of a block waits to hear that its session is closed. It will be, sooner or later, all the same."""
 
 
+class SessionHost(Protocol):
+    """The server of an in-process session."""
+
+    log: Log
+    machine: StoreMachine
+    me: ServerId
+    member: Member
+    membership: Membership
+    ready: bool
+    settings: DoorSettings
+
+    @property
+    def sessions(self) -> MutableMapping[InProcessSession, None]: ...
+    def post(self, request: bytes, done: Done) -> None: ...
+    async def readable(self) -> None: ...
+    async def create_session(self, timeout_ms: int) -> int: ...
+    def attach(self, client: Attached) -> None: ...
+    def detach(self, client: Attached) -> None: ...
+    def close_session(self, session: int, done: Done = ...) -> None: ...
+    async def forget_watches(self, watcher: Watcher) -> None: ...
+
+
 class InProcessSession(Session):
-    def __init__(self, server: StoreServer, session: int, timeout_ms: int, asked_at: float) -> None:
+    def __init__(self, server: SessionHost, session: int, timeout_ms: int, asked_at: float) -> None:
         state = SessionState.CONNECTED if server.ready else SessionState.SUSPENDED
-        super().__init__(state, WatchBook(), server.settings.events_max)
+        super().__init__(state, WatchManager(), server.settings.events_max)
         self.id = self.session = session
         self.timeout_ms = timeout_ms
         self._server = server
-        self._caller = Caller(server.settings, HERE)
+        self._caller = ClientAuthentication(server.settings, HERE)
         self._cxid = 0
         self._posted = self._answered = 0
         self._answer = trio.Event()
@@ -119,7 +146,7 @@ class InProcessSession(Session):
         if op is Op.SYNC:
             asked_at = trio.current_time()
             await self._own_writes()
-            await self._server.member.barrier(self._server.tracker.word_of(self.id))
+            await self._server.member.barrier(SessionTracker.sign_of(self.id))
             self._heard_at = max(self._heard_at, asked_at)
             return fields[0]
         if self._answered < self._posted:
@@ -243,7 +270,7 @@ _OF_WRITE: Final[Mapping[int, Callable[[Result], Any]]] = {
 
 
 @asynccontextmanager
-async def opened(server: StoreServer, timeout_ms: int) -> AsyncIterator[InProcessSession]:
+async def opened(server: SessionHost, timeout_ms: int) -> AsyncIterator[InProcessSession]:
     asked_at = trio.current_time()
     session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms, asked_at)
     server.attach(session)

@@ -1,4 +1,4 @@
-"""The bounds and habits of a store's doors. Counts, bytes and milliseconds; a name says which."""
+"""The bounds and habits of a store's client ports. Counts, bytes and milliseconds; each name says which."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 from attrs import field, frozen
 
 from zab.core.failed_logins import FailedLoginSettings
+from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.coordination.audit import AuditSettings
 from zab.runtime.coordination.security import DEFAULT_SECURITY, SecuritySettings
-from zab.runtime.coordination.throttle import ThrottleSettings
-from zab.runtime.tls.settings import TlsPortSettings
+from zab.service.throttle import ThrottleSettings
 from zab.wire.client.frames import FRAME_BYTES_MAX
 
 NO_THROTTLE: Final = ThrottleSettings()
@@ -20,53 +20,54 @@ DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 @frozen
 class DoorSettings:
-    """
-    tick_ms                   the grid on which sessions end, and twice as often as learners speak of theirs
-    timeout_ticks_min, _max   what a client may ask for as its session's timeout, in ticks
-    session_ms_min, _max      the same in milliseconds; None: as many ticks as that
-    frame_bytes_max           of one request (`jute.maxbuffer`)
-    connections_max           altogether; one more is closed at once
-    connections_per_host_max  from one address (`maxClientCnxns`); 0: no limit
-    descriptors_kept          of what the process may have open, for members, log and snapshots (at most half of it);
-                              one that would be among them is closed at once
-    requests_max              of one connection, not answered yet; above it nothing more is read from it
-    requests_total_max        of all connections; above it nothing is read from who has one open
-    identities_max            that one client may prove to be, its address included
-    watches_per_client_max    of one client; above it a request for one more is refused. A path counts once more for
-                              each 256 characters
-    watches_max               of all clients of this server
-    listed_max                rows of one answer to a command or word that lists connections, sessions, paths or watches
-    multi_read_bytes_max      of the reply to one multiRead, which may ask for thousands of times its own size
-    unsent_bytes_max          replies and events that a client does not take: nothing more is read from it
-    unsent_bytes_cut          the same, until it is cut
-    unsent_total_bytes_max    of all clients, with what has come of requests that are not whole; above it, those that
-                              neither take nor add anything are cut
-    first_frame_ms            how long a connection may take to say who it is
+    """Bounds and habits of the client ports.
+
+    tick_ms                   the grid of session expiry; learners report signs of life twice as often
+    timeout_ticks_min, _max   bounds of a session's timeout, in ticks
+    session_ms_min, _max      the same in milliseconds; None: the ticks count
+    frame_bytes_max           one request (`jute.maxbuffer`)
+    connections_max           connections in total; one more is closed at once
+    connections_per_host_max  connections from one address (`maxClientCnxns`); 0: no limit
+    descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
+                              of all); a connection that would need one of them is closed at once
+    requests_max              unanswered requests of one connection; above it nothing more is read from it
+    requests_total_max        of all connections; above it nothing is read from connections with an open request
+    identities_max            identities of one client, its address included
+    watches_per_client_max    watches of one client; above it a request for one more is refused. A path counts once
+                              more for each 256 characters
+    watches_max               watches of all clients of this server
+    listed_max                rows of one reply to a command or word that lists connections, sessions, paths or watches
+    multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request
+    unsent_bytes_max          replies and events that a client does not read: above it no more of its requests are read
+    unsent_bytes_cut          the same, until the connection is closed
+    unsent_total_bytes_max    of all clients, unfinished requests included; above it, connections without progress are
+                              closed
+    first_frame_ms            how long a connection may take to send its first frame
     linger_ms                 how long a client may take to read its last reply
-    events_max                of one watch in this process, not looked at yet
-    containers_ms             between looks for containers and TTL nodes that are to go
+    events_max                unread events of one watch in this process
+    containers_ms             between checks for containers and TTL nodes to delete
                               (`znode.container.checkIntervalMs`)
-    containers_per_minute_max how many of them go (`znode.container.maxPerMinute`)
+    containers_per_minute_max how many of them are deleted (`znode.container.maxPerMinute`)
     containers_never_used_ms  how long a container may wait for its first child
                               (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
-    nodes_spared_min          from so many nodes on, the cyclic collector of this process does not walk the tree (nor
-                              what else is there then: `gc.freeze`)
-    throttle                  see there; all of it is off
+    nodes_spared_min          from this number of nodes on, the cyclic collector of this process skips the tree (and
+                              everything else that exists then: `gc.freeze`)
+    throttle                  see `ThrottleSettings`; all of it is off
     words                     four-letter words that are answered
-    local_sessions_enabled    whether clients get sessions that only their server knows (`localSessionsEnabled`)
+    local_sessions_enabled    give clients sessions that only their server knows (`localSessionsEnabled`)
     local_sessions_upgrading_enabled
-                              whether such a one becomes known to all when it first makes an ephemeral node
+                              turn such a session into a global one when it first creates an ephemeral node
                               (`localSessionsUpgradingEnabled`); else that is refused
-    read_only_mode_enabled    whether clients that accept it may read while there is no leader (`readonlymode.enabled`)
-    read_only_after_ms        how long there must have been none
-    reconfig_enabled          whether clients with the right to do so may change the membership (`reconfigEnabled`)
+    read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
+    read_only_after_ms        how long there must have been no leader
+    reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
     standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
-    super_digest              `user:hash` of who may do anything
-    digest_algorithm          of the digest scheme
-    security                  who may come, as whom, and how that is proved
+    super_digest              `user:hash` of the super user
+    digest_algorithm          hash of the digest scheme
+    security                  authentication
     failed_logins             how fast one address may guess passwords
-    tls                       for the secure client port, or for both on one
-    audit                     where it is written who changed what; None: nowhere
+    tls                       for the secure client port, or for both kinds of clients on one
+    audit                     the audit log; None: none
     """
 
     tick_ms: int = 2_000

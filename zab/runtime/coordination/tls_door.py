@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import trio
 
 from zab.core.errors import WireError
-from zab.runtime.coordination.authentication import subject_identities
-from zab.runtime.half_open import HalfOpen
-from zab.runtime.tls.contexts import ServerContexts
-from zab.runtime.tls.hosts import is_for
-from zab.runtime.tls.settings import ClientAuth, TlsPortSettings
-from zab.runtime.tls.stream import TlsStream
-from zab.runtime.tls.words import reason_of
+from zab.net.half_open import HalfOpen
+from zab.net.tls.certificate_hosts import is_for
+from zab.net.tls.handshake_errors import reason_of
+from zab.net.tls.reloading_context import ServerContexts
+from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
+from zab.net.tls.tls_stream import TlsStream
+from zab.service.authentication import subject_identities
 from zab.store.acl import Identity
 from zab.wire.x509 import subject_of
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 HANDSHAKE: Final = 0x16
 """The first byte of every TLS connection. No frame of a client begins with it: it would be of 369 megabytes."""
@@ -35,7 +35,7 @@ Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
 class TlsDoor:
     """`plain_too`: whoever does not speak TLS is let in as he is."""
 
-    def __init__(self, server: StoreServer, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
+    def __init__(self, server: ServerRuntime, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
         self._server = server
         self._settings = settings
         self._plain_too = plain_too
@@ -60,7 +60,7 @@ class TlsDoor:
     def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
         self._server.auth_failed += 1
         self._server.counts.unsuccessful_handshake += 1
-        self._server.log.grumble("handshake_failed", host, peer=peer, why=why)
+        self._server.log.warn_rate_limited("handshake_failed", host, peer=peer, why=why)
         return None
 
     async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:

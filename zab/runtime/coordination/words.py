@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from zab.runtime.admin.metrics import monitor
 from zab.runtime.admin.rows import Rows
 from zab.runtime.admin.statistics import watched
+from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.coordination import listings
 from zab.runtime.coordination.listings import hexadecimal
 from zab.wire.client.frames import Command
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import StoreServer
+    from zab.runtime.coordination.server import ServerRuntime
 
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests\n"
 _ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 
 
-def answer(server: StoreServer, command: Command) -> bytes:
+def answer(server: ServerRuntime, command: Command) -> bytes:
     word = command.word
     handler = _HANDLERS.get(word)
     allowed = word in server.settings.words or (word == "isro" and server.settings.read_only_mode_enabled)
@@ -32,19 +32,19 @@ def answer(server: StoreServer, command: Command) -> bytes:
     return handler(server).encode()
 
 
-def _serves(server: StoreServer) -> bool:
+def _serves(server: ServerRuntime) -> bool:
     return server.read_only or _has_leader(server)
 
 
-def _has_leader(server: StoreServer) -> bool:
+def _has_leader(server: ServerRuntime) -> bool:
     return server.role is not None and server.role.serving
 
 
-def _isro(server: StoreServer) -> str:
+def _isro(server: ServerRuntime) -> str:
     return "rw" if _has_leader(server) else "ro" if server.read_only else "null"
 
 
-def _summary(server: StoreServer) -> str:
+def _summary(server: ServerRuntime) -> str:
     received, sent = server.traffic()
     low, mean, high = server.latency.milliseconds
     lines = [
@@ -60,16 +60,16 @@ def _summary(server: StoreServer) -> str:
     return "\n".join(lines) + "\n" + listings.proposals(server)
 
 
-def _srvr(server: StoreServer) -> str:
+def _srvr(server: ServerRuntime) -> str:
     return _head(server) + _summary(server)
 
 
-def _head(server: StoreServer) -> str:
+def _head(server: ServerRuntime) -> str:
     only = "READ-ONLY mode; serving only read-only clients\n" if server.read_only else ""
     return f"Zookeeper version: {server.version}\n{only}"
 
 
-def _stat(server: StoreServer) -> str:
+def _stat(server: ServerRuntime) -> str:
     rows = Rows(server.settings.listed_max)
     clients = "".join(
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent})\n"
@@ -78,16 +78,16 @@ def _stat(server: StoreServer) -> str:
     return f"{_head(server)}Clients:\n{clients}{rows.line}\n{_summary(server)}"
 
 
-def _mntr(server: StoreServer) -> str:
+def _mntr(server: ServerRuntime) -> str:
     return "".join(f"zk_{key}\t{value}\n" for key, value in monitor(server).items())
 
 
-def _wchs(server: StoreServer) -> str:
+def _wchs(server: ServerRuntime) -> str:
     watches, paths, connections = server.machine.watches.counts
     return f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
 
 
-def _wchc(server: StoreServer) -> str:
+def _wchc(server: ServerRuntime) -> str:
     """Session by session."""
     rows = Rows(server.settings.listed_max)
     lines: list[str] = []
@@ -100,7 +100,7 @@ def _wchc(server: StoreServer) -> str:
     return "\n".join(lines) + "\n" + rows.line
 
 
-def _wchp(server: StoreServer) -> str:
+def _wchp(server: ServerRuntime) -> str:
     """Path by path."""
     rows = Rows(server.settings.listed_max)
     watchers: dict[str, list[str]] = {}
@@ -109,22 +109,22 @@ def _wchp(server: StoreServer) -> str:
     return "".join(f"{path}\n" + "".join(f"\t{one}\n" for one in of) for path, of in watchers.items()) + rows.line
 
 
-def _crst(server: StoreServer) -> str:
+def _crst(server: ServerRuntime) -> str:
     for each in server.connections:
         each.received = each.sent = 0
     return "Connection stats reset.\n"
 
 
-def _srst(server: StoreServer) -> str:
+def _srst(server: ServerRuntime) -> str:
     server.reset_statistics()
     return "Server stats reset.\n"
 
 
-def _hash(server: StoreServer) -> str:
+def _hash(server: ServerRuntime) -> str:
     return "".join(f"{zxid:x}: {digest}\n" for zxid, digest in server.machine.digest.history)
 
 
-_HANDLERS: Final[Mapping[str, Callable[[StoreServer], str]]] = {
+_HANDLERS: Final[Mapping[str, Callable[[ServerRuntime], str]]] = {
     "conf": listings.conf,
     "cons": listings.cons,
     "crst": _crst,

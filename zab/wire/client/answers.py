@@ -1,7 +1,7 @@
-"""What the store answers, as frames for the client that asked.
+"""Turn the store's results into reply frames.
 
-The store speaks of nodes; clients are shown stats of them. A read is answered at the zxid that its server has
-applied, a write at its own.
+The store returns nodes; clients receive their stats. A read's reply carries the zxid that its server has applied, a
+write's reply its own zxid.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zab.store.apply import Result, SubResult
 from zab.store.node import Node, stat_fields
 from zab.store.ops import Op
 from zab.store.reads import Answer
-from zab.wire.client import multi
+from zab.wire.client import multi_codec
 from zab.wire.client.bodies import encode_data
 from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
 
@@ -30,11 +30,13 @@ _MULTI: Final = int(Op.MULTI)
 
 
 def data_body(node: Node) -> bytes:
-    """As long as a node is the same object, so are these bytes: worth keeping where it is asked for often."""
+    """Encode the reply to getData. The bytes stay valid as long as the node is the same object, so callers may cache
+    them.
+    """
     return encode_data((node[0], stat_fields(node)))
 
 
-def _read_part(part: tuple[int, int, Any]) -> multi.Result:
+def _read_part(part: tuple[int, int, Any]) -> multi_codec.Result:
     op, error, value = part
     if error:
         return Op.ERROR, error
@@ -72,7 +74,7 @@ def _node_of(result: Result | SubResult) -> Node:
     return node
 
 
-def _write_part(part: SubResult) -> multi.Result:
+def _write_part(part: SubResult) -> multi_codec.Result:
     op, error, path, node = part
     if error or op == _ERROR:
         return _ERROR, error

@@ -1,7 +1,7 @@
-"""The bodies of replies, and the 68 bytes that stand in most of them.
+"""The bodies of replies, and the 68 bytes of a stat that most of them hold.
 
-Pairs again: `encode(value)`, and for our client `decode(body, at)` with where the value ends. A body that is
-asked for often can be kept by whoever asks: a reply is its header and these bytes, put together.
+Each body is a pair: `encode(value)`, and for our client `decode(body, at)`, which also returns where the value ends. A
+reply is its header followed by the body, so a caller may cache a body that is requested often.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 from zab.core.errors import WireError
 from zab.store.acl import Acl
 from zab.store.node import Stat
-from zab.wire.client.acl import decode_acl, encode_acl
+from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.jute import INT, Reader, buffer, lenient, text, texts, vector
 
 StatFields: TypeAlias = Sequence[int]

@@ -1,7 +1,7 @@
-"""The first message in each direction. It bears no header: there is no session yet that could number it.
+"""The first message in each direction. It has no header, because no session exists yet.
 
-The last byte, whether the client would take a read-only server, came late into the protocol. Clients without
-it are still about, and servers answer in kind: who did not send it does not expect it.
+Its last byte, whether the client accepts a read-only server, was added late to the protocol. Old clients do not send
+it, and the server's reply has the byte only if the request had it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_PASSWORD: Final = bytes(PASSWORD_BYTES)
 
 @frozen
 class ConnectRequest:
-    """`session` 0 asks for a new session. `read_only` is `None` where the client is too old to say."""
+    """`session` 0 asks for a new session. `read_only` is None if the client is too old to send the byte."""
 
     last_zxid_seen: int
     timeout_ms: int
@@ -44,7 +44,7 @@ class ConnectResponse:
 
 
 EXPIRED: Final = ConnectResponse(0, 0, NO_PASSWORD)
-"""There is no such session, or not with this password. Clients cannot tell which, and neither shall they."""
+"""The reply if the session does not exist or its password is wrong. A client cannot tell which, on purpose."""
 
 
 def decode_connect_request(payload: bytes) -> ConnectRequest:
@@ -54,7 +54,7 @@ def decode_connect_request(payload: bytes) -> ConnectRequest:
 
 
 def encode_connect_request(request: ConnectRequest) -> bytes:
-    """With the length in front, as everything that is encoded for a connection."""
+    """Encode the request with its length in front, like everything that is sent on a connection."""
     head = Struct(">iqiq").pack(request.version, request.last_zxid_seen, request.timeout_ms, request.session)
     return _framed(head, request.password, request.read_only)
 

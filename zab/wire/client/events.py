@@ -1,6 +1,6 @@
 """Watch events: frames that answer no request.
 
-One change is told to everybody who watches in the same words, so its frame is made once and sent to all.
+All watchers of a change receive the same bytes, so the frame is encoded once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zab.wire.client.replies import EVENT_XID
 from zab.wire.jute import STRUCT_ERRORS, Reader
 
 SYNC_CONNECTED: Final = 3
-"""The only state a server ever tells; the others a client finds out for itself."""
+"""The only state that a server sends; a client derives the others by itself."""
 
 _EVENT: Final = Struct(">iiqiiii")
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from zab.core.errors import WireError
 from zab.store.node import INT_MAX, INT_MIN, Node, int32, is_session
 from zab.store.ops import Op
-from zab.wire.client import bodies, multi
+from zab.wire.client import bodies, multi_codec
 from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
 from zab.wire.jute import STRUCT_ERRORS
 
@@ -36,14 +36,14 @@ BODIES: Final[Mapping[int, Body]] = {
     Op.SYNC: bodies.PATH,
     Op.PING: bodies.NOTHING,
     Op.GET_CHILDREN2: bodies.NAMES_AND_STAT,
-    Op.MULTI: multi.RESULT_LIST,
+    Op.MULTI: multi_codec.RESULT_LIST,
     Op.CREATE2: bodies.CREATED,
     Op.RECONFIG: bodies.DATA,
     Op.CHECK_WATCHES: bodies.NOTHING,
     Op.REMOVE_WATCHES: bodies.NOTHING,
     Op.CREATE_CONTAINER: bodies.CREATED,
     Op.CREATE_TTL: bodies.CREATED,
-    Op.MULTI_READ: multi.RESULT_LIST,
+    Op.MULTI_READ: multi_codec.RESULT_LIST,
     Op.AUTH: bodies.NOTHING,
     Op.SET_WATCHES: bodies.NOTHING,
     Op.SASL: bodies.TOKEN,
@@ -67,7 +67,7 @@ def error_reply(xid: int, zxid: int, code: int) -> bytes:
 
 
 def body_reply(xid: int, zxid: int, body: bytes = b"", code: int = 0) -> bytes:
-    """With a body that is encoded already: one that was kept, or none. (Only SASL has a body with an error.)"""
+    """Encode a reply whose body is encoded already, or empty. Only SASL has a body with an error."""
     return _HEAD.pack(16 + len(body), xid, zxid, code) + body
 
 
@@ -111,7 +111,7 @@ def encode_reply(opcode: int, xid: int, zxid: int, value: Any = None) -> bytes:
 
 
 def decode_body(opcode: int, body: bytes) -> Any:
-    """What the server answered to a request of this kind that succeeded. A `WireError` is the server's fault."""
+    """Decode the body of a successful reply to this kind of request. A `WireError` is the server's fault."""
     try:
         return _DECODERS[opcode](body, 0)[0]
     except STRUCT_ERRORS as error:

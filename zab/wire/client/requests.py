@@ -13,8 +13,8 @@ from typing import Final
 from attrs import frozen
 
 from zab.store.errors import ErrorCode
-from zab.store.ops import Fields, Op
-from zab.wire.client import multi, shapes
+from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.wire.client import multi_codec, shapes
 from zab.wire.client.shapes import Shape
 from zab.wire.jute import STRUCT_ERRORS
 
@@ -36,14 +36,14 @@ SHAPES: Final[Mapping[int, Shape]] = {
     Op.SYNC: shapes.PATH,
     Op.PING: shapes.NOTHING,
     Op.GET_CHILDREN2: shapes.PATH_AND_FLAG,
-    Op.MULTI: multi.MULTI,
+    Op.MULTI: multi_codec.MULTI,
     Op.CREATE2: shapes.CREATE,
     Op.RECONFIG: shapes.RECONFIG,
     Op.CHECK_WATCHES: shapes.PATH_AND_NUMBER,
     Op.REMOVE_WATCHES: shapes.PATH_AND_NUMBER,
     Op.CREATE_CONTAINER: shapes.CREATE,
     Op.CREATE_TTL: shapes.CREATE_TTL,
-    Op.MULTI_READ: multi.MULTI_READ,
+    Op.MULTI_READ: multi_codec.MULTI_READ,
     Op.AUTH: shapes.AUTH,
     Op.SET_WATCHES: shapes.WATCHES,
     Op.SASL: shapes.TOKEN,
@@ -54,11 +54,15 @@ SHAPES: Final[Mapping[int, Shape]] = {
     Op.WHO_AM_I: shapes.NOTHING,
     Op.CLOSE_SESSION: shapes.NOTHING,
 }
-"""What a client may ask for. `check` alone, `deleteContainer` and `createSession` it may not: they have
-shapes, but are parts of other requests or a server's own."""
+"""The operations that a client may send. `check` alone, `deleteContainer` and `createSession` have shapes but are not
+among them: they are parts of other requests, or a server's own.
+"""
 
 _DECODERS: Final = {int(opcode): shape.decode for opcode, shape in SHAPES.items()}
 _ENCODERS: Final = {int(opcode): shape.encode for opcode, shape in SHAPES.items()}
+
+_MAY_MAKE_EPHEMERALS: Final = frozenset(map(int, CREATES | {Op.MULTI}))
+_EPHEMERAL: Final = frozenset({CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL})
 
 
 @frozen
@@ -81,11 +85,22 @@ def decode_request(opcode: int, body: bytes) -> Fields | Refused:
 
 
 def decode_fields(op: int, request: bytes, start: int) -> Fields:
-    """For the leader's store, which reads requests that were forwarded as they came, from where the body begins.
+    """Decode a forwarded request for the leader's store, from the start of its body.
 
-    Raises `KeyError` for what is no operation, and any of `STRUCT_ERRORS`.
+    Raise `KeyError` for an unknown operation, and any of `STRUCT_ERRORS` for a malformed body.
     """
     return _DECODERS[op](request, start)[0]
+
+
+def makes_ephemeral(op: int, body: bytes) -> bool:
+    """Return whether the request asks for an ephemeral node. A request that cannot be read asks for nothing."""
+    if op not in _MAY_MAKE_EPHEMERALS:
+        return False
+    fields = decode_request(op, body)
+    if isinstance(fields, Refused):
+        return False
+    parts = fields if op == Op.MULTI else ((op, fields),)
+    return any(part in CREATES and values[3] in _EPHEMERAL for part, values in parts)
 
 
 def encode_request(opcode: int, xid: int, fields: Fields = ()) -> bytes:

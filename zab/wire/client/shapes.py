@@ -1,11 +1,11 @@
-"""The bodies of requests. Thirty operations have a dozen shapes between them.
+"""The bodies of requests. Thirty operations share a dozen shapes.
 
-A shape is a pair: `decode(body, at)` gives the fields as a tuple and where they end, because inside a multi
-another operation follows; `encode(fields)` is its inverse. The fields are a plain tuple, since there is one
-for every request that is served.
+A shape is a pair: `decode(body, at)` returns the fields as a tuple and where they end, because inside a multi another
+operation follows; `encode(fields)` is its inverse. The fields are a plain tuple, because every served request makes
+one.
 
-A decoder may raise any of `STRUCT_ERRORS`; who calls it turns them into an answer. Bytes behind the last
-field are ignored, as in every server: they are how fields were added to this protocol.
+A decoder may raise any of `STRUCT_ERRORS`; its caller turns them into a reply. Bytes after the last field are ignored,
+as in every server: this is how fields were added to the protocol.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from attrs import frozen
 
 from zab.core.errors import WireError
 from zab.store.ops import Fields
-from zab.wire.client.acl import decode_acl, encode_acl
+from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.jute import FALSE, INT, LONG, TRUE, Reader, buffer, lenient, text, texts
 
 Decode: TypeAlias = Callable[[bytes, int], tuple[Fields, int]]
@@ -105,8 +105,9 @@ def _encode_path_and_number(fields: tuple[str, int]) -> bytes:
 
 
 def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, int]:
-    """The common start of create and set. Not a shape: who calls must read what is behind, and so learns
-    whether the data was really there."""
+    """Decode the common start of create and set. This is no shape: the caller reads the fields behind it, and so learns
+    whether the data was complete.
+    """
     (length,) = _unpack_int(body, at)
     if length < 0:
         raise _no_length(length)

@@ -15,13 +15,19 @@ from harness.checkers.ghost import Violation
 from harness.checkers.store.order import REPLIES
 from harness.faults import Step
 from harness.history import Asked, Became, Event, Fired, Lost, Told
-from harness.lists import user_name
+from harness.lists import credentials_of, user_name
 from harness.protocol import EVENTS, asked_by, request_of
-from harness.worlds.cores.store.calls import Answered, Call, Happened, Hello, Left, Pinged, Watched, Welcome
+from harness.worlds.cores.store.calls import Call
 from harness.worlds.cores.store.wire import Wire
-from zab.runtime.session.book import WatchBook
-from zab.runtime.session.watch import WatchEvent
+from zab.session.watch import WatchEvent
+from zab.session.watch_manager import WatchManager
+from zab.store.ops import Op
 from zab.store.watches import Event as NodeEvent
+from zab.wire.client.connect import ConnectRequest, ConnectResponse, decode_connect_response, encode_connect_request
+from zab.wire.client.events import decode_event
+from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
+from zab.wire.client.replies import EVENT_XID
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.server import StoreServer
@@ -31,8 +37,11 @@ TIMEOUT_MS: Final = 1_000
 """What a client asks for that begins a session on its own account."""
 PAUSE_US_MIN, PAUSE_US_MAX = 1_000, 30_000
 """Between two attempts to find a server."""
-_PING: Final = Pinged()
-_LEAVE: Final = Left()
+_CLOSE_XID: Final = 0
+"""The xid of the request that closes the session; those of calls are positive."""
+_CLOSE: Final = encode_request(Op.CLOSE_SESSION, _CLOSE_XID)
+_UNCOUNTED: Final = frozenset({PING_XID, AUTH_XID, SET_WATCHES_XID})
+"""The xids of replies that no call waits for."""
 
 
 class Client:
@@ -52,7 +61,7 @@ class Client:
         """Somebody wants it to have a session."""
         self.leaving = False
         self.vanished = False
-        self.book = WatchBook()
+        self.book = WatchManager()
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._timeout_ms = TIMEOUT_MS
         self._given_ms = TIMEOUT_MS
@@ -64,7 +73,10 @@ class Client:
         self._attempt = 0
         self._sent: deque[Call] = deque()
         self.queue: deque[Call] = deque()
-        self._out: list[object] = []
+        self._out: list[bytes] = []
+        self._xid = 0
+        self._first = FirstFrame()
+        self._reader = ReplyReader()
         self._heard_at = self._said_at = 0
         self._alarms = 0
         self._said_farewell = False
@@ -160,7 +172,11 @@ class Client:
         self.server = server.id
         self._wire = Wire(world, self, server, self._random)
         self._proved = self._user
-        self._wire.up([Hello(self.session, self._password, self._seen, self._timeout_ms, self._proved)])
+        self._xid, self._first, self._reader = 0, FirstFrame(), ReplyReader()
+        hello = encode_connect_request(ConnectRequest(self._seen, self._timeout_ms, self.session, self._password))
+        if self._proved:
+            hello += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
+        self._wire.up(hello)
         self._heard_at = self._said_at = world.now
         self._given_ms = self._given_ms if self.session else self._timeout_ms
         self._wind()
@@ -183,7 +199,7 @@ class Client:
             self._look_for_server()
             return
         if self.connected and now - self._said_at >= time_us // 3:
-            self._say(_PING)
+            self._say(PING)
             self._flush()
         self._wind()
 
@@ -214,14 +230,14 @@ class Client:
 
     # -- what is said ----------------------------------------------------------------------------------
 
-    def _say(self, message: object) -> None:
-        self._out.append(message)
+    def _say(self, frame: bytes) -> None:
+        self._out.append(frame)
 
     def _flush(self) -> None:
         if self._out and self._wire is not None:
             out, self._out = self._out, []
             self._said_at = self.world.now
-            self._wire.up(out)
+            self._wire.up(b"".join(out))
 
     def _pump(self) -> None:
         if not self.connected or self.vanished:
@@ -231,61 +247,69 @@ class Client:
             call.request = asked_by(call.request, self._proved)
             self._sent.append(call)
             self.saw(Asked(self.world.now, self.id, self.session, call.number, self.server, call.request))
-            self._say(call)
+            self._xid += 1
+            call.xid = self._xid
+            self._say(encode_request(call.op, call.xid, call.fields))
         if self.leaving and not self._said_farewell:
             self._said_farewell = True
-            self._say(_LEAVE)
+            self._say(_CLOSE)
         self._flush()
 
     # -- what is heard ---------------------------------------------------------------------------------
 
-    def receive(self, wire: Wire, messages: list[object]) -> None:
+    def receive(self, wire: Wire, data: bytes) -> None:
         if wire is not self._wire or self.vanished:
             return
         self._heard_at = self.world.now
-        for message in messages:
-            kind = type(message)
-            if kind is Answered:
-                self._answered(message)  # type: ignore[arg-type]
-            elif kind is Happened:
-                self._happened(message)  # type: ignore[arg-type]
-            elif kind is Welcome:
-                self._welcomed(message)  # type: ignore[arg-type]
-            elif kind is Left:
-                self._over("closed")
-                return
-            if wire is not self._wire:
-                return
+        if not self.connected:
+            payload = self._first.feed(data)
+            assert payload is not None, "a server sends its first frame whole"
+            self._welcomed(decode_connect_response(payload))
+            data = self._first.rest
+        if data and wire is self._wire:
+            for reply in self._reader.feed(data):
+                self._replied(reply)
+                if wire is not self._wire:
+                    return
         self._pump()
 
-    def _welcomed(self, welcome: Welcome) -> None:
+    def _replied(self, reply: Reply) -> None:
+        xid, zxid, error, body = reply
+        if xid == EVENT_XID:
+            event, _, path = decode_event(body)
+            self._happened(event, path, zxid)
+        elif xid == _CLOSE_XID:
+            self._over("closed")
+        elif xid not in _UNCOUNTED:
+            self._answered(xid, zxid, error, body)
+
+    def _welcomed(self, welcome: ConnectResponse) -> None:
         if not welcome.session:
             # Who has asked for the end of its session, and lost the answer, has what it asked for.
             self._over("closed" if self.leaving else "expired")
             return
         back = self.session != 0
-        self.session, self._password, self._given_ms = welcome.session, welcome.password, welcome.timeout_ms
+        self.session, self._password, self._given_ms = welcome.session, welcome.password or b"", welcome.timeout_ms
         self.connected = True
         self._became("connected")
         self._wind()
         lists = self.book.lists()
         if back and any(lists):
-            self._say(Watched(self._seen, lists))
+            self._say(encode_request(Op.SET_WATCHES2, SET_WATCHES_XID, (self._seen, *lists)))
 
-    def _answered(self, answered: Answered) -> None:
-        call, reply = answered.call, answered.reply
-        if not self._sent or self._sent[0] is not call:
-            raise Violation(REPLIES, f"client {self.id} is answered {call.request} before what it asked first")
-        self._sent.popleft()
-        self._seen = max(self._seen, reply.zxid)
+    def _answered(self, xid: int, zxid: int, error: int, body: bytes) -> None:
+        if not self._sent or self._sent[0].xid != xid:
+            asked = next((str(call.request) for call in self._sent if call.xid == xid), f"request {xid}")
+            raise Violation(REPLIES, f"client {self.id} is answered {asked} before what it asked first")
+        call = self._sent.popleft()
+        self._seen = max(self._seen, zxid)
         if call.request.watch or call.request.op == "unwatch":
-            self.book.answered(call.op, call.fields, answered.error, self if call.request.watch else None)
-        self.saw(Told(self.world.now, self.id, self.session, call.number, reply))
+            self.book.answered(call.op, call.fields, error, self if call.request.watch else None)
+        self.saw(Told(self.world.now, self.id, self.session, call.number, call.reply(zxid, error, body)))
 
-    def _happened(self, happened: Happened) -> None:
-        self.book.happened(happened.event, happened.path, happened.zxid)
-        event = EVENTS[NodeEvent(happened.event)]
-        self.saw(Fired(self.world.now, self.id, self.session, event, happened.path, happened.zxid))
+    def _happened(self, event: int, path: str, zxid: int) -> None:
+        self.book.happened(event, path, zxid)
+        self.saw(Fired(self.world.now, self.id, self.session, EVENTS[NodeEvent(event)], path, zxid))
 
     def notify(self, event: WatchEvent) -> None:
         """From the book: what is fired is in the history already."""
@@ -308,7 +332,7 @@ class Client:
         self.session = self._seen = 0
         self._password = b""
         self.queue.clear()
-        self.book = WatchBook()
+        self.book = WatchManager()
 
     def _became(self, state: str) -> None:
         user = self._proved if state == "connected" else ""

@@ -1,31 +1,40 @@
-"""The clients of one server: who is attached, which sessions are made, found and ended, and what is posted for them.
+"""The server side of the simulated client port: it is the `ServerPort` of the real connections of one server.
 
-It stands for `Sessions`, `Posting` and the greeting of `zab.runtime.coordination`, where tasks of Trio wait for what
-is written here as what is to be done then. Whose session ends, and who is let go without a leader, is decided by the
-`SessionTracker` that is shipped. Sessions that only one server knows, read-only mode and throttles are left out.
+It carries out the steps of the real `ClientSessions`, and the findings of the real `SessionTracker`. Local sessions,
+read-only mode and throttles are left out.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.ghost import Violation
-from harness.worlds.cores.store.calls import Call, Hello, Left
 from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
-from harness.worlds.cores.store.connection import Connection
+from harness.worlds.cores.store.shell import SimulatedShell
+from zab.core.failed_logins import FailedLogins
 from zab.core.messages import State
 from zab.core.zxid import Epoch, Zxid
-from zab.runtime.coordination.local import LocalSessions
-from zab.runtime.coordination.tracker import ALIVE, SessionTracker
-from zab.runtime.origin import Submission
-from zab.store import reaper
-from zab.store.acl import encode_identities
-from zab.store.ops import Fields, Op
-from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.runtime.coordination.machine import Change
+from zab.runtime.coordination.settings import DoorSettings
+from zab.service.attached import Latency, Traffic
+from zab.service.connection.client_connection import ClientConnection
+from zab.service.connection.handshake import SessionHandshake
+from zab.service.connection.ports import ConnectionPhase, Done
+from zab.service.container_reaper import ContainerReaper, ReaperSettings
+from zab.service.counts import Counts
+from zab.service.local_sessions import LocalSessions
+from zab.service.pending_submissions import Submission
+from zab.service.session_tracker import ALIVE, SessionTracker
+from zab.service.sessions import ClientSessions, Steps, ignore_result
+from zab.service.throttle import ConnectionThrottle
+from zab.store.errors import ErrorCode
+from zab.store.ops import Op
+from zab.store.request import HEAD
 from zab.store.sessions import SessionIds
 from zab.store.watches import Watcher
 
@@ -33,29 +42,29 @@ if TYPE_CHECKING:
     from harness.worlds.cores.store.server import StoreServer
     from harness.worlds.cores.store.wire import Wire
 
-NOBODY: Final = encode_identities(())
-SECRET_BYTES: Final = 32
 CONTAINERS_MS: Final = 100
 """Between two looks at the nodes that go by themselves: much more often than in life."""
-TICKS_MIN, TICKS_MAX = 2, 20
-"""The bounds of a session's time."""
-
-Done: TypeAlias = Callable[[object, Exception | None], None]
+TICKS_MAX: Final = DoorSettings().timeout_ticks_max
+"""The longest timeout of a session, in ticks."""
 
 
-def ignore(result: object, error: Exception | None) -> None:
-    """Nobody waits for this."""
+class ConnectionLog:
+    """Raises what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
+
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
+
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
+        if event in ("client_failed", "client_cut"):
+            raise AssertionError(f"{event}: {fields.get('why')}")
 
 
-class _Arrival:
-    """A client that waits for a session, as the tracker knows it."""
+class Unwatched:
+    """The watchdog of a server whose turns take no time."""
 
-    def __init__(self, door: Door, connection: Connection) -> None:
-        self._door = door
-        self._connection = connection
+    _TURN: Final = nullcontext()
 
-    def cancel(self) -> None:
-        self._door.given_up.append(self._connection)
+    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
+        return self._TURN
 
 
 class Door:
@@ -64,34 +73,39 @@ class Door:
     def __init__(self, server: StoreServer) -> None:
         self.server = server
         self.world = server.world
-        self.store = server.machine.store
+        self.machine = self.store = server.machine.store
         self.store.observer = self
         self.ready = False
         """Whether the state may be read here and now."""
-        self.attached: dict[int, Connection] = {}
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ClientConnection, None] = {}
+        self._shells: dict[SimulatedShell, None] = {}
         self._requests = server.requests
-        self._requests.hears = self._heard
-        self._random = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
-        self._ids = SessionIds(server.id, server.wall_ms())
         self.tick_ms = server.knobs.tick_ms
-        self.local = LocalSessions(self.tick_ms)
+        self.local = LocalSessions(self.tick_ms, b"")
         """None."""
-        self.tracker = SessionTracker(self, lambda: server.now_ms)
+        chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
+        ids = SessionIds(server.id, server.wall_ms())
+        self.sessions = ClientSessions(server.id, self.store, ids, self.local, self._post_own, chance.randbytes)
+        self.tracker = SessionTracker(self, self.tick_ms)
+        self.me = server.id
+        self.settings = DoorSettings(tick_ms=self.tick_ms)
+        self.log = ConnectionLog()
+        self.audit = None
+        self.counts = Counts()
+        self.latency = Latency()
+        self.gone = Traffic()
+        self.connection_throttle = ConnectionThrottle(self.settings.throttle, lambda: 1.0, 0)
+        self.failed_logins = FailedLogins()
+        self.requests_watchdog = Unwatched()
+        self.open_requests = self.large_bytes = self.auth_failed = 0
         self._leads: Epoch | None = None
         self._heard_at: dict[int, int] = {}
         """By the same leader, of each session, whatever the tracker makes of it: to judge the ends by."""
         self.lost_ms: int | None = server.now_ms
         """Since when nobody leads, as far as is known here."""
-        self._arriving: dict[Connection, ExitStack] = {}
-        self._asked: dict[Connection, tuple[Submission, int]] = {}
-        """Who waits for an answer about a session, and which one is made for it."""
-        self._told_alive: list[int] = []
-        """To the leader, at the last look."""
-        self.given_up: list[Connection] = []
-        """Who need not wait here any longer."""
-        self._looked_ms = self._reaped_ms = server.now_ms
-        self._dirty: list[Connection] = []
+        self._looked_ms = server.now_ms
+        self._reaper = ContainerReaper(ReaperSettings(interval_ms=CONTAINERS_MS), server.now_ms)
+        self._dirty: list[SimulatedShell] = []
         self._posted = False
         self.world.push(self.world.now + self.tick_ms * 500, self._look, server.life, None)
 
@@ -109,7 +123,7 @@ class Door:
                 self._leads = node.epoch
                 self._heard_at.clear()
                 self._hears(self.known)
-            self.tracker.lead(node.epoch)
+            self.tracker.lead(node.epoch, self.server.now_ms)
         else:
             self._leads = None
             self.tracker.rest()
@@ -124,8 +138,8 @@ class Door:
         """The member has done what there was to do: all that was found in it for clients leaves now."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
-            for connection in dirty:
-                connection.flush()
+            for shell in dirty:
+                shell.flush()
         if self._posted:
             self.wake()
 
@@ -134,8 +148,8 @@ class Door:
             self._posted = False
             self.server.wake()
 
-    def dirty(self, connection: Connection) -> None:
-        self._dirty.append(connection)
+    def dirty(self, shell: SimulatedShell) -> None:
+        self._dirty.append(shell)
 
     def restored(self) -> None:
         """The state is another one, further on: who sat through it is told what can be seen of what was missed."""
@@ -145,139 +159,116 @@ class Door:
 
     def cut(self) -> None:
         """Every connection breaks. That it did, this server learns as late as its clients, if it still lives."""
-        for connection in list(self.connections):
-            connection.wire.broken()
+        for shell in list(self._shells):
+            shell.wire.broken()
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def post_for(self, connection: Connection, asked: Call | Left, cxid: int, done: Done) -> None:
-        op, fields = (asked.op, asked.fields) if isinstance(asked, Call) else (Op.CLOSE_SESSION, ())
-        self._post(
-            pack_request(op, pack_body(fields), connection.session, cxid, self.server.id, connection.encoded), done
-        )
+    def post(self, request: bytes, done: Done) -> None:
+        self._post(request, partial(self._told, HEAD.unpack_from(request)[1], done))
 
-    def _post_own(self, op: int, fields: Fields, session: int, done: Done = ignore) -> Submission:
-        return self._post(pack_request(op, pack_body(fields), session, 0, self.server.id, NOBODY, INTERNAL), done)
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        for request in requests:
+            self.post(request, done)
+
+    def _told(self, session: int, done: Done, result: Any, error: Exception | None) -> None:
+        """A write of a client has its result: count it, if its connection still is there to pass it on."""
+        client = self.attached.get(session)
+        if error is None and client is not None and client.phase is not ConnectionPhase.OVER:
+            if result[1] == ErrorCode.SESSION_MOVED:
+                self.world.told_moved.append((session, self.server.id, result[0]))
+            else:
+                self.world.workload.told(self.server, Zxid(result[0]))
+        done(result, error)
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        self.world.push(self.world.now, self._postponed, do, self.server.life)
+
+    def _postponed(self, do: Callable[[], None], life: int) -> None:
+        if self.server.life == life:
+            do()
+            self.turned()
+
+    def _post_own(self, request: bytes, done: Done) -> None:
+        self._post(request, done)
 
     def _post(self, request: bytes, done: Done) -> Submission:
         self._posted = True
-        return self._requests.origin.submit(request, done)
+        return self._requests.pending.submit(request, done)
 
     def barrier(self, done: Done, session: int = 0) -> None:
         """In front of a session's sync the leader is told of it: the answer shows that it was heard."""
         self._posted = True
-        self._requests.barrier(done, self.tracker.word_of(session) if session else b"")
-
-    def told(self, zxid: int) -> None:
-        self.world.workload.told(self.server, Zxid(zxid))
+        self._requests.barriers.add(done, self.tracker.sign_of(session) if session else b"")
 
     # -- sessions --------------------------------------------------------------------------------------
 
-    def opened(self, wire: Wire) -> Connection:
-        connection = Connection(self, wire)
-        self.connections[connection] = None
-        return connection
+    def opened(self, wire: Wire) -> SimulatedShell:
+        shell = SimulatedShell(self, wire)
+        self._shells[shell] = None
+        return shell
 
-    def closed(self, connection: Connection) -> None:
-        self.connections.pop(connection, None)
-        self._arrived(connection)
-        asked, made = self._asked.pop(connection, (None, 0))
-        if asked is not None and connection.let_go:  # whose end is only seen here is still waited for
-            self._requests.origin.cancel(asked)
-            if made:
-                self._post_own(Op.CLOSE_SESSION, (), made)
-        if self.attached.get(connection.session) is connection:
-            del self.attached[connection.session]
-        self.store.watches.drop(connection)
+    def closed(self, shell: SimulatedShell) -> None:
+        self._shells.pop(shell, None)
+        if shell.steps is not None:
+            shell.steps.close()
+            if shell.asked is not None:
+                self._requests.pending.cancel(shell.asked)
+        self.store.watches.drop(shell.connection)
 
-    def greeted(self, connection: Connection, hello: Hello) -> None:
-        """Never shows a session a state older than it has seen."""
-        if hello.user:
-            connection.is_of(hello.user)
-        connection.timeout_ms = max(TICKS_MIN * self.tick_ms, min(hello.timeout_ms, TICKS_MAX * self.tick_ms))
-        waits = self._arriving[connection] = ExitStack()
-        waits.enter_context(self.tracker.arriving(_Arrival(self, connection), connection.timeout_ms))
+    def create_session(self, shell: SimulatedShell, timeout_ms: int, done: Done) -> None:
+        self._carry_out(shell, self.sessions.create(timeout_ms), done)
 
-        def caught_up(_: object, error: Exception | None) -> None:
-            if connection.over:
-                return
-            if error is not None or hello.seen > self.store.zxid:
-                connection.cut()  # it has seen another history than ours, which is not for us to answer
-            elif hello.session:
-                self._find(connection, hello)
-            else:
-                self._make(connection)
+    def attach_session(self, shell: SimulatedShell, session: int, password: bytes | None, done: Done) -> None:
+        self._carry_out(shell, self.sessions.find(session, password), done)
 
-        if hello.seen > self.store.zxid:
-            self.barrier(caught_up)
-        else:
-            caught_up(None, None)
+    def _carry_out(self, shell: SimulatedShell, steps: Steps[Any], done: Done) -> None:
+        """Carry out the steps of an operation, one when the other is done, until the shell gives it up."""
 
-    def _arrived(self, connection: Connection) -> None:
-        waits = self._arriving.pop(connection, None)
-        if waits is not None:
-            waits.close()
-
-    def _make(self, connection: Connection) -> None:
-        if not self.store.sessions.secret:  # only the first one counts, whoever proposes it
-            self._post_own(Op.SET_SECRET, (self._random.randbytes(SECRET_BYTES),), 0)
-        session = self._ids.next()
-
-        def made(result: object, error: Exception | None) -> None:
-            if error is None:
-                assert not result[1], f"session {session:#x} was given out twice"  # type: ignore[index]
-            self._establish(connection, session, error)
-
-        self._asked[connection] = self._post_own(Op.CREATE_SESSION, (connection.timeout_ms,), session, made), session
-
-    def _find(self, connection: Connection, hello: Hello) -> None:
-        session = hello.session
-
-        def attached(result: object, error: Exception | None) -> None:
-            if error is None and result[1]:  # type: ignore[index]
-                self._expired(connection)
-            else:
-                self._establish(connection, session, error)
-
-        def attach(_: object, error: Exception | None) -> None:
-            if connection.over:
-                return
-            sessions = self.store.sessions
+        def go_on(result: Any, error: Exception | None) -> None:
+            if shell.steps is not steps:
+                return  # it was given up
             if error is not None:
-                connection.cut()
-            elif session not in sessions.table or not sessions.password_is(session, hello.password):
-                self._expired(connection)
+                shell.steps = shell.asked = None
+                done(None, error)
+                return
+            try:
+                step = steps.send(result)
+            except StopIteration as ended:
+                shell.steps = shell.asked = None
+                done(ended.value, None)
             else:
-                old = self.attached.get(session)
-                if old is not None:
-                    old.cut()  # what it holds back must not come behind this
-                self._asked[connection] = self._post_own(Op.ATTACH_SESSION, (), session, attached), 0
+                shell.asked = None
+                if isinstance(step, bytes):
+                    shell.asked = self._post(step, go_on)
+                else:
+                    self.barrier(go_on)
 
-        if session in self.store.sessions.table:
-            attach(None, None)
-        else:
-            self.barrier(attach)  # it may have been made elsewhere a moment ago
+        shell.steps = steps
+        go_on(None, None)
 
-    def _expired(self, connection: Connection) -> None:
-        connection.welcome(0, b"", 0)
-        connection.finish()
+    @property
+    def attached(self) -> dict[int, Any]:
+        """By session: the connection that gets its events."""
+        return self.sessions.attached
 
-    def _establish(self, connection: Connection, session: int, error: Exception | None) -> None:
-        known = self.store.sessions.table.get(session)
-        self._asked.pop(connection, None)
-        if connection.over:
-            return
-        if error is not None or known is None:
-            connection.cut()
-            return
-        self._arrived(connection)
-        connection.session, connection.timeout_ms = session, known[0]
-        old = self.attached.get(session)
-        self.attached[session] = connection
-        if old is not None:
-            old.cut()  # the client is back on another connection
-        connection.welcome(session, self.store.sessions.password(session), known[0])
-        connection.resume()
+    def knows(self, session: int) -> bool:
+        return self.sessions.knows(session)
+
+    def password(self, session: int) -> bytes:
+        return self.sessions.password(session)
+
+    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
+        return self.sessions.find_read_only(session, password)
+
+    def upgrade_session(self, session: int) -> None:
+        self.sessions.upgrade(session)
+
+    def attach(self, client: ClientConnection) -> None:
+        self.sessions.attach(client)
+
+    def detach(self, client: ClientConnection) -> None:
+        self.sessions.detach(client)
 
     # -- told by the machine ---------------------------------------------------------------------------
 
@@ -286,17 +277,18 @@ class Door:
         client = self.attached.get(session)
         if known is None:
             self.tracker.forget(session)
-            if client is not None and not client.leaving:  # else it is its own wish, and the reply is on its way
-                client.cut()
+            if client is not None:
+                client.ended("the session is closed")
             return
         self._hears((session,))
-        self.tracker.touch((session,))
+        self.tracker.touch((session,), self.server.now_ms)
         if client is not None and known[1] != self.server.id:
-            client.cut()  # it has moved to another server
+            client.ended("the session has moved to another server")
 
     def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+        change = Change(event, path, zxid)
         for watcher in watchers:
-            watcher.happened(event, path, zxid)  # type: ignore[attr-defined]  # all who watch here are connections
+            watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are connections
 
     def prepared(self, zxid: int, applied: int) -> None:
         self.world.prepared[zxid] = applied
@@ -312,20 +304,16 @@ class Door:
             for session in sessions:
                 self._heard_at[session] = self.server.now_ms
 
-    def _heard(self, body: bytes) -> None:
+    def on_leader_message(self, body: bytes) -> None:
         """By another server, of its clients."""
         assert body[:1] == ALIVE, "nothing else is said beside"
         self._hears(struct.unpack(f">{len(body) // 8}q", body[1:]))
-        self.tracker.heard(body[1:])
-
-    def tell_alive(self, body: bytes) -> None:
-        self._told_alive += struct.unpack(f">{len(body) // 8}q", body[1:])
-        self._requests.aside(body)
+        self.tracker.reported(body[1:], self.server.now_ms)
 
     def expire_session(self, session: int, epoch: Epoch) -> None:
         self.world.counted("session expired")
         self._judge_end(session, self.server.now_ms)
-        self._post_own(Op.CLOSE_SESSION, (epoch,), session)
+        self.sessions.expire(session, epoch)
 
     def _look(self, life: int, _: None) -> None:
         """Twice a tick."""
@@ -342,27 +330,29 @@ class Door:
         slept, self._looked_ms = now - self._looked_ms > 3 * pause_ms, now
         alive = [session for session, each in self.attached.items() if each.heard]
         self._hears(self.known if slept else alive)
-        self._told_alive.clear()
-        self.tracker.look(now, slept=slept)
+        found = self.tracker.check(now, slept=slept)
+        for client, why in found.ended:
+            client.ended(why)
+        for session in found.expired:
+            self.expire_session(session, found.epoch)
+        for report in found.reports:
+            self._requests.side_channel.tell_leader(report)
         if self.ready and self._leads is None:
-            self._judge_told(alive)
-        if self._leads is not None and server.node.serving and now - self._reaped_ms >= CONTAINERS_MS:
-            self._reaped_ms = now
-            self._reap()
-        given_up, self.given_up = self.given_up, []
-        for connection in given_up:
-            connection.cut()
-        self.wake()
-
-    def _reap(self) -> None:
-        """As the runtime does: what it sees may be over when it is prepared."""
-        for path in reaper.candidates(self.store.tree, self.server.wall_ms()):
+            self._judge_told(alive, found.reports)
+        for path in self._reaper.due(
+            self.store.tree, now, server.wall_ms(), leads=self._leads is not None and server.node.serving
+        ):
             self.world.counted("reaped")
-            self._post_own(Op.DELETE_CONTAINER, (path,), 0)
+            self._post(self.sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)
+        for handshake in found.gave_up:
+            assert isinstance(handshake, SessionHandshake)
+            handshake.cancel()
+        self.turned()
 
-    def _judge_told(self, alive: Sequence[int]) -> None:
+    def _judge_told(self, alive: Sequence[int], reports: Sequence[bytes]) -> None:
+        told = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
         for session in alive:
-            if session not in self._told_alive and session in self.known:
+            if session not in told and session in self.known:
                 what = f"server {self.server.id} has heard of session {session:#x}, and does not tell the leader"
                 raise Violation(ATTACHED, what)
 

@@ -1,4 +1,4 @@
-"""Learner links as the real bookkeeping of requests knows them: `zab.runtime.requests` runs over these."""
+"""Learner links as the real bookkeeping of requests knows them: `zab.service.request_path` runs over these."""
 
 from __future__ import annotations
 

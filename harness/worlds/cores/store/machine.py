@@ -18,6 +18,7 @@ from zab.store.sessions import Sessions
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
 from zab.store.watches import Watcher
+from zab.wire.client.requests import decode_fields
 from zab.wire.relay import TAG_BYTES
 
 
@@ -39,7 +40,7 @@ class StoreMachine(Store):
     def __init__(self) -> None:
         self.observer: Observer | None = None
         self._sessions_digest = -1
-        super().__init__(SETTINGS, deliver=self._tell)
+        super().__init__(SETTINGS, self._tell, decode_fields)
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         if self.observer is not None:

@@ -1,7 +1,8 @@
 """A simulated server that replicates the store, does what a member does for requests, and has a door for clients.
 
-Which way requests go and what becomes of them is decided by the real bookkeeping: `zab.runtime.requests`, with the
-member's origin and the leader's desk in it. What the real driver does around it in a turn is done here.
+Which way requests go and what becomes of them is decided by the real bookkeeping: `zab.service.request_path`, with the
+member's pending submissions and the leader's proposal queue in it. What the real driver does around it in a turn is
+done here.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
 from zab.core.node import Node
 from zab.core.ready import Activate, Append, Apply, BarrierDone, Ready, Recovered, Restore, SendLog
 from zab.core.zxid import Millis, ServerId, Zxid
-from zab.runtime.limits import Limits
-from zab.runtime.links import Links
-from zab.runtime.logs import Log
-from zab.runtime.origin import Origin
-from zab.runtime.requests import RELAYS, Requests
+from zab.host.logs import Log
+from zab.service.limits import Limits
+from zab.service.pending_submissions import PendingSubmissions
+from zab.service.request_path import RequestPath
 from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction
 from zab.wire.peer import decode
@@ -45,7 +45,7 @@ _TOKEN_BITS: Final = 32
 class Loud(Log):
     """What a real member would only log, because it must go on, ends the run here."""
 
-    def failed(self, event: str, error: Exception, /, **fields: object) -> None:
+    def failed(self, event: str, error: BaseException, /, **fields: object) -> None:
         raise error
 
 
@@ -75,7 +75,7 @@ class ToldNode(Node):
 class StoreServer(Server):
     machine: Machine
     world: StoreWorld
-    requests: Requests
+    requests: RequestPath
     door: Door
 
     def __init__(self, world: StoreWorld, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
@@ -98,15 +98,16 @@ class StoreServer(Server):
         node = ToldNode(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
         node.server = self
         self.channels = Channels()
-        self.requests = Requests(
+        self.requests = RequestPath(
             node,
             self.machine.store,
-            Origin(_TAG.pack(self.id, self.life), LIMITS.submits_max, LIMITS.submit_bytes_max),
-            cast(Links, self.channels),
+            PendingSubmissions(_TAG.pack(self.id, self.life), LIMITS.submits_max, LIMITS.submit_bytes_max),
+            self.channels,
             # A batch that no epoch has room for would end every leader, and be brought to the next.
             evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),
             self._log,
             self.wall_ms,
+            on_leader_message=lambda body: self.door.on_leader_message(body),
         )
         self.door = Door(self)
         self._stirred = True
@@ -137,7 +138,7 @@ class StoreServer(Server):
     def _link_lost(self, channel: Channel | None) -> None:
         if channel is not None:
             self._stirred = True
-            self.requests.link_lost(cast(Any, channel))
+            self.requests.on_link_down(channel)
 
     def _hear_relay(self, source: ServerId, frame: bytes) -> None:
         """The first field of a frame's list is its kind, and each kind goes one way only."""
@@ -152,7 +153,7 @@ class StoreServer(Server):
             message = decode(direction, frame[HEADER_BYTES:])
             if world.trace is not None:
                 world.record(self.id, "hears", source, _brief(message))
-            RELAYS[type(message)](self.requests, cast(Any, channel), message, self.now_ms)
+            self.requests.handlers[type(message)](channel, message, self.now_ms)
         except Exception as error:
             world.fell(self, f"heard a frame from {source}", error)
         self._stirred = True
@@ -205,7 +206,7 @@ class StoreServer(Server):
         self._asked_at = self.node.committed
         now = self.now_ms
         self.requests.turn(now)
-        self.requests.ask(now)
+        self.requests.ask_barrier(now)
 
     def _perform(self, ready: Ready) -> None:
         super()._perform(ready)
@@ -213,12 +214,12 @@ class StoreServer(Server):
             self._link_lost(self.channels.act(wish))
 
     def ask(self, token: int) -> None:
-        self.requests.barrier(lambda _, __: None)
+        self.requests.barriers.add(lambda _, __: None)
         self.wake()
 
     def _answer(self, barrier: BarrierDone) -> None:
         super()._answer(barrier)
-        self.requests.barrier_done(barrier.token & (1 << _TOKEN_BITS) - 1, barrier.zxid)
+        self.requests.on_barrier(barrier.token & (1 << _TOKEN_BITS) - 1, barrier.zxid)
 
     def _send_log(self, to: ServerId, message: SendLog) -> None:
         super()._send_log(to, message)
@@ -247,7 +248,7 @@ class StoreServer(Server):
             self.requests.reached(zxid)
 
     def _feed(self, batch: Batch) -> None:
-        mine, applied = self.requests.origin.tag, self.requests.origin.applied
+        mine, applied = self.requests.pending.tag, self.requests.pending.applied
 
         def tell(payload: bytes, result: object) -> None:
             where, counter = TAG.unpack_from(payload)
@@ -261,8 +262,7 @@ class StoreServer(Server):
         self.machine.restore(chunks)
         self.world.jumped(self.id, zxid)
         self.door.restored()
-        self.requests.origin.jumped()
-        self.requests.changes.jumped(zxid)
+        self.requests.restored(zxid)
 
 
 def _brief(message: object) -> object:

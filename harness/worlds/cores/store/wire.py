@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.client import Client
-    from harness.worlds.cores.store.connection import Connection
     from harness.worlds.cores.store.server import StoreServer
+    from harness.worlds.cores.store.shell import SimulatedShell
     from harness.worlds.cores.store.world import StoreWorld
 
 
 class Wire:
     __slots__ = ("_cut", "_delay_min", "_delay_span", "_down_at", "_patience", "_random", "_up_at", "_world", "client",
-                 "connection", "gone", "life", "server")  # fmt: skip
+                 "gone", "life", "server", "shell")  # fmt: skip
 
     def __init__(self, world: StoreWorld, client: Client, server: StoreServer, random: Random) -> None:
         timing = world.script.timing
@@ -32,7 +32,7 @@ class Wire:
         self.server = server
         self.life = 0
         """Of the server's process that it leads to; 0 before it got there."""
-        self.connection: Connection | None = None
+        self.shell: SimulatedShell | None = None
         self.gone = False
         """To the client: it says and hears nothing any more."""
         self._cut = False
@@ -43,14 +43,14 @@ class Wire:
 
     # -- towards the server ----------------------------------------------------------------------------
 
-    def up(self, messages: list[object]) -> None:
+    def up(self, data: bytes) -> None:
         if self.gone:
             return
         at = max(self._world.now + self._delay() + self.client.slow_us, self._up_at)
         self._up_at = at
-        self._world.push(at, self._arrive, messages, None)
+        self._world.push(at, self._arrive, data, None)
 
-    def _arrive(self, messages: list[object], _: None) -> None:
+    def _arrive(self, data: bytes, _: None) -> None:
         server = self.server
         if self._cut:
             return
@@ -62,24 +62,24 @@ class Wire:
         if server.life != self.life:
             return
         if server.paused:
-            server.backlog.append((self._arrive, messages, None))
+            server.backlog.append((self._arrive, data, None))
             return
-        if self.connection is None:
-            self.connection = server.door.opened(self)
-        self.connection.receive(messages)
+        if self.shell is None:
+            self.shell = server.door.opened(self)
+        self.shell.receive(data)
 
     # -- towards the client ----------------------------------------------------------------------------
 
-    def down(self, messages: list[object]) -> None:
+    def down(self, data: bytes) -> None:
         if self.gone:
             return
         at = max(self._world.now + self._delay(), self._down_at)
         self._down_at = at
-        self._world.push(at, self._reach, messages, None)
+        self._world.push(at, self._reach, data, None)
 
-    def _reach(self, messages: list[object], _: None) -> None:
+    def _reach(self, data: bytes, _: None) -> None:
         if not self.gone:
-            self.client.receive(self, messages)
+            self.client.receive(self, data)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -111,10 +111,10 @@ class Wire:
             )
 
     def _hear_end(self, _: None, __: None) -> None:
-        server, connection = self.server, self.connection
-        if connection is None or server.life != self.life:
+        server, shell = self.server, self.shell
+        if shell is None or server.life != self.life:
             return
         if server.paused:
             server.backlog.append((self._hear_end, None, None))
             return
-        connection.end()
+        shell.hung_up()

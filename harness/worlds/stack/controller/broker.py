@@ -34,7 +34,7 @@ from kraft_controller.runtime.links import BrokerLinks, LinkSettings
 from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import NO_EPOCH, Registration, RegistrationSettings, prepare
 from kraft_controller.wire import znodes
-from zab.runtime.doorbell import Doorbell
+from zab.net.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from harness.worlds.stack.controller.world import ControllerWorld
@@ -236,7 +236,7 @@ class Broker:
         self.paused = False
         self._unheard = self._unseen = False
         self._wanted = self._begun = False
-        self._bell = Doorbell()
+        self._bell = Wakeup()
         world.network.places[host_of(number)] = -(EARS_FROM + number)
 
     @property

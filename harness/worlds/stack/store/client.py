@@ -24,7 +24,7 @@ from zab.runtime.waiting import Waiter
 
 if TYPE_CHECKING:
     from harness.worlds.stack.store.world import StoreWorld
-    from zab.runtime.session.book import WatchBook
+    from zab.session.watch_manager import WatchManager
 
 TIMEOUT_MS: Final = 1_000
 """What a client asks for that begins a session on its own account."""
@@ -88,7 +88,7 @@ class Client:
         return f"client {self.id} is {where}, {self.open} calls open{', leaving' if self.leaving else ''}"
 
     @property
-    def book(self) -> WatchBook:
+    def book(self) -> WatchManager:
         assert self.session is not None
         return self.session.book
 

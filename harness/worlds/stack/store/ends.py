@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
-from zab.core.zxid import Epoch
-from zab.runtime.coordination.server import StoreServer
-from zab.runtime.coordination.tracker import SessionTracker
+from zab.core.zxid import Millis
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.driver import now_ms
+from zab.service.connection.ports import ConnectionPhase
+from zab.service.session_tracker import Findings, SessionTracker
 
 UNNOTICED_LOOKS: Final = 3
 """Who stood still for so many times the pause between two looks, twice a tick, sees it by the clock."""
@@ -24,40 +25,42 @@ Violated = Callable[[Violation], None]
 
 
 class JudgedTracker(SessionTracker):
-    def __init__(self, server: StoreServer, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
-        super().__init__(server)
-        self._server: StoreServer = server
+    def __init__(self, server: ServerRuntime, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
+        super().__init__(server, server.settings.tick_ms)
+        self._judged: ServerRuntime = server
         self._violated = violated
         self._stood = stood
         self._heard_at: dict[int, int] = {}
         self._led = False
         """Whether its server led when it looked last: that it does no more may reach the one before the other."""
 
-    def touch(self, sessions: Iterable[int]) -> None:
+    def touch(self, sessions: Iterable[int], now: Millis) -> None:
         listed = list(sessions)
-        super().touch(listed)
-        now = now_ms()
+        super().touch(listed, now)
         for session in listed:
             self._heard_at[session] = now
 
-    def look(self, now: int, *, slept: bool) -> None:
+    def check(self, now: Millis, *, slept: bool) -> Findings:
         self._judge_attached()
-        super().look(now, slept=slept)
-        self._led = self._server.leading
+        found = super().check(now, slept=slept)
+        for session in found.expired:
+            self.judge_end(session)
+        self._led = self._judged.leading
+        return found
 
     def _judge_attached(self) -> None:
         """Whom nobody finds by its session gives no signs of life, and its session ends while it talks."""
-        server: Any = self._server
+        server: Any = self._judged
         for connection in server.connections:
-            ending = connection.over or connection.last_taken or connection.read_only
-            if not ending and connection.session not in server.attached and server.knows(connection.session):
+            serving = connection.phase is ConnectionPhase.SERVING and not connection.read_only
+            if serving and connection.session not in server.attached and server.knows(connection.session):
                 who = f"session {connection.session:#x}"
                 self._violated(
                     Violation(ATTACHED, f"server {server.me} talks with {who}, and does not count it as here")
                 )
 
     def judge_end(self, session: int) -> None:
-        server, now = self._server, now_ms()
+        server, now = self._judged, now_ms()
         if not (server.leading or self._led):
             self._violated(Violation(LEADS, f"server {server.me} ends session {session:#x}, and does not lead"))
         known, heard_at = server.machine.sessions.table.get(session), self._heard_at.get(session, 0)
@@ -71,18 +74,11 @@ class JudgedTracker(SessionTracker):
 
     def _deaf_ms(self, since_ms: int) -> int:
         """For so long of the time since then its process stood still, and can have noticed it."""
-        unnoticed_ms = UNNOTICED_LOOKS * (self._server.settings.tick_ms // 2) + 1
+        unnoticed_ms = UNNOTICED_LOOKS * (self._judged.settings.tick_ms // 2) + 1
         return sum(min(end - begin, max(0, end - since_ms)) for begin, end in self._stood if end - begin > unnoticed_ms)
 
 
-class JudgedServer(StoreServer):
-    judged: JudgedTracker | None = None
-
+class JudgedServer(ServerRuntime):
     def judge(self, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
         """`stood`: from when to when its process stood still, in milliseconds."""
-        self.judged = self.tracker = JudgedTracker(self, violated, stood)
-
-    def expire_session(self, session: int, epoch: Epoch) -> None:
-        if self.judged is not None:
-            self.judged.judge_end(session)
-        super().expire_session(session, epoch)
+        self.tracker = JudgedTracker(self, violated, stood)

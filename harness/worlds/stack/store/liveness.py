@@ -17,8 +17,8 @@ from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
 from harness.worlds.cores.store.passing import left_over, timely
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
-from zab.runtime.errors import OutcomeUnknown
-from zab.runtime.session.errors import StoreError
+from zab.core.errors import OutcomeUnknown
+from zab.session.errors import StoreError
 from zab.store.paths import ROOT, SYSTEM, child_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from harness.worlds.stack.store.ends import JudgedServer
 from zab.core.zxid import Zxid
 from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.opening import run_server
-from zab.runtime.coordination.server import StoreServer
+from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.apply import Result
 from zab.store.store import Store
@@ -72,7 +72,7 @@ class ToldStore(StoreMachine):
 
 
 class StoreLife(Life):
-    store: StoreServer
+    store: ServerRuntime
 
     def _open(self) -> None:
         machine = ToldStore(self)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zab.runtime.admin import commands, metrics
+from zab.runtime.admin import commands, store_metrics
 from zab.runtime.admin.instruments import METRICS
 
 REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference"
 
 
 def test_every_metric_is_in_the_table() -> None:
-    assert metrics.table() in (REFERENCE / "metrics.md").read_text()
+    assert store_metrics.table() in (REFERENCE / "metrics.md").read_text()
 
 
 def test_every_command_is_in_the_table() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zab.admin.summary import RECENT_MAX, Summary
 from zab.core.errors import WireError
 from zab.runtime.admin.report import (
     REPORT_BYTES_MAX,
@@ -16,7 +17,6 @@ from zab.runtime.admin.report import (
     encode_report,
     encode_reports,
 )
-from zab.runtime.admin.summary import RECENT_MAX, Summary
 
 FULL = Report(3, "3.9.5", "follower", True, True, 7, 8, 9, 10, 2, warnings=("the disk is slow",))
 

@@ -1,0 +1,142 @@
+"""The shell of a client connection in simulation: the real `ClientConnection`, fed from a wire on virtual time.
+
+It does what `zab.runtime.coordination.connection_shell` does with a socket: it passes on what has arrived while the
+connection has room for more, sends what gathered when the server's turn is over, and keeps the handshake's deadline.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+from zab.service.connection.client_connection import ClientConnection
+from zab.service.connection.ports import ConnectionPhase, Done
+from zab.service.pending_submissions import Submission
+from zab.service.sessions import Steps
+from zab.store.ops import Fields
+from zab.wire.client.frames import Command
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.door import Door
+    from harness.worlds.cores.store.wire import Wire
+
+HOST: Final = "127.0.0.1"
+
+
+class SimulatedShell:
+    def __init__(self, door: Door, wire: Wire) -> None:
+        self.door = door
+        self.wire = wire
+        self.steps: Steps[Any] | None = None
+        """How its session is created or attached, while that lasts."""
+        self.asked: Submission | None = None
+        """The step that the ensemble carries out."""
+        self._unread = b""
+        self._hung_up = False
+        """Whether the client has hung up."""
+        self._over = False
+        self._dirty = False
+        self._deadline = inf
+        """The deadline for which an alarm is set."""
+        self.connection = ClientConnection(door, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
+
+    def _clock(self) -> float:
+        return self.door.server.now_ms / 1000
+
+    # -- the wire --------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        if not self._over:
+            self._unread += data
+            self._read()
+            self.output_ready()
+            self.door.turned()
+
+    def hung_up(self) -> None:
+        """The client is gone. While a session is awaited nothing is read, and so this is not noticed."""
+        self._hung_up = True
+        self.output_ready()
+        self.door.turned()
+
+    def _read(self) -> None:
+        connection = self.connection
+        while (pause_s := connection.advance()) == 0 or (pause_s is None and self._unread):
+            if pause_s is None:
+                data, self._unread = self._unread, b""
+                connection.receive(data)
+
+    def flush(self) -> None:
+        """A turn of the server is over."""
+        self._dirty = False
+        if self._over:
+            return
+        connection, buffer = self.connection, self.connection.send_buffer
+        self._read()
+        connection.settle()
+        if connection.phase is not ConnectionPhase.OVER and buffer.frames:
+            data = buffer.take()
+            buffer.gone(len(data))
+            self.wire.down(data)
+        if connection.phase >= ConnectionPhase.CLOSING:
+            self._end()
+            self.wire.hung_up()
+        elif self._hung_up and connection.phase is not ConnectionPhase.ARRIVING:
+            self._end()
+        elif connection.deadline not in (inf, self._deadline):
+            self._deadline = connection.deadline
+            self._wind()
+
+    def _end(self) -> None:
+        self._over = True
+        self.connection.closed()
+        self.door.closed(self)
+
+    def _wind(self) -> None:
+        world, server = self.door.world, self.door.server
+        pause_ms = max(1, round((self._deadline - self._clock()) * 1000))
+        world.push(world.now + pause_ms * 1_000, self._alarm, server.life, self._deadline)
+
+    def _alarm(self, life: int, deadline: float) -> None:
+        server = self.door.server
+        if server.life != life or self._over or self.connection.deadline != deadline:
+            return
+        if server.paused:
+            server.backlog.append((self._alarm, life, deadline))
+        elif self._clock() < deadline:
+            self._wind()
+        else:
+            self.connection.tick()
+            self.door.turned()
+
+    # -- what the connection asks for --------------------------------------------------------------------
+
+    def output_ready(self) -> None:
+        if not self._dirty:
+            self._dirty = True
+            self.door.dirty(self)
+
+    wake = output_ready
+
+    def answer_command(self, command: Command) -> bytes:
+        raise AssertionError("simulated clients send no four-letter words")
+
+    def when_readable(self, done: Done) -> None:
+        raise AssertionError("simulated servers have no read-only mode")
+
+    def barrier(self, done: Done) -> None:
+        self.door.barrier(done)
+
+    def sync(self, session: int, done: Done) -> None:
+        self.door.barrier(done, session)
+
+    def create_session(self, timeout_ms: int, done: Done) -> None:
+        self.door.create_session(self, timeout_ms, done)
+
+    def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
+        raise AssertionError("simulated servers have no local sessions")
+
+    def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
+        self.door.attach_session(self, session, password, done)
+
+    def change_membership(self, fields: Fields, done: Done) -> None:
+        raise AssertionError("simulated clients change no membership")

@@ -1,0 +1,114 @@
+"""The session with the store that commands work on: its options, and how its errors end a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+import zab
+from kraft_controller.runtime.admin.picture import Picture
+from kraft_controller.runtime.closed import acl_of
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import SECONDS, identity, not_here, user_and_password
+from zab.cli.kit.output import progress
+from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
+
+STORE: Final = "127.0.0.1:2181"
+FILE: Final = click.Path(path_type=Path)
+
+json_option: Final = click.option("--json", is_flag=True, help="Print one JSON value instead of a table, for programs.")
+
+
+_AT_THE_STORE: Final = (
+    "this is read and written in the store: --store HOST:PORT,... names its servers, as zookeeper.connect does"
+)
+_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
+    json_option,
+    click.option(
+        "--store",
+        default=STORE,
+        show_default=True,
+        metavar="HOST:PORT,...[/PATH]",
+        help="Servers of the store that holds the cluster's metadata, as in zookeeper.connect.",
+    ),
+    click.option(
+        "--within",
+        type=SECONDS,
+        default=15.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to try to reach a server of the store.",
+    ),
+    click.option(
+        "--auth",
+        type=identity,
+        multiple=True,
+        metavar="SCHEME:CREDENTIALS",
+        help="An identity for the store, like digest:user:password. May be repeated.",
+    ),
+    click.option(
+        "--login", type=user_and_password, metavar="USER:PASSWORD", help="Log in at the store by SASL DIGEST-MD5."
+    ),
+    click.option(
+        "--set-acl", is_flag=True, help="Close new nodes to other identities, as zookeeper.set.acl=true does."
+    ),
+    click.option("--tls", is_flag=True, help="Speak TLS. Each of the next three options implies it."),
+    click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the servers' certificates (PEM)."),
+    click.option("--cert", type=FILE, metavar="FILE", help="The certificate of this client (PEM)."),
+    click.option("--key", type=FILE, metavar="FILE", help="The key of --cert, if it is not in the same file (PEM)."),
+)
+
+
+def store_options() -> list[click.Parameter]:
+    return [*params_of(*_OPTIONS), *not_here(_AT_THE_STORE, "--bootstrap", "--bootstrap-server")]
+
+
+class StoreVerbs(Verbs):
+    """A command whose verbs work on a session with the store."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, connect=with_session, common=store_options, **options)
+
+
+def with_session(handler: Handler, arguments: Arguments) -> int:
+    """Run the handler with a session. An error of the store ends the command with a line."""
+    import trio
+
+    async def main() -> int:
+        async with zab.connect(
+            arguments.store,
+            auth=list(arguments.auth),
+            tls=_tls(arguments),
+            sasl=arguments.login,
+            acl=acl_of if arguments.set_acl else None,
+            wait_ms=int(arguments.within * 1000),
+            settings=zab.ClientSettings(hopeless_ends=True),
+        ) as session:
+            if await session.exists("/") is None:
+                root = arguments.store.partition("/")[2]
+                why = "no broker was ever started there, nor was it made by hand"
+                raise Failed(f"the store has no node /{root}: {why}; is --store right?")
+            return await handler(session, arguments)
+
+    try:
+        return trio.run(main)
+    except zab.ConfigError as error:
+        raise Misused(str(error)) from None
+    except zab.ZabError as error:
+        raise Failed(f"the store: {error}") from None
+
+
+def _tls(arguments: Arguments) -> zab.ClientTls | None:
+    if not (arguments.tls or arguments.ca or arguments.cert or arguments.key):
+        return None
+    return zab.ClientTls(arguments.ca, arguments.cert, arguments.key)
+
+
+def report_damage(picture: Picture) -> int:
+    """Report nodes that cannot be read, and return the exit status: a table without them must not look complete."""
+    for why in picture.damaged:
+        progress(f"damaged: {why}")
+    return FAILED if picture.damaged else DONE

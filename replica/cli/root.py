@@ -1,0 +1,47 @@
+"""The table of commands of `zab-broker`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from zab.cli.kit.program import LazyCommand, Program
+
+_CONTROLLER: Final = "kraft_controller.cli"
+_BROKER: Final = "replica.cli"
+
+COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "serve": LazyCommand(f"{_BROKER}.serve:serve", "run a broker by its server.properties"),
+    "dev": LazyCommand(f"{_BROKER}.dev:dev", "run brokers and their store in this process, for trying things out"),
+    "topics": LazyCommand(f"{_CONTROLLER}.topics:topics", "create, list, describe, grow and delete topics"),
+    "produce": LazyCommand(f"{_BROKER}.produce:produce", "write records to a topic, a line each"),
+    "consume": LazyCommand(f"{_BROKER}.consume:consume", "read records of a topic and print them"),
+    "groups": LazyCommand(f"{_BROKER}.groups:groups", "list, describe, reset and delete consumer groups"),
+    "transactions": LazyCommand(f"{_BROKER}.transactions:transactions", "show and abort transactions"),
+    "reassign": LazyCommand(f"{_CONTROLLER}.reassign:reassign", "move replicas to other brokers"),
+    "elect": LazyCommand(f"{_CONTROLLER}.elect:elect", "elect the preferred leaders, or any live replica"),
+    "configs": LazyCommand(f"{_CONTROLLER}.configs:configs", "show and change dynamic settings"),
+    "acls": LazyCommand(f"{_BROKER}.acls:acls", "list, add and remove ACLs"),
+    "brokers": LazyCommand(f"{_CONTROLLER}.brokers:brokers", "show the registered brokers"),
+    "controller": LazyCommand(f"{_CONTROLLER}.controller:controller", "show the controller; ask it to step down"),
+    "dump": LazyCommand(f"{_BROKER}.dump:dump", "show the contents of files in a log directory"),
+}
+
+
+@click.group(
+    cls=Program,
+    table=COMMANDS,
+    extra="zab[broker]",
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="zab", prog_name="zab-broker", message="%(prog)s %(version)s")
+def zab_broker() -> None:
+    """Brokers that Kafka's clients cannot tell from Kafka's, on the coordination store.
+
+    Operators use all commands except `serve`, which runs a broker.
+
+    Exit status: 0 done; 1 failed, or a check found something; 2 misused.
+    """

@@ -1,0 +1,119 @@
+"""A snapshot whose link breaks in the middle is not sent a second time from its beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.faults import LoseDisk, Script, Write
+from harness.worlds.stack.node import ToldNode
+from harness.worlds.stack.world import World
+from zab.core.leading import Leading
+from zab.core.learning import Learning
+from zab.core.messages import SnapBegin, SnapChunk, SnapHeld, SnapResume
+from zab.core.replica import Replica
+from zab.core.zxid import Millis, ServerId
+
+LOST_MS = 1_500
+LEADER, LATE = 3, 1
+"""The leader, and the server that comes back with an empty disk."""
+STATE = tuple(Write(at, 5, 2_000) for at in range(300, 1_400, 50))
+LATER = tuple(Write(at, 1, 100) for at in range(2_000, 9_000, 500))
+RATE = 80_000
+"""Bytes a second: the state of 230 kB takes 3 s."""
+
+
+class Counting(World):
+    """Notes what the late server hears of snapshots, and when it serves."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.begun: list[str] = []
+        self.chunk_bytes = 0
+        self.served = False
+        self.push(LOST_MS * 1_000, lambda *_: self.network.limit(LEADER, LATE, RATE), None, None)
+        self.push(LOST_MS * 1_000 + 250_000, self._look, None, None)
+
+    def _look(self, _: object, __: object) -> None:
+        server = self.servers[LATE]
+        self.served = server.up and server.node.serving
+        if not self.served:
+            self.push(self.now + 10_000, self._look, None, None)
+
+    def record(self, sid: int, verb: str, other: int, what: Any) -> None:
+        if sid == LATE and verb == "hears":
+            if isinstance(what, SnapBegin | SnapResume):
+                self.begun.append(type(what).__name__)
+            elif isinstance(what, SnapChunk):
+                self.chunk_bytes += len(what.data)
+        super().record(sid, verb, other, what)
+
+    def cut_at(self, ms: int) -> None:
+        self.push(ms * 1_000, lambda *_: self.network.cut(self.servers[LATE]), None, None)
+
+
+def counting(*cuts: int) -> Counting:
+    world = Counting(Script(7, length_ms=12_000, ops=STATE + LATER, faults=(LoseDisk(LOST_MS, 200, LATE),)))
+    for ms in cuts:
+        world.cut_at(ms)
+    outcome = world.run()
+    assert outcome.held, outcome.what
+    assert world.served
+    return world
+
+
+@pytest.fixture(scope="module")
+def whole() -> int:
+    """The bytes of all chunks of the snapshot, sent once."""
+    world = counting()
+    assert world.begun == ["SnapBegin"]
+    return world.chunk_bytes
+
+
+@pytest.mark.parametrize("cuts", [(3_500,), (3_000, 4_000), (2_500, 3_200, 3_900, 4_600)])
+def test_rest_of_a_snapshot_follows_on_the_next_link(whole: int, cuts: tuple[int, ...]) -> None:
+    world = counting(*cuts)
+    assert world.begun == ["SnapBegin", *["SnapResume"] * len(cuts)]
+    assert whole <= world.chunk_bytes < 1.1 * whole
+
+
+# -- with a server of an earlier version ---------------------------------------------------------------------
+
+
+class EarlierReplica(Replica):
+    def keep_snapshot(self) -> None:
+        super().keep_snapshot()
+        self.drop_held()
+
+
+class EarlierLeading(Leading):
+    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+        assert not isinstance(message, SnapHeld), "an earlier version would cut the link"
+        super().heard(source, message, now)
+        if source in self.learners:
+            self.learners[source].asks = False
+
+
+class EarlierLearning(Learning):
+    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+        assert not isinstance(message, SnapResume), "an earlier version would cut the link"
+        super().heard(source, message, now)
+        self._resumes = False
+
+
+class EarlierNode(ToldNode):
+    leading_class = EarlierLeading
+    learning_class = EarlierLearning
+    replica_class = EarlierReplica
+
+
+@pytest.mark.parametrize("earlier", [LEADER, LATE])
+def test_snapshot_begins_anew_if_one_of_both_is_of_an_earlier_version(
+    earlier: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def node(life: Any, me: ServerId, *others: Any) -> ToldNode:
+        return (EarlierNode if me == earlier else ToldNode)(life, me, *others)
+
+    monkeypatch.setattr("harness.worlds.stack.server.ToldNode", node)
+    assert counting(3_500).begun == ["SnapBegin", "SnapBegin"]

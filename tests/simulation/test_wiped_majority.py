@@ -1,0 +1,79 @@
+"""A survivor beside a majority with empty disks keeps its history until an operator decides, in any order of events."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.mutants.edit import Mutant, mutant, planted
+from harness.worlds.cores.wiped import WipedWorld
+
+SEEDS = 80
+LEADING, LEARNING, PLAN = "zab.core.leading:Leading", "zab.core.learning:Learning", "zab.core.synchronization:plan"
+
+
+def test_survivors_keep_what_was_committed_and_all_serve_one_history_after_a_decision() -> None:
+    worlds = [WipedWorld(seed) for seed in range(SEEDS)]
+    for world in worlds:
+        violation = world.play()
+        assert violation is None, f"seed {world.script.seed}: {violation}"
+    assert sum(world.vetoes > 0 for world in worlds) > SEEDS // 3
+    for gives_up in (False, True):
+        assert sum(world.acted > 0 and world.gives_up is gives_up for world in worlds) > 5
+
+
+BUGS = (
+    mutant(
+        "veto-obeys-truncation",
+        "a survivor truncates what was committed",
+        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if False:"),
+        ("zab.core.replica:Replica.truncate", "if zxid < self.committed:", "if False:"),
+    ),
+    mutant(
+        "history-given-up-unasked",
+        "a survivor gives its history up at once",
+        (f"{LEARNING}._keep", "if not replica.settings.veto_lost_history:", "if True:"),
+    ),
+    mutant(
+        "veto-without-need",
+        "a learner vetoes a leader that lacks only what was not committed",
+        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if message.common < replica.history.last:"),
+    ),
+    mutant(
+        "epoch-of-two-leaders-shared",
+        "transactions under the number of the leader's epoch count as its own",
+        (
+            f"{LEADING}._synchronize",
+            "foreign = last != UNKNOWN and epoch_of(last) == self.epoch and sid not in self._given",
+            "foreign = False",
+        ),
+    ),
+    mutant(
+        "no-truncation-before-a-snapshot",
+        "a leader that sends a snapshot does not say what the two histories have in common",
+        (
+            f"{LEADING}._synchronize",
+            "if how.cut is not None:",
+            "if how.cut is not None and how.form is not Form.SNAP:",
+        ),
+    ),
+    mutant(
+        "no-digest-behind-the-log",
+        "a leader does not compare the contents where its memory begins",
+        (f"{LEADING}._synchronize", "if digest is None and stop == history.base:", "if False:"),
+    ),
+    mutant(
+        "vetoed-leader-tried-at-once",
+        "a survivor votes for the leader that it has just vetoed",
+        ("zab.core.election:Election._has_vetoed", "return self._vetoed.get(leader, now) > now", "return False"),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_bug_is_noticed(bug: Mutant) -> None:
+    with planted(bug.edits):
+        assert any(_fails(seed) for seed in range(SEEDS))
+
+
+def _fails(seed: int) -> bool:
+    return WipedWorld(seed).play() is not None

@@ -1,0 +1,162 @@
+"""Accepting connections within limits."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from zab.net import listener as listener_module
+from zab.net.half_open import HalfOpen
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+
+
+class Lines:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def warn_rate_limited(self, event: str, key: object, /, **fields: object) -> None:
+        self.events.append(event)
+
+
+class Port:
+    """A port that echoes. A connection is half-open until it has sent something."""
+
+    def __init__(self, limits: ListenerLimits) -> None:
+        self.limits = limits
+        self.exceeded: list[Limit] = []
+        self.log = Lines()
+        self.listener = LimitedListener("test", self.log, lambda: self.limits, self._serve, self._exceeded)
+        self.number = 0
+
+    def _exceeded(self, limit: Limit, host: str, peer: str) -> None:
+        assert host == "127.0.0.1"
+        assert peer.startswith("127.0.0.1:")
+        self.exceeded.append(limit)
+
+    async def _serve(self, accepted: Accepted) -> None:
+        with accepted.half_open() as wait:
+            while data := await accepted.stream.receive_some():
+                wait.shown()
+                await accepted.stream.send_all(data)
+        await trio.aclose_forcefully(accepted.stream)
+
+    async def dial(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.number)
+
+
+@asynccontextmanager
+async def listening(limits: ListenerLimits) -> AsyncIterator[Port]:
+    port = Port(limits)
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port.number = listeners[0].socket.getsockname()[1]
+    with trio.fail_after(120):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(port.listener.accept_from, listeners, nursery)
+            yield port
+            nursery.cancel_scope.cancel()
+
+
+async def echoes(stream: trio.SocketStream) -> bool:
+    try:
+        await stream.send_all(b"a")
+        return await stream.receive_some() == b"a"
+    except trio.BrokenResourceError:
+        return False
+
+
+async def test_full_listener_refuses_while_all_connections_are_established() -> None:
+    async with listening(ListenerLimits(connections_max=2)) as port:
+        async with await port.dial() as one, await port.dial() as two:
+            assert await echoes(one)
+            assert await echoes(two)
+            async with await port.dial() as three:
+                assert not await echoes(three)
+            assert port.exceeded == [Limit.CONNECTIONS]
+            assert port.listener.count == 2
+        while port.listener.count:
+            await trio.sleep(0.001)
+        async with await port.dial() as four:
+            assert await echoes(four)
+
+
+async def test_full_listener_drops_a_half_open_connection_for_a_newcomer() -> None:
+    async with listening(ListenerLimits(connections_max=1)) as port, await port.dial() as silent:
+        while not port.listener.count:
+            await trio.sleep(0.001)
+        async with await port.dial() as newcomer:
+            assert await echoes(newcomer)
+            assert await silent.receive_some() == b""
+            assert port.exceeded == []
+
+
+async def test_limit_per_host_drops_no_half_open_connection() -> None:
+    async with (
+        listening(ListenerLimits(per_host_max=1)) as port,
+        await port.dial() as silent,
+        await port.dial() as newcomer,
+    ):
+        assert await newcomer.receive_some() == b""
+        assert port.exceeded == [Limit.PER_HOST]
+        assert await echoes(silent)
+
+
+async def test_descriptors_beyond_the_limit_are_refused() -> None:
+    async with listening(ListenerLimits(descriptors_max=0)) as port, await port.dial() as stream:
+        assert await stream.receive_some() == b""
+        assert port.exceeded == [Limit.DESCRIPTORS]
+        port.limits = ListenerLimits()
+        async with await port.dial() as another:
+            assert await echoes(another), "limits are read for every connection"
+
+
+async def test_one_half_open_connection_too_many_drops_the_oldest() -> None:
+    async with listening(ListenerLimits(half_open_max=1)) as port, await port.dial() as oldest:
+        while not port.listener.count:
+            await trio.sleep(0.001)
+        async with await port.dial() as newcomer:
+            assert await oldest.receive_some() == b""
+            assert await echoes(newcomer)
+            assert port.exceeded == [Limit.HALF_OPEN]
+
+
+async def test_listener_outlives_a_lack_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Exhausted(trio.abc.Listener[trio.SocketStream]):
+        failures = 2
+
+        async def accept(self) -> trio.SocketStream:
+            await trio.lowlevel.checkpoint()
+            if not self.failures:
+                accepting.cancel()
+                await trio.sleep_forever()
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "too many open files")
+
+        async def aclose(self) -> None:
+            await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(listener_module, "EXHAUSTED_PAUSE_S", 0)
+    port = Port(ListenerLimits())
+    async with trio.open_nursery() as nursery:
+        with trio.fail_after(120), trio.CancelScope() as accepting:
+            await port.listener.accept_from([Exhausted()], nursery)
+    assert port.log.events == ["cannot_accept"] * 2
+
+
+async def test_handler_that_raises_leaves_nothing_open() -> None:
+    async def fail(accepted: Accepted) -> None:
+        raise ValueError("an error of ours")
+
+    port = LimitedListener("test", Lines(), ListenerLimits, fail, lambda *_: None, lambda host: HalfOpen())
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    number = listeners[0].socket.getsockname()[1]
+    with trio.fail_after(120), pytest.RaisesGroup(ValueError, flatten_subgroups=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(port.accept_from, listeners, nursery)
+            stream = await trio.open_tcp_stream("127.0.0.1", number)
+            async with stream:
+                assert await stream.receive_some() == b""
+    assert port.count == 0

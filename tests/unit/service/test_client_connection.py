@@ -1,0 +1,387 @@
+"""The client connection without a socket: bytes in, bytes and calls out, and one phase at each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from zab.core.failed_logins import FailedLogins
+from zab.core.zxid import ServerId
+from zab.runtime.coordination.settings import DoorSettings
+from zab.service.attached import Latency, Traffic
+from zab.service.connection.client_connection import ClientConnection
+from zab.service.connection.ports import ConnectionPhase, Done
+from zab.service.counts import Counts
+from zab.service.local_sessions import LocalSessions
+from zab.service.throttle import ConnectionThrottle, ThrottleSettings
+from zab.store.acl import OPEN
+from zab.store.errors import ErrorCode
+from zab.store.ops import CreateFlag, Fields, Op
+from zab.store.store import Store, StoreSettings
+from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
+from zab.wire.client.frames import Command, FirstFrame, Reply, ReplyReader
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, decode_fields, encode_request
+
+SESSION = 7
+TIMEOUT_MS = 10_000
+CHANGED = b"an event frame"
+
+
+class Change:
+    frame = CHANGED
+
+
+class Server:
+    """A server that is ready, with one session; what is posted waits in `posted` for its result."""
+
+    def __init__(self, settings: DoorSettings) -> None:
+        self.me = ServerId(1)
+        self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
+        self.settings = settings
+        self.log = self.requests_watchdog = self.tracker = self
+        self.audit = None
+        self.counts, self.latency, self.gone = Counts(), Latency(), Traffic()
+        self.connection_throttle = ConnectionThrottle(settings.throttle, lambda: 1.0, 0)
+        self.failed_logins = FailedLogins(settings.failed_logins)
+        self.local = LocalSessions(settings.tick_ms, b"")
+        self.connections: dict[Any, None] = {}
+        self.ready = True
+        self.open_requests = self.large_bytes = self.auth_failed = 0
+        self.posted: list[tuple[bytes, Done]] = []
+        self.opening: list[Any] = []
+        self.events: list[str] = []
+        self.upgraded: list[int] = []
+
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
+
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
+        self.events.append(event)
+
+    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def begin_opening(self, token: Any, timeout_ms: int, now: int) -> None:
+        self.opening.append(token)
+
+    def end_opening(self, token: Any) -> None:
+        self.opening.remove(token)
+
+    def knows(self, session: int) -> bool:
+        return session == SESSION
+
+    def password(self, session: int) -> bytes:
+        return b"p" * 16
+
+    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
+        return None
+
+    def attach(self, client: Any) -> None: ...
+    def detach(self, client: Any) -> None: ...
+
+    def upgrade_session(self, session: int) -> None:
+        self.upgraded.append(session)
+
+    def post(self, request: bytes, done: Done) -> None:
+        self.posted.append((request, done))
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        self.posted += [(request, done) for request in requests]
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        do()
+
+    def write_done(self, zxid: int) -> None:
+        self.posted.pop(0)[1]((zxid, 0, None, None, ()), None)
+
+
+class ShellPort:
+    """Keeps what the connection asked for, until the test answers it."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[str, Done]] = []
+
+    def output_ready(self) -> None: ...
+    def wake(self) -> None: ...
+
+    def answer_command(self, command: Command) -> bytes:
+        return f"answer to {command.word}".encode()
+
+    def when_readable(self, done: Done) -> None:
+        self.jobs.append(("readable", done))
+
+    def barrier(self, done: Done) -> None:
+        self.jobs.append(("barrier", done))
+
+    def sync(self, session: int, done: Done) -> None:
+        self.jobs.append(("sync", done))
+
+    def create_session(self, timeout_ms: int, done: Done) -> None:
+        self.jobs.append(("create", done))
+
+    def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
+        self.jobs.append(("create local", done))
+
+    def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
+        self.jobs.append(("attach", done))
+
+    def change_membership(self, fields: Fields, done: Done) -> None:
+        self.jobs.append(("reconfigure", done))
+
+    def done(self, kind: str, result: object = None, error: Exception | None = None) -> None:
+        found, done = self.jobs.pop(0)
+        assert found == kind
+        done(result, error)
+
+
+class Talk:
+    """A connection with its surroundings, on a clock that the test moves."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 0.0
+        self.server, self.shell = Server(evolve(DoorSettings(), **options)), ShellPort()
+        self.it = ClientConnection(self.server, self.shell, lambda: self.now, "10.0.0.1", "10.0.0.1:5")
+        self._reader = ReplyReader()
+
+    def sent(self) -> bytes:
+        self.it.settle()
+        buffer = self.it.send_buffer
+        data = buffer.take() if buffer.frames else b""
+        buffer.gone(len(data))
+        return data
+
+    def replies(self) -> list[Reply]:
+        return self._reader.feed(self.sent())
+
+    def xids(self) -> list[int]:
+        return [xid for xid, *_ in self.replies()]
+
+
+def connect(session: int = 0, seen: int = 0) -> bytes:
+    return encode_connect_request(ConnectRequest(seen, TIMEOUT_MS, session))
+
+
+def served(**options: Any) -> Talk:
+    """A talk with a session."""
+    talk = Talk(**options)
+    talk.it.receive(connect())
+    talk.shell.done("create", SESSION)
+    assert talk.it.phase is ConnectionPhase.SERVING
+    talk.sent()
+    return talk
+
+
+def write(xid: int) -> bytes:
+    return encode_request(Op.DELETE, xid, (f"/n{xid}", -1))
+
+
+def read(xid: int) -> bytes:
+    return encode_request(Op.EXISTS, xid, ("/", False))
+
+
+SYNC = encode_request(Op.SYNC, 50, ("/",))
+CLOSE = encode_request(Op.CLOSE_SESSION, 99)
+NO_OPERATION = (8).to_bytes(4, "big") + (3).to_bytes(4, "big") + (77).to_bytes(4, "big")
+
+
+# -- the handshake -------------------------------------------------------------------------------------------
+
+
+def test_session_is_created_and_requests_behind_the_first_frame_are_answered() -> None:
+    talk = Talk()
+    talk.it.receive(connect() + read(1))
+    assert talk.it.phase is ConnectionPhase.ARRIVING
+    assert talk.it.advance() == inf, "nothing is read while the session is awaited"
+    assert len(talk.server.opening) == 1
+    talk.shell.done("create", SESSION)
+    assert (talk.it.phase, talk.it.deadline, talk.server.opening) == (ConnectionPhase.SERVING, inf, [])
+    first = FirstFrame()
+    payload = first.feed(talk.sent())
+    assert payload is not None
+    assert decode_connect_response(payload).session == SESSION
+    assert [xid for xid, *_ in ReplyReader().feed(first.rest)] == [1]
+
+
+def test_first_frame_may_arrive_in_pieces() -> None:
+    talk = Talk()
+    for byte in connect():
+        assert talk.it.phase is ConnectionPhase.FIRST_FRAME
+        talk.it.receive(bytes([byte]))
+    assert talk.it.phase is ConnectionPhase.ARRIVING
+
+
+def test_expired_session_is_answered_with_zero_and_the_connection_closes() -> None:
+    talk = Talk()
+    talk.it.receive(connect(session=9))
+    talk.shell.done("attach", None)
+    payload = FirstFrame().feed(talk.sent())
+    assert payload is not None
+    assert decode_connect_response(payload).session == 0
+    assert (talk.it.phase, talk.server.opening) == (ConnectionPhase.CLOSING, [])
+
+
+def test_client_that_has_seen_more_waits_for_a_barrier_and_is_cut_if_that_does_not_help() -> None:
+    talk = Talk()
+    talk.it.receive(connect(seen=5))
+    talk.shell.done("barrier")
+    assert (talk.it.phase, talk.server.events, talk.sent()) == (ConnectionPhase.OVER, ["client_from_the_future"], b"")
+
+
+@pytest.mark.parametrize("frames", [b"", connect()], ids=["first frame", "session"])
+def test_connection_is_cut_if_the_handshake_takes_too_long(frames: bytes) -> None:
+    talk = Talk()
+    if frames:
+        talk.it.receive(frames)
+    assert talk.it.deadline == TIMEOUT_MS / 1000
+    talk.now = talk.it.deadline
+    talk.it.tick()
+    assert (talk.it.phase, talk.server.opening) == (ConnectionPhase.OVER, [])
+    if frames:
+        talk.shell.done("create", SESSION)  # it is too late
+        assert talk.it.phase is ConnectionPhase.OVER
+
+
+def test_four_letter_word_is_answered_and_the_connection_closes() -> None:
+    talk = Talk()
+    talk.it.receive(b"ruok")
+    assert (talk.sent(), talk.it.phase, talk.it.sent) == (b"answer to ruok", ConnectionPhase.CLOSING, 0)
+
+
+# -- order ---------------------------------------------------------------------------------------------------
+
+
+def test_read_behind_a_write_is_answered_when_the_write_is_applied() -> None:
+    talk = served()
+    talk.it.receive(read(1) + write(2) + read(3) + write(4) + read(5))
+    assert talk.xids() == [1]
+    assert talk.server.open_requests == 4
+    talk.server.write_done(11)
+    assert talk.xids() == [2, 3]
+    talk.server.write_done(12)
+    assert talk.xids() == [4, 5]
+    assert talk.server.open_requests == 0
+
+
+def test_event_precedes_the_replies_that_follow_it() -> None:
+    talk = served()
+    talk.it.receive(write(1))
+    talk.it.notify(Change())
+    talk.server.write_done(11)
+    assert talk.sent().startswith(CHANGED)
+
+
+def test_requests_behind_a_sync_are_held_and_pings_are_not() -> None:
+    talk = served()
+    talk.it.receive(SYNC + write(1))
+    talk.it.receive(PING + read(2))
+    assert (talk.xids(), talk.server.posted) == ([PING_XID], [])
+    assert talk.it.queued == 3
+    talk.shell.done("sync")
+    assert talk.xids() == [50]
+    talk.server.write_done(11)
+    assert talk.xids() == [1, 2]
+
+
+def test_requests_are_held_while_the_server_is_not_ready() -> None:
+    talk = served()
+    talk.server.ready = False
+    assert not talk.it.receive(read(1))
+    assert talk.xids() == []
+    talk.server.ready = True
+    talk.it.resume()
+    assert talk.xids() == [1]
+
+
+# -- bounds --------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_read_while_too_many_requests_are_open() -> None:
+    talk = served(requests_max=2)
+    assert not talk.it.receive(write(1) + write(2) + write(3))
+    assert talk.it.advance() == inf
+    talk.server.write_done(11)
+    assert talk.it.advance() is None
+
+
+def test_closed_throttle_is_tried_again_after_its_stall() -> None:
+    talk = served(throttle=ThrottleSettings(request_max_requests=1, request_stall_ms=40))
+    talk.it.receive(write(1) + write(2))
+    assert (len(talk.server.posted), talk.it.advance()) == (1, 0.04)
+    talk.server.write_done(11)
+    assert talk.xids() == [1]
+    assert talk.it.advance() == 0
+    assert len(talk.server.posted) == 1
+
+
+def test_client_that_does_not_read_is_cut() -> None:
+    talk = served(unsent_bytes_cut=100)
+    for _ in range(10):
+        talk.it.notify(Change())
+    assert talk.it.phase is ConnectionPhase.OVER
+
+
+# -- identities ----------------------------------------------------------------------------------------------
+
+
+def test_wrong_proof_is_answered_after_its_pause_and_later_requests_wait() -> None:
+    talk = served()
+    talk.it.receive(encode_request(Op.AUTH, AUTH_XID, (0, "unknown", b"x")) + read(1))
+    assert (talk.xids(), talk.it.deadline) == ([], 0.1)
+    talk.now = 0.1
+    talk.it.tick()
+    ((xid, _, error, _),) = talk.replies()
+    assert (xid, error, talk.it.phase) == (AUTH_XID, ErrorCode.AUTH_FAILED, ConnectionPhase.CLOSING)
+
+
+# -- the end -------------------------------------------------------------------------------------------------
+
+
+def test_close_request_is_answered_and_what_follows_it_is_not() -> None:
+    talk = served()
+    talk.it.receive(write(1) + CLOSE + read(2))
+    assert talk.it.phase is ConnectionPhase.LEAVING
+    talk.it.ended("the session is closed")
+    assert talk.it.phase is ConnectionPhase.LEAVING, "its reply is under way"
+    talk.server.write_done(11)
+    talk.server.write_done(12)
+    assert (talk.xids(), talk.it.phase) == ([1, 99], ConnectionPhase.CLOSING)
+    talk.it.closed()
+    assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 0)
+
+
+def test_write_whose_outcome_is_unknown_cuts_the_connection() -> None:
+    talk = served()
+    talk.it.receive(write(1) + read(2))
+    talk.server.posted[0][1](None, RuntimeError("stopped"))
+    assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 1)
+    talk.it.closed()
+    assert (talk.server.open_requests, talk.it.queued) == (0, 0)
+
+
+def test_frame_that_breaks_the_rules_cuts_the_connection() -> None:
+    talk = served()
+    assert not talk.it.receive(b"\xff" * 12)
+    assert (talk.it.phase, talk.server.events) == (ConnectionPhase.OVER, ["client_cut"])
+
+
+def test_unknown_operation_is_answered_behind_the_others_and_the_connection_closes() -> None:
+    talk = served()
+    talk.it.receive(write(1) + NO_OPERATION)
+    assert talk.it.phase is ConnectionPhase.LEAVING
+    talk.server.write_done(11)
+    replies = [(xid, error) for xid, _, error, _ in talk.replies()]
+    assert (replies, talk.it.phase) == ([(1, 0), (3, ErrorCode.UNIMPLEMENTED)], ConnectionPhase.CLOSING)
+
+
+def test_ephemeral_node_upgrades_a_local_session() -> None:
+    talk = Talk(local_sessions_enabled=True, local_sessions_upgrading_enabled=True)
+    talk.it.receive(connect())
+    talk.server.local.add(SESSION, TIMEOUT_MS, 0)
+    talk.shell.done("create local", SESSION)
+    talk.it.receive(read(1) + encode_request(Op.CREATE, 2, ("/e", b"", OPEN, CreateFlag.EPHEMERAL)))
+    assert talk.server.upgraded == [SESSION]
+    assert len(talk.server.posted) == 1

@@ -1,0 +1,42 @@
+"""When containers and TTL nodes are deleted."""
+
+from __future__ import annotations
+
+from zab.service.container_reaper import PART_MS, ContainerReaper, ReaperSettings
+from zab.store.node import EMPTY_ROOT
+from zab.store.tree import Tree
+
+SETTINGS = ReaperSettings(interval_ms=1_000, per_minute_max=120)
+
+
+def tree_of(count: int) -> Tree:
+    """A tree with so many containers whose last child is gone."""
+    tree = Tree()
+    for number in range(count):
+        tree.containers[f"/c{number}"] = None
+        tree.nodes[f"/c{number}"] = (*EMPTY_ROOT[:7], 1, *EMPTY_ROOT[8:])
+    return tree
+
+
+def test_nothing_is_due_before_the_interval_is_over() -> None:
+    reaper = ContainerReaper(SETTINGS, 0)
+    assert reaper.due(tree_of(1), 999, 0, leads=True) == []
+    assert reaper.deadline == 1_000
+    assert reaper.due(tree_of(1), 1_000, 0, leads=True) == ["/c0"]
+    assert reaper.deadline == 2_000
+
+
+def test_deletions_of_one_look_are_spread_over_seconds() -> None:
+    reaper, tree = ContainerReaper(SETTINGS, 0), tree_of(5)
+    assert reaper.due(tree, 1_000, 0, leads=True) == ["/c0", "/c1"]
+    assert reaper.deadline == 1_000 + PART_MS
+    assert reaper.due(tree, 2_000, 0, leads=True) == ["/c2", "/c3"]
+    assert reaper.due(tree, 3_000, 0, leads=True) == ["/c4"]
+    assert reaper.deadline == 4_000, "the next interval begins after the last part"
+
+
+def test_server_that_does_not_lead_deletes_nothing() -> None:
+    reaper, tree = ContainerReaper(SETTINGS, 0), tree_of(5)
+    assert reaper.due(tree, 1_000, 0, leads=True) == ["/c0", "/c1"]
+    assert reaper.due(tree, 2_000, 0, leads=False) == []
+    assert reaper.due(tree, 3_000, 0, leads=True) == ["/c0", "/c1"], "it looks again"

@@ -1,0 +1,59 @@
+"""Settings of an admin port: its address, its parts, and its bounds in counts, bytes and milliseconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.checks import check_settings
+from zab.core.errors import ConfigError
+
+PARTS: Final = frozenset({"commands", "metrics", "page"})
+
+
+@frozen
+class AdminSettings:
+    """
+    host               the address to listen on; by default nobody from elsewhere gets in
+    port               0: any that is free, see `ServerRuntime.admin_port`
+    parts              what is served there: of `commands`, `metrics` and `page`
+    commands_path      in front of the commands' names (`admin.commandURL`)
+    metrics_path       where Prometheus is sent to
+    connections_max    open at one time; one more takes the place of the one that says nothing for longest
+    head_bytes_max     of a request: its line and its headers
+    body_bytes_max     of a request; what is larger is refused, and not read
+    request_ms         from the first byte of a request to its last
+    idle_ms            between requests of one connection (`admin.idleTimeout`)
+    send_ms            how long a client may take for each piece of a reply
+    snapshot_enabled   whether a snapshot may be taken from here (`admin.snapshot.enabled`)
+    snapshot_ms        between two of these (`admin.rateLimiterIntervalInMS`)
+    hosts              names, beside addresses, `localhost` and this server's own, that a request's `Host` may have
+                       (`admin.allowedHosts`); `*`: any, which opens the port to DNS rebinding
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    parts: frozenset[str] = PARTS
+    commands_path: str = "/commands"
+    metrics_path: str = "/metrics"
+    connections_max: int = 100
+    head_bytes_max: int = 16 << 10
+    body_bytes_max: int = 64 << 10
+    request_ms: int = 10_000
+    idle_ms: int = 30_000
+    send_ms: int = 30_000
+    snapshot_enabled: bool = True
+    snapshot_ms: int = 300_000
+    hosts: frozenset[str] = frozenset()
+
+    def __attrs_post_init__(self) -> None:
+        check_settings(self, {"port": 0, "head_bytes_max": 100, "body_bytes_max": 0, "snapshot_ms": 0})
+        if self.port > 65_535:
+            raise ConfigError(f"AdminSettings.port = {self.port}: there is no such port")
+        if not self.parts <= PARTS:
+            raise ConfigError(f"AdminSettings.parts: no {sorted(self.parts - PARTS)}; there are {sorted(PARTS)}")
+        for name in ("commands_path", "metrics_path"):
+            path = getattr(self, name)
+            if not path.startswith("/") or path == "/" or path.endswith("/"):
+                raise ConfigError(f"AdminSettings.{name} = {path!r}: a path looks like /commands")

@@ -1,0 +1,85 @@
+"""Refuse the requests that a web page of another site can make an operator's browser send.
+
+A browser reaches ports that its user reaches and a stranger does not. A page of any site may send requests to such a
+port. If the DNS name of the site is made to point to the port's address (DNS rebinding), the page may read the replies,
+too. Three rules close this:
+
+- `Host` must be an address or a name of this server. Rebinding needs a name that the attacker chose.
+- A POST must not come from another origin, and only a POST changes state.
+- A cross-site request is refused unless it is a GET for which the user sees the browser leave the page: no page can
+  have costly replies made behind the user's back.
+
+A program that is no browser sends neither `Origin` nor `Sec-Fetch-Site`, and its user chose the `Host`.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Final
+
+import trio
+
+from zab.admin.http import AdminRequest, HttpError
+from zab.core.addresses import address_of
+
+ANY: Final = "*"
+
+
+class BrowserGuard:
+    """`allowed` names are those of the settings; `own` returns the names that the configuration gives this server."""
+
+    def __init__(self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple) -> None:
+        self._allowed = frozenset(map(str.lower, allowed))
+        self._own = own
+        self._machine: frozenset[str] | None = None
+        self._lookup = trio.Lock()
+
+    async def check(self, request: AdminRequest) -> None:
+        """Raise `HttpError` if a page of another site may be behind the request."""
+        await self._check_host(request)
+        headers = request.headers
+        site = headers.get("sec-fetch-site", "none")
+        followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        navigates = followed and request.method != "POST"
+        if site not in ("none", "same-origin") and not navigates:
+            raise HttpError(HTTPStatus.FORBIDDEN, "a page of another site sent this request")
+        origin = headers.get("origin")
+        if request.method == "POST" and origin is not None and origin.partition("://")[2] != headers.get("host"):
+            raise HttpError(HTTPStatus.FORBIDDEN, "a page of another origin sent this request")
+
+    async def _check_host(self, request: AdminRequest) -> None:
+        host = request.headers.get("host")
+        if host is None or ANY in self._allowed:
+            return
+        name = _name_of(host)
+        if address_of(name) is not None or name == "localhost" or name in self._allowed:
+            return
+        if name in {each.lower() for each in self._own() if each is not None}:
+            return
+        if name not in await self._names_of_machine():
+            raise HttpError(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"{name[:100]!r} is not a name of this server. Use its address, or list the name in the setting for "
+                "allowed hosts: admin.allowedHosts in a zoo.cfg, zab.operators.hosts in a server.properties, "
+                "`hosts` of AdminSettings",
+            )
+
+    async def _names_of_machine(self) -> frozenset[str]:
+        async with self._lookup:
+            if self._machine is None:
+                self._machine = await trio.to_thread.run_sync(_names_of_machine, abandon_on_cancel=True)
+            return self._machine
+
+
+def _name_of(host: str) -> str:
+    """Return the name or address in `name:port`, `address:port` or `[address]:port`."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.lower().rstrip(".")
+
+
+def _names_of_machine() -> frozenset[str]:
+    """Block while DNS is asked."""
+    name = socket.gethostname()
+    return frozenset({name.lower(), socket.getfqdn(name).lower()})

@@ -1,0 +1,45 @@
+"""Requests and replies of the admin port, as values. `http_connection` translates them from and to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import BinaryIO, Final
+
+from attrs import field, frozen
+
+JSON: Final = "application/json"
+
+
+class HttpError(Exception):
+    """A request that is refused with this status. If it is no request at all, the connection ends, too."""
+
+    def __init__(self, status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers = headers
+
+
+@frozen
+class AdminRequest:
+    """`body` is None if it was not read: it is too large, or its length was not announced."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, str] = field(factory=dict)
+    headers: Mapping[str, str] = field(factory=dict)
+    """The names are in lower case."""
+    body: bytes | None = b""
+    keep: bool = True
+    """True if another request may follow on this connection."""
+
+
+@frozen
+class AdminReply:
+    """A `file` is sent in place of a body, from its beginning, and closed in any case."""
+
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+    headers: tuple[tuple[str, str], ...] = ()
+    file: BinaryIO | None = None

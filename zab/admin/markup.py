@@ -1,0 +1,144 @@
+"""Parts of all status pages: their frame, tables, small charts, and the format of values."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from time import gmtime, strftime
+from typing import Any, Final
+
+from zab.admin.http import AdminReply
+
+SIGNS: Final = {"healthy": "●", "starting": "○", "degraded": "▲", "down": "■"}
+HEADLINES: Final = {
+    "healthy": "Healthy",
+    "starting": "Serves; waits for the others to report",
+    "degraded": "Needs a look",
+    "down": "Not serving",
+}
+NONE: Final = "\N{EN DASH}"
+SPARK_WIDTH: Final = 240
+SPARK_HEIGHT: Final = 48
+SPARK_SLOTS: Final = 120
+
+
+def html(body: bytes) -> AdminReply:
+    """Return the reply for a page, or for a part of one."""
+    return AdminReply(body, "text/html; charset=utf-8", headers=_policy())
+
+
+@cache
+def _policy() -> tuple[tuple[str, str], ...]:
+    """Return headers by which the frame's own style and script count, and none that a value brought into the page."""
+    hashes = {}
+    for element in ("style", "script"):
+        text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]
+        hashes[element] = b64encode(sha256(text.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{hashes['style']}'; script-src 'sha256-{hashes['script']}'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return (("Content-Security-Policy", policy),)
+
+
+def framed(title: str, main: str) -> bytes:
+    return _frame().replace("<!-- title -->", escape(title)).replace("<!-- main -->", main).encode()
+
+
+@cache
+def _frame() -> str:
+    return files(__package__).joinpath("page.html").read_text("utf-8")
+
+
+def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
+    last = values[-1] if values else 0
+    most = max(values, default=0)
+    note = f"most {shown(most)}" if most else "nothing yet"
+    return (
+        f"<figure><figcaption>{title} <small>{unit}</small></figcaption><output>{shown(last)}</output>"
+        f"{spark(values)}<small>{note}</small></figure>"
+    )
+
+
+def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
+    """The newest at the right; a line over a surface."""
+    most = max([*values, 1])
+    step = SPARK_WIDTH / (slots - 1)
+    first = slots - len(values)
+    points = [
+        f"{(first + index) * step:.1f},{SPARK_HEIGHT - 2 - value / most * (SPARK_HEIGHT - 6):.1f}"
+        for index, value in enumerate(values)
+    ]
+    line = " ".join(points)
+    area = f"{first * step:.1f},{SPARK_HEIGHT} {line} {SPARK_WIDTH},{SPARK_HEIGHT}" if points else ""
+    return (
+        f'<svg viewBox="0 0 {SPARK_WIDTH} {SPARK_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<polygon points="{area}"/><polyline points="{line}"/></svg>'
+    )
+
+
+def table(title: str, head: Iterable[str], rows: Sequence[Sequence[str]], otherwise: str) -> str:
+    body = "".join(row(cells) for cells in rows)
+    inner = (
+        f"<div class=wide><table>{row(head, 'th')}{body}</table></div>" if rows else f"<p class=none>{otherwise}</p>"
+    )
+    return f"<section><h2>{title}</h2>{inner}</section>"
+
+
+def pairs(title: str, pairs: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<tr><th scope=row>{name}</th><td>{value}</td></tr>" for name, value in pairs)
+    return f"<section><h2>{title}</h2><table class=pairs>{rows}</table></section>"
+
+
+def row(cells: Iterable[str], tag: str = "td") -> str:
+    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+
+
+# -- how values look -----------------------------------------------------------------------------------
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def time_us(value: float) -> str:
+    if not value:
+        return NONE
+    if value < 1_000:
+        return f"{value:.0f} µs"
+    if value < 1_000_000:
+        return f"{value / 1000:.{1 if value < 100_000 else 0}f} ms"
+    return f"{value / 1e6:.1f} s"
+
+
+def span(ms: float) -> str:
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} days"
+
+
+def ago(ms: float) -> str:
+    return "now" if ms < 3_000 else f"{span(ms)} ago"
+
+
+def size(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("the loop returns")
+
+
+def clock(at_ms: int) -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", gmtime(at_ms / 1000))

@@ -1,0 +1,156 @@
+"""Transactions of a log as readable lines: zxid, time, session, operation, path."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from attrs import frozen
+
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError
+from zab.core.zxid import Zxid, parse
+from zab.store import txn as txns
+from zab.store.acl import Acl
+from zab.store.node import is_session
+from zab.store.ops import Op
+from zab.store.tree import Tree
+from zab.wire.disk_store import store_txn
+from zab.wire.disk_txn import FileTxn
+from zab.wire.relay import TAG_BYTES
+
+_NAMES: Final = {Op.SET_DATA: "set", Op.DELETE_CONTAINER: "delete container", Op.CREATE_TTL: "create ttl"}
+
+
+@frozen
+class LogLine:
+    """One transaction. `path`: its first node; `more`: the rest in words; `data`: the data it writes."""
+
+    zxid: int
+    time_ms: int | None
+    session: int
+    cxid: int
+    op: str
+    path: str
+    more: str
+    data: bytes | None = None
+
+    @property
+    def time(self) -> str:
+        return "" if self.time_ms is None else moment(self.time_ms)
+
+    def as_json(self, *, with_data: bool) -> dict[str, object]:
+        told: dict[str, object] = {
+            "zxid": f"{self.zxid:#x}",
+            "time": self.time or None,
+            "session": f"{self.session:#x}",
+            "cxid": self.cxid,
+            "op": self.op,
+            "path": self.path or None,
+            "more": self.more or None,
+        }
+        if with_data:
+            told["data"] = readable(self.data)
+        return told
+
+
+def moment(ms: int) -> str:
+    """Format a time. A log may hold any number, also one that is no date."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+
+
+def readable(data: bytes | None) -> str | None:
+    """Return UTF-8 text as it is, and other bytes as `base64:...`."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(data).decode()
+
+
+def lines_of(batch: Batch) -> Iterator[LogLine]:
+    for zxid, payload in enumerate(batch.payloads(), start=batch.first):
+        if batch.config:
+            yield LogLine(
+                zxid, None, 0, 0, "membership", "", payload.decode("utf-8", "replace").replace("\n", " "), payload
+            )
+            continue
+        try:
+            yield line_of(zxid, txns.decode(payload[TAG_BYTES:]))
+        except DamagedError:
+            yield LogLine(
+                zxid, None, 0, 0, "unknown", "", f"{len(payload)} bytes of another machine", payload[TAG_BYTES:]
+            )
+
+
+def line_of_theirs(txn: FileTxn) -> LogLine:
+    """Convert a transaction of ZooKeeper's log; ours have the same content."""
+    return line_of(txn.zxid, txns.decode(store_txn(txn, Tree())))
+
+
+def line_of(zxid: int, txn: txns.Txn) -> LogLine:
+    path, more, data = _told(txn)
+    return LogLine(zxid, txn.time, txn.session & (1 << 64) - 1, txn.cxid, name_of(txn.op), path, more, data)
+
+
+def name_of(op: int) -> str:
+    known = Op(op)
+    return _NAMES.get(known, known.name.lower().replace("_", " "))
+
+
+def _told(txn: txns.Txn) -> tuple[str, str, bytes | None]:
+    body: tuple[Any, ...] = txn.body
+    match txn.op:
+        case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
+            path, data, acl, owner, cversion = body
+            ephemeral = " ephemeral" if is_session(owner) else ""
+            return path, f"{_size(data)}{ephemeral} cversion={cversion} acl={show_acl(acl)}", data
+        case Op.SET_DATA | Op.RECONFIG:
+            return body[0], f"{_size(body[1])} version={body[2]}", body[1]
+        case Op.SET_ACL:
+            return body[0], f"acl={show_acl(body[1])} version={body[2]}", None
+        case Op.DELETE | Op.DELETE_CONTAINER:
+            return body[0], "", None
+        case Op.CHECK:
+            return body[0], f"version={body[1]}", None
+        case Op.ERROR:
+            return "", f"code={body[0]}", None
+        case Op.CREATE_SESSION:
+            return "", f"timeout={body[0]} ms server={body[1]}", None
+        case Op.ATTACH_SESSION:
+            return "", f"server={body[0]}", None
+        case Op.CLOSE_SESSION:
+            return "", " ".join(body[0] or ()), None
+        case Op.MULTI:
+            parts = [(name_of(part.op), _told(part)) for part in body]
+            path = next((told[0] for _, told in parts if told[0]), "")
+            return path, "; ".join(" ".join(filter(None, (op, told[0], told[1]))) for op, told in parts), None
+        case _:
+            return "", "", None
+
+
+def show_acl(acl: Acl | None) -> str:
+    """Format an ACL as `zkCli` takes it: `world:anyone:cdrwa,digest:user:hash:r`."""
+    letters = ((4, "c"), (8, "d"), (1, "r"), (2, "w"), (16, "a"))
+    lists = [
+        f"{scheme}:{who}:{''.join(each for bit, each in letters if perms & bit)}" for perms, scheme, who in acl or ()
+    ]
+    return ",".join(lists)
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} bytes"
+
+
+def zxid_of(text: str) -> Zxid:
+    """Parse `0x200000001`, or `2/1` as our own logs write it."""
+    try:
+        return parse(text) if "/" in text else Zxid(int(text, 16))
+    except ValueError:
+        raise ValueError(f"{text!r} is no zxid: expected one like 0x200000001 or 2/1") from None

@@ -1,0 +1,67 @@
+"""Download a snapshot from the admin port of a running server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from zab.core.errors import ConfigError, ZabError
+
+READ_BYTES: Final = 1 << 20
+PATIENCE_S: Final = 60.0
+"""The longest pause between two pieces; a large snapshot may take longer as a whole."""
+PATH: Final = "/commands/snapshot"
+
+
+class NoSnapshot(ZabError):
+    """The server gave no snapshot, or could not be reached."""
+
+
+def streamed(url: str, auth: str | None) -> Iterator[bytes]:
+    """Yield the file piece by piece. A download that ends early is an error, not a shorter file."""
+    where = urlsplit(url)
+    if where.hostname is None:
+        raise ConfigError(f"{url}: an admin port looks like http://127.0.0.1:8080")
+    secure = where.scheme == "https"
+    make = HTTPSConnection if secure else HTTPConnection
+    connection = make(where.hostname, where.port or (443 if secure else 80), timeout=PATIENCE_S)
+    path = where.path if where.path not in ("", "/") else PATH
+    try:
+        connection.request("GET", f"{path}?streaming=true", headers=_headers(auth))
+        reply = connection.getresponse()
+        if reply.status != HTTPStatus.OK or reply.getheader("Content-Type", "").startswith("application/json"):
+            raise NoSnapshot(f"{url}: {_reason(reply, auth)}")
+        while piece := reply.read(READ_BYTES):
+            yield piece
+        if reply.length:
+            raise NoSnapshot(f"{url}: {reply.length} bytes are missing at the end")
+    except (OSError, HTTPException) as error:
+        hint = ""
+        if isinstance(error, HTTPException | ConnectionResetError):
+            hint = "; this is no HTTP: the admin port, admin.serverPort, is another one than that for clients"
+        raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}{hint}") from error
+    finally:
+        connection.close()
+
+
+def _headers(auth: str | None) -> dict[str, str]:
+    if auth is None:
+        return {}
+    scheme, colon, credentials = auth.partition(":")
+    if not colon or not scheme:
+        raise ConfigError("--auth is SCHEME:CREDENTIALS, like digest:user:password")
+    return {"Authorization": f"{scheme} {credentials}"}
+
+
+def _reason(reply: HTTPResponse, auth: str | None) -> str:
+    body = reply.read(READ_BYTES)
+    try:
+        said = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        said = body.decode("utf-8", "replace").strip() or reply.reason
+    hint = "; say who you are with --auth" if auth is None and reply.status == HTTPStatus.UNAUTHORIZED else ""
+    return f"{reply.status}: {said}{hint}"

@@ -1,0 +1,225 @@
+"""Read a data directory or a snapshot file, ours or ZooKeeper's, into a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.errors import ConfigError, DamagedError, StorageError
+from zab.core.zxid import NOTHING, Epoch, Zxid, epoch_of
+from zab.storage import snapshots
+from zab.storage.disk import Disk, disk_error
+from zab.storage.inspection import ReadOnlyDisk, history, is_ours
+from zab.storage.split import SplitDisk
+from zab.store.store import Store
+from zab.wire.disk_compression import plain
+from zab.wire.disk_files import (
+    ACCEPTED_EPOCH,
+    CURRENT_EPOCH,
+    VERSION_DIRECTORY,
+    Compression,
+    decode_number,
+    logs_behind,
+    parse_name,
+    snapshot_name,
+)
+from zab.wire.disk_files import snapshots as snapshot_files
+from zab.wire.disk_log import LogReader
+from zab.wire.disk_snapshot import SnapshotReader
+from zab.wire.disk_store import arrival, replay
+from zab.wire.disk_txn import FileTxn
+from zab.wire.relay import TAG_BYTES
+
+READ_BYTES: Final = 1 << 20
+Progress: TypeAlias = Callable[[int], object]
+"""Receives the number of bytes of each read."""
+
+
+def no_progress(count: int) -> None:
+    """Ignore the progress."""
+
+
+@frozen
+class StoreState:
+    """A store, its source, the newest epoch known there, and notes for the operator."""
+
+    store: Store
+    source: str
+    epoch: Epoch
+    notes: tuple[str, ...] = ()
+
+
+def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
+    """Read any of them. Raise `ConfigError` if the path is none of them, and `DamagedError` if it cannot be trusted."""
+    if path.is_dir():
+        theirs = their_files(path)
+        if theirs is not None:
+            return read_theirs(theirs, their_files(log_dir) or log_dir if log_dir else theirs, progress)
+        disk = our_disk(path, log_dir)
+        if is_ours(disk):
+            return read_ours(disk, str(path))
+        raise ConfigError(
+            f"{path}: no data directory: neither ours nor one of ZooKeeper's, which has {VERSION_DIRECTORY}/"
+        )
+    if not path.exists():
+        raise ConfigError(f"{path}: there is no such file or directory")
+    file = parse_name(path.name)
+    compression = Compression.NONE if file is None else file.compression
+    head = next(pieces(path, no_progress), b"")
+    if head.startswith(b"zab.snp\n"):
+        return _our_file(path)
+    if head.startswith(b"ZKSN") or compression is not Compression.NONE:
+        store, last_zxid, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
+        notes = []
+        if last_zxid is not None and last_zxid != store.zxid:
+            notes.append(f"{path}: the name says {store.zxid:#x}, the content {last_zxid:#x}: the content counts")
+            store.zxid = last_zxid
+        if not whole:
+            notes.append(f"{path}: was written while it changed: without the log behind it, it is of no one moment")
+        return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
+    raise ConfigError(f"{path}: no snapshot: neither ours nor one of ZooKeeper's")
+
+
+def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(READ_BYTES):
+                progress(len(piece))
+                yield piece
+    except OSError as error:
+        raise disk_error("read", str(path), error.errno) from error
+
+
+def our_disk(path: Path, log_dir: Path | None) -> Disk:
+    """Open a data directory of ours, read-only. `log_dir`: the dataLogDir, if the log has a directory of its own."""
+    disk = ReadOnlyDisk(path)
+    return disk if log_dir is None else SplitDisk(disk, ReadOnlyDisk(log_dir))
+
+
+# -- ours --------------------------------------------------------------------------------------------------
+
+
+def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
+    """Read our directory. With `salvage`, read up to the damage; the notes say where that is, and why.
+
+    If the record of epochs is missing, a sound history is used as it is, and the notes say what is unknown.
+    """
+    found = history(disk, salvage=salvage)
+    if not salvage and (fatal := [line for line in found.damage if line != found.lost]):
+        raise DamagedError(f"{where}: " + "; ".join(fatal))
+    if found.damage and found.newest is None and found.last == NOTHING:
+        raise DamagedError(f"{where}: nothing of it can be read: " + "; ".join(found.damage))
+    store = Store()
+    if found.newest is not None:
+        store.restore(snapshots.read_chunks(disk, snapshots.name_of(found.newest)))
+    for batch in found.batches:
+        for zxid, payload in enumerate(batch.payloads(), start=batch.first):
+            if not batch.config:
+                store.apply(zxid, payload[TAG_BYTES:])
+    # The last transaction may be a change of membership, which the store does not apply; clients have seen its zxid.
+    store.zxid = max(store.zxid, found.last)
+    epoch = epoch_of(found.last) if found.record is None else found.record.accepted
+    return StoreState(store, where, epoch, (*found.notes, *found.damage))
+
+
+def _our_file(path: Path) -> StoreState:
+    """Read a snapshot file of ours. Its content names the zxid, so a copy may have any name."""
+    disk = ReadOnlyDisk(path.parent)
+    store = Store()
+    store.restore(snapshots.read_chunks(disk, path.name))
+    return StoreState(store, str(path), epoch_of(Zxid(store.zxid)))
+
+
+# -- theirs ------------------------------------------------------------------------------------------------
+
+
+def their_files(path: Path) -> Path | None:
+    """Return the directory with ZooKeeper's files, or None if the path has none."""
+    if (path / VERSION_DIRECTORY).is_dir():
+        return path / VERSION_DIRECTORY
+    names = [each.name for each in path.iterdir()] if path.is_dir() else []
+    return path if path.name == VERSION_DIRECTORY and any(parse_name(name) for name in names) else None
+
+
+def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
+    """Read the newest sound snapshot and replay the log after it, as ZooKeeper recovers."""
+    names = _names(files)
+    logs = _names(log_files)
+    notes: list[str] = []
+    store = last_zxid = None
+    for file in snapshot_files(names):
+        try:
+            store, last_zxid, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
+            break
+        except DamagedError as error:
+            notes.append(f"{files / file.name}: {error}; an older one is taken")
+    if store is None:
+        found = f"none that can be used: {'; '.join(notes)}" if notes else "none"
+        raise DamagedError(f"{files}: a snapshot is needed to begin with, and there is {found}")
+    missing = logs_behind(logs, store.zxid)
+    outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
+    if not outcome.digest_agrees:
+        raise DamagedError(
+            f"{files}: the transaction {outcome.digest_zxid:#x} says what the tree must look like, and it does not: "
+            "the files are not all of one history, or one of them is missing"
+        )
+    if last_zxid is not None and last_zxid > store.zxid:
+        notes.append(f"{files}: the log ends at {store.zxid:#x}, the snapshot at {last_zxid:#x}: the snapshot counts")
+        store.zxid = last_zxid
+    return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [each.name for each in folder.iterdir()]
+    except OSError as error:
+        raise disk_error("list", str(folder), error.errno) from error
+
+
+def _their_snapshot(
+    path: Path, zxid: int | None, compression: Compression, progress: Progress
+) -> tuple[Store, int | None, bool]:
+    """Return the store, the last zxid that its content names, and whether it matches the digest in the file.
+
+    `zxid` is the one in the file's name. The original names a snapshot when it begins to write it, so changes behind
+    that zxid may be in it. A name beyond the content is a mistake: transactions would be given the same zxids again.
+    """
+    reader = SnapshotReader(plain(pieces(path, progress), compression))
+    store = Store()
+    store.restore(arrival(reader, zxid or 0).chunks)
+    if zxid is None:
+        if reader.last_zxid is None:
+            raise ConfigError(f"{path}: neither name nor content says as of which zxid it is: call it snapshot.<zxid>")
+        store.zxid = reader.last_zxid
+    elif reader.last_zxid is not None and zxid > reader.last_zxid:
+        raise DamagedError(
+            f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {reader.last_zxid:#x}: "
+            f"rename it to {snapshot_name(reader.last_zxid, compression)}"
+        )
+    return store, reader.last_zxid, reader.digest is None or reader.digest.value == store.digest.value
+
+
+def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[str]) -> Iterator[FileTxn]:
+    for name in names:
+        reader = LogReader(pieces(folder / name, progress))
+        try:
+            yield from reader
+        except DamagedError as error:
+            raise DamagedError(f"{folder / name}: {error}") from error
+        if reader.torn:
+            notes.append(f"{folder / name}: ends in a record that was never written whole, behind offset {reader.end}")
+
+
+def _their_epoch(files: Path, zxid: int) -> Epoch:
+    epoch = epoch_of(Zxid(zxid))
+    for name in (ACCEPTED_EPOCH, CURRENT_EPOCH):
+        try:
+            epoch = Epoch(max(epoch, decode_number((files / name).read_bytes())))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StorageError(f"{files / name}: cannot be read: {error.strerror}") from error
+    return epoch

@@ -1,0 +1,85 @@
+"""Write a state into a new directory, in our format or in ZooKeeper's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from zab.cli.data_files.state_reader import StoreState
+from zab.core.errors import ConfigError
+from zab.core.zxid import Zxid
+from zab.storage.disk import disk_error
+from zab.storage.founding import found
+from zab.storage.real import LOCK, RealDisk
+from zab.wire.disk_files import (
+    ACCEPTED_EPOCH,
+    CURRENT_EPOCH,
+    MYID,
+    VERSION_DIRECTORY,
+    encode_number,
+    snapshot_name,
+)
+from zab.wire.disk_store import departure
+
+
+def check_new(target: Path) -> None:
+    """Raise if the directory is not empty. Call this first: a long import must not fail at its end."""
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{target} is a file: name a directory that is empty, or not there yet")
+    inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
+    if inside:
+        raise ConfigError(f"{target} is not empty, it contains {inside[0]}: nothing is overwritten")
+
+
+_MODE: Final = 0o640
+"""The mode of a running server's files: not every user of the machine may read the store."""
+
+
+def found_in(target: Path, state: StoreState) -> None:
+    """Make a data directory of ours. It belongs to the first server that is started on it."""
+    check_new(target)
+    disk = RealDisk(target)
+    try:
+        found(disk, Zxid(state.store.zxid), state.store.snapshot(), state.epoch)
+    finally:
+        disk.close()
+
+
+def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
+    """Make a data directory of ZooKeeper's, with one snapshot of the whole state."""
+    check_new(target)
+    files = target / VERSION_DIRECTORY
+    files.mkdir(parents=True, exist_ok=True)
+    for name in (ACCEPTED_EPOCH, CURRENT_EPOCH):
+        write_file(files / name, [encode_number(state.epoch)])
+    if sid is not None and not (target / MYID).exists():
+        write_file(target / MYID, [encode_number(sid) + b"\n"])
+    # The snapshot comes last: without it the directory is not valid, so half a copy is never taken for a whole one.
+    snapshot = files / snapshot_name(state.store.zxid)
+    write_file(snapshot, departure(state.store))
+    return snapshot
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a file durably; it gets its name only when it is complete."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, _MODE)) as file:
+            try:
+                for chunk in chunks:
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                temporary.unlink()
+                raise
+        temporary.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise disk_error("write", str(error.filename or path), error.errno) from error

@@ -1,0 +1,123 @@
+"""`zab import` and `zab export`: make our data directory from ZooKeeper's, and the reverse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from zab.cli.data_files.log_dir_option import log_dir_option
+from zab.cli.data_files.state_reader import StoreState, read_state, their_files
+from zab.cli.data_files.state_writer import check_new, export_to, found_in, write_file
+from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.progress import byte_progress
+from zab.core.errors import DamagedError
+from zab.core.words import counted
+from zab.core.zxid import Zxid, show
+from zab.runtime.identity import NAME as IDENTITY
+from zab.runtime.identity import owner_of
+from zab.storage.inspection import ReadOnlyDisk
+from zab.storage.real import in_use
+from zab.store.acl import OPEN, can_be_carried
+from zab.wire.disk_files import MYID
+
+SOURCE = click.Path(exists=True, path_type=Path)
+
+
+@click.command("import")
+@click.argument("source", type=SOURCE, metavar="SRC")
+@click.argument("target", type=click.Path(path_type=Path), metavar="DST")
+@log_dir_option
+@report_failures
+def import_(source: Path, target: Path, log_dir: Path | None) -> None:
+    """Make our data directory DST from SRC: ZooKeeper's data directory, or a snapshot file.
+
+    SRC is only read; stop its server first. DST must be empty or missing; it may contain a `myid`, else that of SRC is
+    copied. The newest snapshot is read and the log after it replayed, and the result is compared with the digest in
+    the log. Give the same import to every server of an ensemble.
+
+    \b
+    zab import /var/lib/zookeeper /var/lib/zab
+    zab import /var/lib/zookeeper /var/lib/zab --log-dir /log/zookeeper
+    zab import backup/snapshot.today /var/lib/zab
+    """
+    check_new(target)
+    if source.is_dir() and in_use(source):
+        raise Misused(f"{source}: a server runs on it: stop it first")
+    with byte_progress("reading", _bytes_of(source, log_dir)) as progress:
+        try:
+            state = read_state(source, log_dir, progress)
+        except DamagedError as error:
+            raise DamagedError(f"{error}. {_advice(source)}") from error
+    _tell_notes(state)
+    found_in(target, state)
+    if (source / MYID).is_file() and not (target / MYID).exists():
+        write_file(target / MYID, [(source / MYID).read_bytes()])
+    click.echo(f"{target}: {_summary(state)}")
+
+
+@click.command()
+@click.argument("source", type=SOURCE, metavar="SRC")
+@click.argument("target", type=click.Path(path_type=Path), metavar="DST")
+@log_dir_option
+@report_failures
+def export(source: Path, target: Path, log_dir: Path | None) -> None:
+    """Make ZooKeeper's data directory DST from SRC: our data directory, or a snapshot file.
+
+    Stop the server of SRC first. DST must be empty or missing. It gets one snapshot of the whole state, the epochs and
+    `myid`. Give the same export to every server of an ensemble.
+
+    \b
+    zab export /var/lib/zab /var/lib/zookeeper
+    """
+    check_new(target)
+    if source.is_dir() and in_use(source):
+        raise Misused(f"{source}: a server runs on it: stop it first")
+    state = read_state(source, log_dir)
+    _tell_notes(state)
+    _tell_changed_lists(state)
+    file = export_to(target, state, _owner(source))
+    click.echo(f"{file}: {_summary(state)}")
+
+
+def _advice(source: Path) -> str:
+    """Return what to do about damage. Skipping it would lose transactions that were acknowledged."""
+    if source.is_dir() and their_files(source) is None:
+        return f"`zab log repair {source} NEW` saves what hangs together"
+    return (
+        "Each server of an ensemble has all of it: import that of another one. From the only copy there is, import "
+        "the newest sound snapshot file by itself; what the log has behind it is lost then"
+    )
+
+
+def _owner(source: Path) -> int | None:
+    """Return the number of the server that the directory belongs to, if it names one."""
+    if not (source / IDENTITY).is_file():
+        return None
+    return owner_of(ReadOnlyDisk(source), source)[1]
+
+
+def _summary(state: StoreState) -> str:
+    store = state.store
+    nodes, sessions = counted(len(store.tree), "node"), counted(len(store.sessions.table), "session")
+    return f"{nodes}, {sessions}, as of {show(Zxid(store.zxid))} ({store.zxid:#x})"
+
+
+def _tell_changed_lists(state: StoreState) -> None:
+    """Report ACLs of old stores that ZooKeeper's format cannot hold as they are."""
+    for path, node in state.store.tree.nodes.items():
+        if node[1] is not OPEN and any(not can_be_carried(entry) for entry in node[1]):
+            shown = path.encode("utf-8", "backslashreplace").decode()
+            click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and is changed", err=True)
+
+
+def _tell_notes(state: StoreState) -> None:
+    for note in state.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _bytes_of(source: Path, log_dir: Path | None) -> int:
+    """Return the size of all that may be read."""
+    folders = [folder for each in (source, log_dir) if each is not None and (folder := their_files(each))]
+    files = [file for folder in folders for file in folder.iterdir()] or [source]
+    return sum(file.stat().st_size for file in files if file.is_file())

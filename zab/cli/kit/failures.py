@@ -1,0 +1,68 @@
+"""Expected failures of a command: one line on stderr and an exit status, never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+import click
+import trio
+
+from zab.core.errors import ConfigError, ZabError
+from zab.runtime.blocks import sole_error
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DONE: Final = 0
+FAILED: Final = 1
+MISUSED: Final = 2
+INTERRUPTED: Final = 130
+
+
+class Misused(click.ClickException):
+    """The command line or a file makes no sense; exit status 2."""
+
+    exit_code = MISUSED
+
+
+class Failed(click.ClickException):
+    """The command could not do what it was asked for; exit status 1."""
+
+    exit_code = FAILED
+
+
+def run_in_trio(
+    function: Callable[..., Any],
+    *arguments: object,
+    expected: tuple[type[Exception], ...] = (ZabError, OSError),
+    describe: Callable[[BaseException], str] = str,
+) -> None:
+    """Run the function, and turn expected errors into `Failed`, alone or in a group of one."""
+    try:
+        trio.run(function, *arguments)
+    except expected as error:
+        raise Failed(describe(error)) from error
+    except BaseExceptionGroup as group:
+        sole = sole_error(group)
+        if isinstance(sole, expected):
+            raise Failed(describe(sole)) from sole
+        raise sole from None
+
+
+def report_failures(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn expected errors of a command into `Misused` if other arguments would help, and into `Failed` if not."""
+
+    @wraps(command)
+    def run(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return command(*arguments, **options)
+        except ConfigError as error:
+            raise Misused(str(error)) from error
+        except BrokenPipeError:
+            raise  # click ends the command without a message: the reader of its output has closed the pipe
+        except (ZabError, OSError) as error:
+            raise Failed(str(error)) from error
+
+    return run

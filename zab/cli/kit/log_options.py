@@ -1,0 +1,64 @@
+"""The log of a command on stderr, as text or as JSON, and its options."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+
+class JsonFormatter(logging.Formatter):
+    """Format a record as a JSON object: time, level, event, and its fields, in their own types where JSON has them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", None) or record.getMessage(),
+        }
+        for key, value in getattr(record, "fields", {}).items():
+            said.setdefault(key, value if isinstance(value, int | float | bool | None) else str(value))
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(said)
+
+
+class TextFormatter(logging.Formatter):
+    """Begin each line with the local date and time, to the millisecond and with its zone."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # logging's name
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+
+
+def log_to_stderr(level: str, form: str = "text") -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def level_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        default=default,
+        show_default=True,
+        help="The least level that is written to stderr.",
+    )
+
+
+def format_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--log-format",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="text: lines of `event key=value`; json: an object a line, for programs.",
+    )(function)

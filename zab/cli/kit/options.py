@@ -1,0 +1,73 @@
+"""Kinds of options that several commands have, and rules between options."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from zab.cli.kit.verb_group import Arguments
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no argument
+    name = "seconds"
+
+    def __init__(self, *, zero: bool = False, most: float = 1e6) -> None:
+        self._zero = zero
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < self._most or (seconds == 0 and not self._zero):
+            least = "0 or more" if self._zero else "more than 0"
+            self.fail(f"{value!r}: expected a number of seconds, {least} and less than {self._most:.0f}", param, ctx)
+        return seconds
+
+
+SECONDS: Final = Seconds()
+SECONDS_OR_ZERO: Final = Seconds(zero=True, most=1e9)
+
+
+def not_here(instead: str, *names: str) -> list[click.Parameter]:
+    """Make hidden options that other commands have: using one fails with a hint what to use instead."""
+
+    def refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option.opts[0]}: {instead}", context)
+
+    return [
+        click.Option([name], is_flag=False, flag_value="", hidden=True, expose_value=False, callback=refuse)
+        for name in names
+    ]
+
+
+def check_exclusive(arguments: Arguments, *options: str, required: bool = False) -> None:
+    """Raise `click.UsageError` if more than one of the options is given, or none of those that are required."""
+    given = [each for each in options if _is_given(getattr(arguments, each.removeprefix("--").replace("-", "_")))]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
+    if required and not given:
+        raise click.UsageError(f"one of {', '.join(options)} is needed")
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False and value != ()
+
+
+def identity(text: str) -> tuple[str, bytes]:
+    """Convert SCHEME:CREDENTIALS."""
+    scheme, colon, credentials = text.partition(":")
+    if not colon or not scheme:
+        raise click.BadParameter("expected SCHEME:CREDENTIALS, like digest:user:password")
+    return scheme, credentials.encode()
+
+
+def user_and_password(text: str) -> tuple[str, str]:
+    """Convert USER:PASSWORD. Messages do not repeat the text."""
+    user, colon, password = text.partition(":")
+    if not user or not colon:
+        raise click.BadParameter("expected USER:PASSWORD")
+    return user, password

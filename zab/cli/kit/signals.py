@@ -1,0 +1,55 @@
+"""Signals that end a command in order, and what systemd is told of its states."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+
+import click
+import trio
+
+from zab.host.logs import shown
+
+
+async def stop_on_signal(
+    scope: trio.CancelScope,
+    survives_hangup: bool = False,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Cancel the scope on SIGINT, SIGTERM or SIGHUP. It has started when these no longer kill the process.
+
+    `survives_hangup`: ignore SIGHUP, with a line in the log. A server must outlive its terminal, and an operator may
+    expect that SIGHUP makes it read its configuration again.
+    """
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        task_status.started()
+        async for number in signals:
+            name = signal.Signals(number).name
+            if number == signal.SIGHUP and survives_hangup:
+                why = "the configuration is read at the start only: restart this server to have it read"
+                _say("signal_ignored", signal=name, why=why)
+                continue
+            _say("ended", by=name)
+            notify_systemd("STOPPING=1")
+            scope.cancel()
+            return
+
+
+def _say(event: str, /, **fields: str) -> None:
+    """Log an event of the whole process."""
+    line = " ".join(f"{key}={shown(value)}" for key, value in fields.items())
+    logging.getLogger("zab").info("%s %s", event, line, extra={"event": event, "fields": fields})
+
+
+def notify_systemd(word: str) -> None:
+    """Send a state to systemd, if it started this process with `Type=notify`."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+        try:
+            out.sendto(word.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        except OSError as error:
+            click.echo(f"cannot tell {address} {word}: {error}", err=True)

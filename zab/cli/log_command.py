@@ -1,0 +1,213 @@
+"""`zab log`: print, verify and repair a transaction log."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve
+
+from zab.cli.data_files.log_dir_option import log_dir_option
+from zab.cli.data_files.log_lines import LogLine, line_of_theirs, lines_of, readable, zxid_of
+from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours
+from zab.cli.data_files.state_writer import found_in
+from zab.cli.kit.failures import Misused, report_failures
+from zab.core.errors import DamagedError
+from zab.core.words import counted
+from zab.core.zxid import Zxid, show
+from zab.runtime.identity import NAME as IDENTITY
+from zab.runtime.identity import owner_of
+from zab.storage.disk import Disk
+from zab.storage.giving_up import give_up_history
+from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
+from zab.storage.real import RealDisk, in_use
+from zab.storage.split import SplitDisk
+from zab.wire.disk_log import LogReader
+
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def _zxid(context: click.Context, option: click.Parameter, value: str | None) -> Zxid | None:
+    try:
+        return None if value is None else zxid_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, option) from None
+
+
+@click.group()
+def log() -> None:
+    """Print a transaction log, verify it, and save the sound part of a damaged one.
+
+    Only `give-up` changes the log that it reads. The others may run while the server runs.
+    """
+
+
+@log.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="DATA")
+@click.option(
+    "--from", "first", callback=_zxid, help="Leave out transactions before this zxid, like 0x200000001 or 2/1."
+)
+@click.option("--to", "last", callback=_zxid, help="Leave out transactions after this zxid.")
+@click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@log_dir_option
+@report_failures
+def dump(
+    path: Path, log_dir: Path | None, first: Zxid | None, last: Zxid | None, with_data: bool, as_json: bool
+) -> None:
+    """Print every transaction: zxid, time, session, operation, path.
+
+    DATA is a data directory of ours, or a log file of ZooKeeper's.
+
+    \b
+    zab log dump data/1
+    zab log dump data/1 --from 2/1 --json
+    zab log dump /var/lib/zookeeper/version-2/log.1
+    """
+    for line in _lines(path, log_dir):
+        if (first is None or line.zxid >= first) and (last is None or line.zxid <= last):
+            if as_json:
+                click.echo(json.dumps(line.as_json(with_data=with_data)))
+            else:
+                click.echo(_as_text(line, with_data))
+
+
+def _as_text(line: LogLine, with_data: bool) -> str:
+    parts = [f"{line.zxid:#x}", f"{line.time:29}", f"{line.session:#018x}", f"{line.op:15}", line.path, line.more]
+    if with_data and line.data is not None:
+        parts.append(repr(readable(line.data)))
+    text = " ".join(part for part in parts if part)
+    return text.encode("utf-8", "backslashreplace").decode()  # some paths of old logs are not valid text
+
+
+def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
+    if not path.is_dir():
+        yield from map(line_of_theirs, LogReader(pieces(path, no_progress)))
+        return
+    for file in log_files(_ours(path, log_dir)):
+        for batch in () if file.scan is None else file.scan.batches:
+            yield from lines_of(batch)
+        if file.trouble is not None:
+            click.echo(f"{path}/{file.name}: {file.trouble}", err=True)
+
+
+def _ours(path: Path, log_dir: Path | None) -> Disk:
+    disk = our_disk(path, log_dir)
+    if not is_ours(disk):
+        raise Misused(f"{path}: there is no log of ours in it")
+    return disk
+
+
+@log.command()
+@click.argument("path", type=DIRECTORY, metavar="DATA")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@log_dir_option
+@report_failures
+def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
+    """Verify every checksum, and report what the server would report at its next start.
+
+    Exit status 0: the history is whole. 1: it is damaged; such a server does not vote, and heals from the others when
+    it is started. A torn tail, which a crash leaves behind, is not damage.
+    """
+    disk = _ours(path, log_dir)
+    files: list[dict[str, Any]] = [
+        {
+            "file": file.name,
+            "bytes": file.size,
+            "transactions": 0 if file.scan is None else sum(batch.count for batch in file.scan.batches),
+            "last": None if file.scan is None else show(file.scan.last),
+            "trouble": file.trouble,
+        }
+        for file in log_files(disk)
+    ]
+    found = history(disk)
+    found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
+    if as_json:
+        verdict = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
+        click.echo(json.dumps({**verdict, "damage": found.damage, "notes": found.notes, "files": files}))
+    else:
+        for each in files:
+            trouble = each["trouble"] or "sound"
+            many = counted(each["transactions"], "transaction")
+            click.echo(f"{each['file']}: {many} up to {each['last']}: {trouble}")
+        for note in found.notes:
+            click.echo(f"note: {note}")
+        for damage in found.damage:
+            click.echo(f"damage: {damage}")
+        click.echo(f"{'damaged' if found.damage else 'whole'}: the history ends at {show(found.last)}")
+    if in_use(path):
+        click.echo(f"note: a server runs on {path}; what it wrote meanwhile may look torn", err=True)
+    sys.exit(1 if found.damage else 0)
+
+
+def _damaged_owners(*directories: Path | None) -> list[str]:
+    """Return errors about directories that belong to another server: a server on them would not start."""
+    damaged = []
+    for path in directories:
+        if path is not None and IDENTITY in (disk := ReadOnlyDisk(path)).list():
+            try:
+                owner_of(disk, path)
+            except DamagedError as error:
+                damaged.append(str(error))
+    return damaged
+
+
+@log.command()
+@click.argument("source", type=DIRECTORY, metavar="DATA")
+@click.argument("target", type=click.Path(path_type=Path), metavar="NEW")
+@log_dir_option
+@report_failures
+def repair(source: Path, target: Path, log_dir: Path | None) -> None:
+    """Make a NEW directory from the part of a damaged history before the damage. DATA stays as it is.
+
+    A server of an ensemble does not need this: start it, and the others heal it. Use it only for the last copy. All
+    transactions after the damage are lost, acknowledged ones included. Exit status 1: nothing can be read, and NEW is
+    not made.
+    """
+    state = read_ours(_ours(source, log_dir), str(source), salvage=True)
+    for note in state.notes:
+        click.echo(f"note: {note}", err=True)
+    found_in(target, state)
+    nodes = counted(len(state.store.tree), "node")
+    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Behind that, nothing was saved.")
+
+
+@log.command(name="give-up")
+@click.argument("path", type=DIRECTORY, metavar="DATA")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@log_dir_option
+@report_failures
+def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
+    """Give up the history of a stopped server that vetoes its leader, so that the leader's takes its place.
+
+    The server says so itself: its log has `vetoes`, and `zab status` a warning. A majority of servers has lost what was
+    on their disks, and the transactions that only this one has would be lost. At its next start it does not vote until
+    a leader has sent it a snapshot; then the files of this history become damaged.*.
+    """
+    _ours(path, log_dir)
+    if not yes:
+        click.confirm(f"{path}: give up this history, with all that only this server has?", abort=True)
+    with closing(_writable(path, log_dir)) as disk:
+        given_up = give_up_history(disk)
+    if given_up is None:
+        raise Misused(f"{path}: this history does not count anyway: a leader replaces it at the next start")
+    click.echo(
+        f"{path}: the history up to {show(given_up.last)}, of which at least {show(given_up.committed)} was committed, "
+        "is given up; at the next start a snapshot of the leader takes its place, and its files become damaged.*"
+    )
+
+
+def _writable(path: Path, log_dir: Path | None) -> Disk:
+    main = RealDisk(path)
+    if log_dir is None:
+        return main
+    try:
+        return SplitDisk(main, RealDisk(log_dir))
+    except BaseException:
+        main.close()
+        raise

@@ -1,0 +1,126 @@
+"""`zab shell`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import click
+import trio
+
+from zab.cli.kit.options import identity, user_and_password
+from zab.cli.shell.terminal import complain, run_lines, run_prompt, run_words
+from zab.client.dialing import ClientTls
+from zab.client.session import connect
+from zab.client.settings import ClientSettings
+from zab.core.errors import ZabError
+from zab.session.api import Session
+
+DEFAULT_SERVERS = "127.0.0.1:2181"
+WITHIN_S = 30.0
+_FILE = click.Path(exists=True, dir_okay=False)
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="The commands of ZooKeeper's own shell, by hand or one at a time.",
+)
+@click.option(
+    "-s",
+    "--server",
+    "-server",
+    "servers",
+    default=DEFAULT_SERVERS,
+    show_default=True,
+    metavar="HOST:PORT[,...][/ROOT]",
+    help="Servers of the ensemble, any of them. With /ROOT, all paths are below that node.",
+)
+@click.option(
+    "--timeout", type=click.IntRange(1), default=30_000, show_default=True, help="The timeout of the session, in ms."
+)
+@click.option(
+    "--within",
+    type=float,
+    help="Try to connect for this many seconds, even if connections are refused.  [default: 30, or until every "
+    "server has refused]",
+)
+@click.option(
+    "--auth",
+    type=identity,
+    multiple=True,
+    metavar="SCHEME:CREDENTIALS",
+    help="An identity, like digest:user:password. May be repeated.",
+)
+@click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in by SASL DIGEST-MD5.")
+@click.option("--tls/--no-tls", help="Speak TLS.  [default: if one of the next options is given]")
+@click.option(
+    "--ca", type=_FILE, help="The authority that signs the servers' certificates (PEM).  [default: those of the system]"
+)
+@click.option("--cert", type=_FILE, help="The certificate of this client (PEM).")
+@click.option("--key", type=_FILE, help="The key of --cert, if it is not in the same file (PEM).")
+@click.option("--any-hostname", is_flag=True, help="Accept a server's certificate that names another host.")
+@click.option("-r", "--read-only", is_flag=True, help="Accept a server without a quorum: it serves reads only.")
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="ZAB_HISTORY",
+    default=Path("~/.zab_history"),
+    show_default=True,
+    help="The file that keeps commands typed at the prompt.",
+)
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+def shell(
+    servers: str,
+    timeout: int,
+    within: float | None,
+    auth: tuple[tuple[str, bytes], ...],
+    sasl: tuple[str, str] | None,
+    tls: bool,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    any_hostname: bool,
+    read_only: bool,
+    history: Path,
+    words: tuple[str, ...],
+) -> None:
+    """Read and change nodes of a store: ours, or a ZooKeeper.
+
+    Without a COMMAND there is a prompt, with completion by Tab and a history. If stdin is not a terminal, commands are
+    read from it, one a line. `zab shell help` lists the commands, which are those of ZooKeeper's own shell.
+
+    \b
+    zab shell ls /
+    zab shell --server db1:2181,db2:2181/app get -s /leader
+    echo 'create /a 1' | zab shell
+
+    Exit status: 0 all commands succeeded, 1 one failed, 2 misused, 3 no server could be reached.
+    """
+    secure = ClientTls(ca, cert, key, not any_hostname) if tls or ca or cert else None
+
+    def opens(names: str) -> AbstractAsyncContextManager[Session]:
+        return connect(
+            names,
+            timeout_ms=timeout,
+            auth=list(auth),
+            tls=secure,
+            sasl=sasl,
+            read_only=read_only,
+            wait_ms=int((WITHIN_S if within is None else within) * 1000),
+            settings=ClientSettings(hopeless_ends=True, refused_ends=within is None),
+        )
+
+    try:
+        if words:
+            good = trio.run(run_words, opens, servers, list(words))
+        elif sys.stdin.isatty():
+            run_prompt(opens, servers, Path(os.path.expanduser(history)))
+            good = True
+        else:
+            good = trio.run(run_lines, opens, servers)
+    except ZabError as error:
+        complain(f"zab: {error}")
+        sys.exit(3)
+    sys.exit(0 if good else 1)

@@ -1,0 +1,229 @@
+"""Queries for the state of servers, at any of their ports, of our servers and ZooKeeper's.
+
+HTTP is tried first. Our admin port reports all members; ZooKeeper's reports its own server. A client port takes HTTP
+for a frame that is far too long, and closes the connection: then four-letter words are tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+from attrs import evolve, frozen
+
+from zab.cli.shell.formatting import client_addresses
+from zab.client.session import connect
+from zab.core.errors import ZabError
+
+REPLY_BYTES_MAX: Final = 4 << 20
+_MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
+_MISSING: Final = "it does not take part"
+SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
+
+
+@frozen
+class ServerRow:
+    """The state of one server, as far as it is known. `problem`: what is wrong with it."""
+
+    where: str
+    id: int | None = None
+    mode: str = "unreachable"
+    zxid: int | None = None
+    lag: int | None = None
+    sessions: int | None = None
+    connections: int | None = None
+    requests_per_s: int | None = None
+    latency_ms: float | None = None
+    outstanding: int | None = None
+    version: str = ""
+    problem: str | None = None
+    epoch: int | None = None
+    """The epoch of its leader, or that of its last transaction if nobody reports it."""
+
+    @property
+    def serving(self) -> bool:
+        return self.mode in SERVING
+
+
+@frozen
+class ServerReport:
+    """The answer at one address: rows of servers, and warnings."""
+
+    rows: tuple[ServerRow, ...]
+    warnings: tuple[str, ...] = ()
+    by_words: bool = False
+    """It came from a client port, which reports one server only."""
+
+
+async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerReport:
+    """Return a report in any case: an unreachable server is a row with a problem."""
+    why = f"no answer in {timeout_s:g} s"
+    with trio.move_on_after(timeout_s):
+        try:
+            return await _ask(where, host, port)
+        except (OSError, trio.BrokenResourceError) as error:
+            why = getattr(error, "strerror", None) or "it cannot be reached"
+        except ValueError as error:
+            why = f"no server of an ensemble answers there: {error}"
+    return ServerReport((ServerRow(where, problem=why),))
+
+
+async def _ask(where: str, host: str, port: int) -> ServerReport:
+    status, body = await _http(host, port, "/status.json")
+    if status == 200:
+        return _from_overview(_object(body), host)
+    if status is not None:
+        status, body = await _http(host, port, "/commands/monitor")
+        if status != 200:
+            raise ValueError(f"HTTP, but status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
+        monitor = _object(body)
+        _, stats = await _http(host, port, "/commands/server_stats")
+        zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
+        return ServerReport((_from_monitor(where, monitor, zxid if isinstance(zxid, int) else None),))
+    return ServerReport((await _words(where, host, port),), by_words=True)
+
+
+async def others(host: str, port: int, timeout_s: float) -> list[str]:
+    """Return the client addresses of all members, from the configuration that this server serves."""
+    with trio.move_on_after(timeout_s):
+        try:
+            async with connect(f"{host}:{port}", read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
+                data, _ = await session.config()
+        except ZabError:
+            return []
+        _, _, addresses = client_addresses((data or b"").decode("utf-8", "replace")).partition(" ")
+        return [address for address in addresses.split(",") if address]
+    return []
+
+
+# -- our admin port --------------------------------------------------------------------------------------
+
+
+def _from_overview(told: Mapping[str, Any], asked: str) -> ServerReport:
+    rows = []
+    # A member that is missing is a row with a problem, so no warning repeats it.
+    missing = {each["server"]: each["text"] for each in told["warnings"] if each["text"].startswith(_MISSING)}
+    for each in told["members"]:
+        ports = [each["client_port"]] if each["client_port"] else []
+        where = ":".join(map(str, [each["host"] or asked, *ports]))
+        if not each["connected"]:
+            rows.append(ServerRow(where, each["id"], each["mode"], problem=missing.get(each["id"], _MISSING)))
+            continue
+        rows.append(
+            ServerRow(
+                where,
+                each["id"],
+                each["mode"],
+                int(each["zxid"], 16),
+                each["lag"],
+                each["sessions"],
+                each["connections"],
+                each["requests_per_s"],
+                each["latency_us"] / 1000,
+                each["outstanding"],
+                each["version"].partition(",")[0],
+                None if each["serving"] else "it does not serve",
+                each["epoch"],
+            )
+        )
+    warnings = [
+        f"server {each['server']}: {each['text']}" for each in told["warnings"] if each["text"] not in missing.values()
+    ]
+    return ServerReport(tuple(rows), tuple(warnings))
+
+
+# -- ZooKeeper's admin server, and four-letter words -----------------------------------------------------
+
+
+def _from_monitor(where: str, values: Mapping[str, Any], zxid: int | None) -> ServerRow:
+    mode = str(values.get("server_state", "looking"))
+    if values.get("error"):
+        return ServerRow(where, mode="looking", problem=str(values["error"]))
+    return ServerRow(
+        where,
+        None,
+        mode,
+        zxid,
+        None,
+        _whole(values.get("global_sessions")),
+        _whole(values.get("num_alive_connections")),
+        None,
+        float(values.get("avg_latency", 0)),
+        _whole(values.get("outstanding_requests")),
+        str(values.get("version", "")).partition(",")[0],
+        None if mode in SERVING else "it does not serve",
+    )
+
+
+async def _words(where: str, host: str, port: int) -> ServerRow:
+    summary = await _word(host, port, "srvr")
+    if "not currently serving" in summary:
+        return ServerRow(where, mode="looking", problem="it does not serve: it knows no leader")
+    lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
+    if lines.get("Mode") not in _MODES:
+        raise ValueError(f"it says {summary[:60]!r}")
+    row = ServerRow(
+        where,
+        None,
+        lines["Mode"],
+        int(lines["Zxid"], 16),
+        None,
+        None,
+        _whole(lines.get("Connections")),
+        None,
+        float(lines["Latency min/avg/max"].split("/")[1]),
+        _whole(lines.get("Outstanding")),
+        lines.get("Zookeeper version", "").partition(",")[0],
+        None if lines["Mode"] in SERVING else "it only serves reads",
+    )
+    more = dict(line.split("\t", 1) for line in (await _word(host, port, "mntr")).splitlines() if "\t" in line)
+    conf = dict(line.split("=", 1) for line in (await _word(host, port, "conf")).splitlines() if "=" in line)
+    sid = _whole(conf.get("serverId"))
+    return evolve(row, id=sid or None, sessions=_whole(more.get("zk_global_sessions")))
+
+
+def _whole(value: object) -> int | None:
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
+# -- bytes -----------------------------------------------------------------------------------------------
+
+
+async def _exchange(host: str, port: int, data: bytes) -> bytes:
+    reply = bytearray()
+    stream = await trio.open_tcp_stream(host, port)
+    async with stream:
+        await stream.send_all(data)
+        while len(reply) <= REPLY_BYTES_MAX and (piece := await stream.receive_some(64 << 10)):
+            reply += piece
+    return bytes(reply)
+
+
+async def _word(host: str, port: int, word: str) -> str:
+    return (await _exchange(host, port, word.encode())).decode("utf-8", "replace")
+
+
+async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
+    """Return status and body; the status is None if the port does not speak HTTP."""
+    request = f"GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    try:
+        reply = await _exchange(host, port, request.encode())
+    except trio.BrokenResourceError:
+        return None, b""
+    head, _, body = reply.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if not head.startswith(b"HTTP/") or len(words) < 2 or not words[1].isdigit():
+        return None, b""
+    return int(words[1]), body
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    value = json.loads(body)
+    if not isinstance(value, dict):
+        raise ValueError("it answers with JSON of another kind")
+    return value

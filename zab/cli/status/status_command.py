@@ -1,0 +1,319 @@
+"""`zab status`: the servers of an ensemble in a table or as JSON, with the health as exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+import trio
+from attrs import asdict, evolve, frozen
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from zab.cli.status.server_queries import ServerReport, ServerRow, ask, others
+
+HEALTHY, DEGRADED, DOWN = 0, 1, 2
+WORDS: Final = {HEALTHY: "healthy", DEGRADED: "degraded", DOWN: "down"}
+_STYLES: Final = {HEALTHY: "bold green", DEGRADED: "bold yellow", DOWN: "bold red"}
+_SIGNS: Final = {HEALTHY: "●", DEGRADED: "▲", DOWN: "■"}
+SCRIPT_WIDTH: Final = 200
+SERVERS_MAX: Final = 64
+DEFAULT_SERVER: Final = "127.0.0.1:2181"
+LEFT_OUT_FIRST: Final = ("version", "latency", "req/s", "clients", "sessions", "behind")
+"""The columns that a narrow terminal leaves out, first to last."""
+GAP: Final = 2
+"""Between two columns."""
+WAIT_EVERY_S: Final = 0.5
+
+
+@frozen
+class Health:
+    rows: tuple[ServerRow, ...]
+    problems: tuple[str, ...]
+    status: int
+
+
+def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
+    """Merge reports into one row a server, and name the problems. `newest`: a zxid that existed before the reports."""
+    best: dict[object, ServerRow] = {}
+    by_words: dict[object, ServerRow] = {}
+    twice = []
+    for each in told:
+        for row in each.rows:
+            key: object = row.id or row.where
+            other = by_words.setdefault(key, row) if each.by_words else row
+            if row.id is not None and _port(other) != _port(row):
+                key = row.where
+                twice.append(f"{other.where} and {row.where} both report to be server {row.id}: of two ensembles")
+            if key not in best or (best[key].problem is not None and row.problem is None):
+                best[key] = row
+    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
+    problems = [f"{row.where}: {row.problem}" for row in rows if row.problem is not None]
+    problems += dict.fromkeys(text for each in told for text in each.warnings)
+    problems += twice
+    leaders = [row for row in rows if row.mode in ("leader", "standalone")]
+    if len([row for row in leaders if row.mode == "leader"]) > 1:
+        problems.append(
+            "more than one server reports to lead: they belong to different ensembles, or one does not know its "
+            "successor yet"
+        )
+    elif not leaders and any(row.serving for row in rows):
+        only = len(told) == 1 and told[0].by_words
+        problems.append(
+            "this server does not lead, and the membership does not name the client ports of the others: name them, "
+            "too, or an admin port"
+            if only
+            else "none of these servers leads; name all of them to see who does"
+        )
+    # One standalone server may have been asked at two of its ports: then both reports are equal.
+    if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
+        problems += [
+            f"{row.where}: it is standalone: the others belong to a different ensemble, with another history"
+            for row in leaders
+            if row.mode == "standalone"
+        ]
+    if not any(row.serving for row in rows):
+        return Health(rows, tuple(problems), DOWN)
+    return Health(rows, tuple(problems), DEGRADED if problems else HEALTHY)
+
+
+def _port(row: ServerRow) -> str:
+    return row.where.rpartition(":")[2]
+
+
+def _newest(rows: Iterable[ServerRow]) -> int:
+    return max((row.zxid for row in rows if row.zxid is not None), default=0)
+
+
+def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
+    """Add the lag of servers that were asked one by one, and so do not know it themselves."""
+    newest = _newest(rows) if newest is None else newest
+    return tuple(
+        evolve(row, lag=max(0, newest - row.zxid))
+        if row.lag is None and row.zxid is not None and row.zxid >> 32 == newest >> 32
+        else row
+        for row in rows
+    )
+
+
+async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Health:
+    told: dict[str, ServerReport] = {}
+
+    async def one(where: str, host: str, port: int) -> None:
+        told[where] = await ask(where, host, port, timeout_s)
+
+    async def all_of(servers: Sequence[tuple[str, str, int]]) -> None:
+        async with trio.open_nursery() as nursery:
+            for server in servers:
+                nursery.start_soon(one, *server)
+
+    await all_of(servers)
+    known = next((told[where].rows[0] for where, _, _ in servers if told[where].by_words), None)
+    if len(servers) == 1 and known is not None and known.serving and known.mode != "standalone":
+        _, host, port = servers[0]
+        await all_of([each for each in addresses(await others(host, port, timeout_s)) if each[1:] != (host, port)])
+    # The ensemble went on while its servers were asked one by one. A server is behind only if it lacks the newest
+    # zxid when it is asked again; everything else is the time between two questions.
+    newest = _newest(row for each in told.values() for row in each.rows)
+    await all_of(
+        [
+            server
+            for server in addresses(list(told))
+            if any(row.lag is None and row.zxid is not None and row.zxid < newest for row in told[server[0]].rows)
+        ]
+    )
+    return judge(list(told.values()), newest)
+
+
+# -- how it looks ----------------------------------------------------------------------------------------
+
+
+def as_json(health: Health) -> str:
+    rows = [{**asdict(row), "zxid": None if row.zxid is None else f"{row.zxid:#x}"} for row in health.rows]
+    values: dict[str, Any] = {"health": WORDS[health.status], "servers": rows, "problems": list(health.problems)}
+    return json.dumps(values, indent=2)
+
+
+def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
+    leader = next((row for row in health.rows if row.mode in ("leader", "standalone")), None)
+    text = Text(f"{_SIGNS[health.status]} {WORDS[health.status]}", style=_STYLES[health.status])
+    if leader is not None:
+        who = leader.where if leader.id is None else f"server {leader.id}"
+        what = "serves alone" if leader.mode == "standalone" else "leads"
+        number = leader.epoch if leader.epoch is not None or leader.zxid is None else leader.zxid >> 32
+        epoch = "" if number is None else f", epoch {number}"
+        text.append(f"   {who} {what}{epoch}", style="default")
+    names, lines = _fitting([_cells(row) for row in health.rows], width)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, no_wrap=True, overflow="fold")
+    for row, line in zip(health.rows, lines, strict=True):
+        style = "red" if not row.serving else "bold" if row.mode in ("leader", "standalone") else ""
+        table.add_row(*line, style=style)
+    problems = [Text(f"▲ {problem}", style="yellow") for problem in health.problems]
+    return Group(text, table, *problems)
+
+
+def _cells(row: ServerRow) -> dict[str, str]:
+    """The columns of one server, by their headings."""
+    return {
+        "": "★" if row.mode in ("leader", "standalone") else "●" if row.serving else "✕",
+        "server": _shown(row.id),
+        "at": row.where,
+        "mode": row.mode,
+        "zxid": "-" if row.zxid is None else f"{row.zxid:#x}",
+        "behind": _shown(row.lag),
+        "sessions": _shown(row.sessions),
+        "clients": _shown(row.connections),
+        "req/s": _shown(row.requests_per_s),
+        "latency": "-" if row.latency_ms is None else f"{row.latency_ms:.1f} ms",
+        "version": row.version or "-",
+    }
+
+
+def _fitting(rows: Sequence[dict[str, str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and lines that fit into the width: whole columns are left out, and no value is cut."""
+    names = list(rows[0]) if rows else []
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    for name in LEFT_OUT_FIRST:
+        if sum(widths[each] + GAP for each in names) - GAP <= width:
+            break
+        names.remove(name)
+    return names, [[row[name] for name in names] for row in rows]
+
+
+def _shown(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+# -- the command -----------------------------------------------------------------------------------------
+
+
+def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Return name, host and port of each server; a value may hold several with commas, as a connection string does."""
+    found = []
+    for where in (part.strip() for value in values for part in value.split(",")):
+        host, colon, port = where.rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+            raise click.UsageError(f"{where!r}: a server looks like 127.0.0.1:2181")
+        found.append((where, host.strip("[]"), int(port)))
+    if len(found) > SERVERS_MAX:
+        raise click.UsageError(f"{len(found)} servers; at most {SERVERS_MAX} are asked at one time")
+    return list(dict.fromkeys(found))
+
+
+@click.command()
+@click.argument("places", nargs=-1, metavar="[HOST:PORT[,...]]...")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="The same as an argument: an admin port or a client port, of our server or ZooKeeper's. May be repeated.  "
+    f"[default: {DEFAULT_SERVER}]",
+)
+@click.option("--json", "wants_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--watch", is_flag=True, help="Refresh until Ctrl-C.")
+@click.option(
+    "--wait",
+    "wanted",
+    type=click.Choice([WORDS[HEALTHY], WORDS[DEGRADED]]),
+    help="Wait until the ensemble is healthy, or at least degraded, which means that it serves.",
+)
+@click.option(
+    "--within-s",
+    type=click.FloatRange(0),
+    default=300.0,
+    show_default=True,
+    help="The longest wait of --wait.",
+)
+@click.option(
+    "--every-s", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, help="The interval of --watch."
+)
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(0.05, 600),
+    default=5.0,
+    show_default=True,
+    help="How long to wait for a server's reply.",
+)
+def status(
+    places: tuple[str, ...],
+    servers: tuple[str, ...],
+    wants_json: bool,
+    watch: bool,
+    wanted: str | None,
+    within_s: float,
+    every_s: float,
+    timeout_s: float,
+) -> None:
+    """Show which server leads, how far the others are behind, and what is wrong.
+
+    An admin port of our servers reports all members. A client port, ours or ZooKeeper's, leads to the others if the
+    membership names their client ports, as in server.1=...;2181; if not, name all of them. Name several servers to get
+    an answer even if one is down.
+
+    \b
+    zab status 10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181
+    zab status 10.0.0.1:8080 --wait healthy
+
+    \b
+    Exit status:  0  healthy
+                  1  degraded: it serves, but a server is missing or something is wrong
+                  2  down: no server serves, or none answers
+    """
+    if wanted is not None and watch:
+        raise click.UsageError("--wait ends, and --watch does not: give one of them")
+    where = addresses((*places, *servers) or (DEFAULT_SERVER,))
+    try:
+        if wanted is not None:
+            trio.run(_wait, where, wanted, within_s, timeout_s)
+        found = trio.run(_watch if watch else _once, where, wants_json, every_s, timeout_s)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(found)
+
+
+def _console() -> Console:
+    # Without a terminal nothing is folded: a script may split the lines into columns.
+    return Console(width=None if sys.stdout.isatty() else SCRIPT_WIDTH)
+
+
+async def _once(servers: list[tuple[str, str, int]], wants_json: bool, every_s: float, timeout_s: float) -> int:
+    health = await look(servers, timeout_s)
+    if wants_json:
+        click.echo(as_json(health))
+    else:
+        console = _console()
+        console.print(as_table(health, console.width))
+    return health.status
+
+
+async def _wait(servers: list[tuple[str, str, int]], wanted: str, within_s: float, timeout_s: float) -> None:
+    """Return when the servers are as wanted, or when the time is over. A terminal shows the remaining problems."""
+    enough = next(status for status, word in WORDS.items() if word == wanted)
+    console = Console(stderr=True)
+    with trio.move_on_after(within_s), Live(console=console, auto_refresh=False, transient=True) as live:
+        while (health := await look(servers, timeout_s)).status > enough:
+            if console.is_terminal:
+                live.update(as_table(health, console.width), refresh=True)
+            await trio.sleep(WAIT_EVERY_S)
+
+
+async def _watch(servers: list[tuple[str, str, int]], wants_json: bool, every_s: float, timeout_s: float) -> int:
+    """Refresh until cancelled. As JSON, print one line each time."""
+    if wants_json:
+        while True:
+            health = await look(servers, timeout_s)
+            click.echo(json.dumps(json.loads(as_json(health))))
+            await trio.sleep(every_s)
+    console = _console()
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            live.update(as_table(await look(servers, timeout_s), console.width), refresh=True)
+            await trio.sleep(every_s)

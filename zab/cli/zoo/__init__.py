@@ -1,1 +1,0 @@
-"""ZooKeeper's configuration file, read as ZooKeeper reads it."""

@@ -1,0 +1,1 @@
+"""ZooKeeper's configuration file: its keys, and the plan that `zab serve` makes of it."""

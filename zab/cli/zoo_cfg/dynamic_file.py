@@ -1,0 +1,64 @@
+"""Write a changed membership back, so that the next start finds it in the configuration.
+
+As in ZooKeeper, the members go into a new file with their version in its name, and the configuration names that file.
+The membership on the disk counts more than both, so nothing is lost if they cannot be written.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from zab.cli.zoo_cfg.keys import MEMBERSHIP, bare
+from zab.config.properties_file import decode, parse
+from zab.core.ensemble import Ensemble
+from zab.wire.disk_files import dynamic_name, encode_dynamic
+
+BACKUP: Final = ".bak"
+_KEY: Final = "dynamicConfigFile"
+
+
+def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
+    """Write the members, and return the absolute path of their file: the next start may be in another directory."""
+    dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
+    replace(dynamic, encode_dynamic(ensemble).encode())
+    old = config.read_bytes()
+    replace(config.with_name(config.name + BACKUP), old, like=config)
+    server = next((each for each in ensemble.servers if each.id == sid), None)
+    drop = {_KEY} if server is None or server.client_port is None else {_KEY, "clientPort", "clientPortAddress"}
+    replace(config, without(decode(old), drop).encode() + f"{_KEY}={dynamic}\n".encode())
+    return dynamic
+
+
+def without(text: str, names: set[str]) -> str:
+    """Return the configuration without these keys and the members, with every comment in its place."""
+    lines = text.splitlines()
+    gone = {
+        number
+        for entry in parse(text)
+        if bare(entry.key) in names or bare(entry.key).startswith(MEMBERSHIP)
+        for number in range(entry.line, entry.last + 1)
+    }
+    return "".join(f"{line}\n" for number, line in enumerate(lines, start=1) if number not in gone)
+
+
+def replace(path: Path, content: bytes, like: Path | None = None) -> None:
+    """Replace the file atomically and durably: after a crash it is the old file or the new one.
+
+    It keeps its permissions; a new file has those of `like`, because a configuration may hold passwords.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    pattern = path if path.exists() else like
+    with temporary.open("wb") as file:
+        if pattern is not None:
+            os.fchmod(file.fileno(), pattern.stat().st_mode & 0o777)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,199 @@
+"""The ports of a server beside the plain client port: TLS, servers, HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Final
+
+from attrs import frozen
+
+from zab.admin.admin_settings import PARTS, AdminSettings
+from zab.cli.zoo_cfg.zoo_source import ZooSource
+from zab.core.addresses import is_loopback
+from zab.core.ensemble import Ensemble, Server
+from zab.core.errors import ConfigError
+from zab.net.tls.quorum_tls import QuorumTls
+from zab.net.tls.tls_settings import TlsPortSettings
+
+EVERYWHERE: Final = "0.0.0.0"
+LOOPBACK: Final = "127.0.0.1"
+_ALL: Final = frozenset({None, EVERYWHERE, "::"})
+_SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
+
+
+def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSettings | None:
+    """Return the TLS settings of the secure port, or of the plain port if it accepts both; None if neither
+    speaks TLS.
+    """
+    wanted = "secureClientPort" in source.entries or source.value("client.portUnification", False)
+    tls = TlsPortSettings.from_properties(properties)
+    if not wanted:
+        if tls is not None:
+            source.warn(
+                "ssl.keyStore.location",
+                "without effect: neither secureClientPort nor client.portUnification",
+            )
+        return None
+    if tls is None:
+        _missing(source, "ssl.", "a port that speaks TLS needs a key and a certificate")
+        return None
+    if not _readable(source, tls):
+        return None
+    tls.server_context()  # whatever cannot be read is reported now, with the rest
+    return tls
+
+
+def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | None:
+    wanted = source.value("sslQuorum", False)
+    for name in _SASL_QUORUM:
+        if source.value(name, False):
+            source.problem(
+                name,
+                "servers do not ask each other for SASL here, and would not be protected at all: let sslQuorum=true "
+                "and the keys ssl.quorum.* do it, and take this line out",
+            )
+    try:
+        settings = TlsPortSettings.from_properties(properties, quorum=True)
+        if not wanted:
+            return None
+        if settings is None:
+            _missing(source, "ssl.quorum.", "with sslQuorum, servers need a key and a certificate")
+            return None
+        if not _readable(source, settings):
+            return None
+        tls = QuorumTls(settings)
+        _ = tls.server_context, tls.client_context
+        return tls
+    except ConfigError as error:
+        source.blame(error)
+        return None
+
+
+def peer_warnings(
+    ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
+) -> Iterator[str]:
+    """Warn of settings that let strangers pose as a server of the ensemble."""
+    if ensemble is not None and peers is None:
+        far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
+        if far:
+            yield (
+                f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. Whoever "
+                "reaches these ports can pose as a member, read everything and change everything: let a firewall "
+                "admit only the servers' addresses, or set sslQuorum=true (docs/howto/use-tls.md)"
+            )
+    if peers is None or clients is None:
+        return
+    if clients.key_store.certificate() == peers.settings.key_store.certificate():
+        yield (
+            "ssl.keyStore and ssl.quorum.keyStore hold the same certificate: give servers a certificate of their own, "
+            "of an authority that signs nothing else (docs/howto/use-tls.md)"
+        )
+    if set(clients.server_context().get_ca_certs(True)) & set(peers.server_context.get_ca_certs(True)):
+        yield (
+            "ssl.trustStore and ssl.quorum.trustStore trust the same authority: a certificate that it signed for a "
+            "client and that names the host of a server can pose as that server. Let ssl.quorum.trustStore trust an "
+            "authority that signs nothing but servers (docs/howto/use-tls.md)"
+        )
+
+
+def _first_words(servers: Sequence[Server]) -> str:
+    first = servers[0]
+    more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
+    return f"server.{first.id}={first.host}:{first.quorum_port}:{first.election_port}{more}"
+
+
+def _missing(source: ZooSource, prefix: str, why: str) -> None:
+    source.missing(f"{prefix}keyStore.location", why)
+    if f"{prefix}trustStore.location" not in source.entries and source.text(f"{prefix}clientAuth") != "none":
+        source.missing(f"{prefix}trustStore.location", "those who come need somebody to have signed their certificates")
+
+
+def _readable(source: ZooSource, tls: TlsPortSettings) -> bool:
+    """Read both stores before either is used, so that mistakes in both are reported together."""
+    before = len(source.problems)
+    for store in (tls.key_store, tls.trust_store):
+        try:
+            if store is not None:
+                store.read()
+        except ConfigError as error:
+            source.blame(error)
+    return len(source.problems) == before
+
+
+@frozen
+class ListenAddress:
+    """A port of this server, and the key that sets it."""
+
+    key: str
+    host: str | None
+    port: int
+
+    @property
+    def purpose(self) -> str:
+        """The purpose of the port, as error messages name it."""
+        if "port of server" in self.key:
+            return "the learner port" if self.key.startswith("the first") else "the election port"
+        return "clients" if "client" in self.key.lower() else "HTTP"
+
+    def clashes(self, other: ListenAddress) -> bool:
+        if self.port != other.port:
+            return False
+        hosts = {"127.0.0.1" if host == "localhost" else host for host in (self.host, other.host)}
+        return len(hosts) == 1 or bool(hosts & _ALL)
+
+
+def check_clashes(source: ZooSource, ports: Iterable[ListenAddress]) -> None:
+    for one, other in combinations(ports, 2):
+        if one.clashes(other):
+            source.problems.append(
+                f"{source.path}: {one.key} and {other.key} are both {one.port}: give each a port of its own"
+            )
+
+
+def http_ports(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
+    """Return the settings of the admin port if it is enabled, and of the metrics' own port if Prometheus is
+    configured.
+    """
+    provider = source.text("metricsProvider.className", None)
+    prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")
+    if provider is not None and not prometheus and not provider.endswith("DefaultMetricsProvider"):
+        source.warn("metricsProvider.className", "without effect: only Prometheus's provider is known here")
+    wanted = {
+        "admin": source.value("admin.enableServer", "admin.serverPort" in source.entries),
+        "metrics": prometheus,
+    }
+    made: dict[str, AdminSettings | None] = {}
+    hosts = groups.get("admin", {}).get("hosts", frozenset())
+    defaults: dict[str, dict[str, Any]] = {
+        "admin": {"host": LOOPBACK, "port": 8080, "parts": PARTS},
+        "metrics": {"host": EVERYWHERE, "port": 7000, "parts": frozenset({"metrics"}), "hosts": hosts},
+    }
+    for name, default in defaults.items():
+        fields = {**default, **groups.get(name, {})}
+        try:
+            settings = AdminSettings(**fields)
+        except ConfigError as error:
+            source.problems.append(f"{source.path}: {error}")
+            continue
+        made[name] = settings if wanted[name] else None
+    _warn_of_admin_address(source, made.get("admin"))
+    return made
+
+
+def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> None:
+    if admin is None:
+        return
+    entry = source.entries.get("admin.serverAddress")
+    if entry is None:
+        source.warnings.append(
+            f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, where "
+            "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it; metricsProvider.className opens a port for "
+            "Prometheus that shows metrics alone"
+        )
+    elif not is_loopback(admin.host):
+        source.warn(
+            entry.key,
+            "the admin port has neither login nor TLS: whoever reaches it reads addresses, session ids and paths of "
+            "nodes, past their ACLs, and resets statistics. Keep strangers from it, or listen on 127.0.0.1",
+        )

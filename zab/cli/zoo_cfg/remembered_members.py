@@ -1,0 +1,140 @@
+"""Compare the servers of the file with the members that the data directory remembers.
+
+Membership is part of the history, so the remembered members count. An operator who edits the file and starts the server
+expects an effect: a difference is never ignored silently, and never applied by half.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from zab.cli.zoo_cfg.zoo_source import ZooSource
+from zab.core.ensemble import Ensemble, Server
+from zab.core.zxid import NOTHING, ServerId, show
+from zab.runtime.running import NOWHERE, alone
+
+OPTION: Final = "--membership-from-file"
+_GROW: Final = "docs/howto/grow-a-server.md"
+_CHANGE: Final = "docs/howto/change-the-ensemble.md"
+
+
+def settle(
+    source: ZooSource, data: Path, sid: int, ensemble: Ensemble | None, saved: Ensemble | None, *, from_file: bool
+) -> tuple[Ensemble | None, bool]:
+    """Return the ensemble to start with, and whether it is to replace the remembered one."""
+    if saved is None:
+        if from_file:
+            source.warnings.append(f"{OPTION}: {data} remembers no membership, so that of {source.path} counts anyway")
+        return ensemble, False
+    given = ensemble or alone(sid)
+    different = differences(given, saved)
+    if not different:
+        _compare_client_addresses(source, given, saved)
+        return ensemble, False
+    what = _told(source, data, given, saved, different)
+    if set(given.by_id) == set(saved.by_id) == {sid}:  # nobody else is concerned
+        source.warnings.append(f"{what}\n  This server is the only one: it takes its address from the file")
+        return evolve(given, version=NOTHING), True
+    if from_file:
+        return _forced(source, given, saved, what), True
+    if ServerId(sid) not in saved.by_id:
+        source.warnings.append(
+            f"{what}\n  Server {sid} is no member by what it remembers: it was removed, or not added yet. It follows "
+            "the others without a vote, if they admit it (quorum.admitNonMembers), until they are told `reconfig -add`"
+        )
+    elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
+        counts = "the file's, which is newer," if given.version > saved.version else "what is remembered"
+        source.warnings.append(
+            f"{what}\n  reconfigEnabled is on: {counts} counts. The members go into a new dynamic file, and the file "
+            f"as it is now stays as {source.path.name}.bak"
+        )
+    else:
+        source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")
+    return (given if given.version > saved.version else evolve(given, version=NOTHING)), False
+
+
+def differences(given: Ensemble, saved: Ensemble) -> list[str]:
+    """Compare what servers need to know of each other. Client addresses do not count."""
+    found = []
+    for sid in sorted({*given.by_id, *saved.by_id}):
+        here, there = given.by_id.get(sid), saved.by_id.get(sid)
+        if here is None and there is not None:
+            found.append(f"only remembered: {_line(there)}")
+        elif there is None and here is not None:
+            found.append(f"only in the file: {_line(here)}")
+        elif here is not None and there is not None and _line(here) != _line(there):
+            found.append(f"in the file: {_line(here)}; remembered: {_line(there)}")
+    for name, mine, theirs in (("groups", given.groups, saved.groups), ("weights", given.weights, saved.weights)):
+        if mine != theirs:
+            found.append(f"the {name} are others")
+    return found
+
+
+def removed(saved: Ensemble | None, sid: int) -> str:
+    """Return an explanation to append if this server was removed from the ensemble."""
+    if saved is None or ServerId(sid) in saved.by_id:
+        return ""
+    return (
+        f". It was removed by a reconfiguration: the membership in force, version {_version(saved)}, is without it. "
+        "To bring it back, write its line into the file, start it, and tell the others `reconfig -add`; else it is not "
+        "needed any more"
+    )
+
+
+def _line(server: Server) -> str:
+    if server.host == NOWHERE:
+        return f"server.{server.id} alone, without an address"
+    return evolve(server, client_host=None, client_port=None).text()
+
+
+def _version(ensemble: Ensemble) -> str:
+    return f"{ensemble.version:x} ({show(ensemble.version)})"
+
+
+def _told(source: ZooSource, data: Path, given: Ensemble, saved: Ensemble, different: list[str]) -> str:
+    version = f"version {_version(given)}" if given.version else "without a version"
+    head = f"{source.path}: the servers of this file ({version}) are not those that {data} remembers (version "
+    return "\n  ".join([f"{head}{_version(saved)}):", *different])
+
+
+def _remedy(sid: int, given: Ensemble, saved: Ensemble) -> str:
+    if set(saved.by_id) == {sid}:
+        return (
+            f"  Server {sid} served alone until now, and would go on alone while the others begin with nothing. Leave "
+            f"only its own line, server.{sid}=..., in the file and start it; then start the others and let them be "
+            f"added by `reconfig -add`: {_GROW} says how"
+        )
+    return (
+        "  Put the lines back as they were. Members are changed while the ensemble runs, with reconfigEnabled=true and "
+        f"`zab shell reconfig`: see {_CHANGE}. If it cannot run any more: stop ALL servers, and start ALL "
+        f"of them with `zab serve {OPTION}`"
+    )
+
+
+def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> Ensemble:
+    strangers = [sid for sid in given.voters if sid not in saved.by_id]
+    if given.is_quorum(strangers):
+        source.problems.append(
+            f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a majority: they could "
+            "elect one of themselves, with an empty history. Name only so many that those with the history are the "
+            f"majority, then add the others by `reconfig -add`: see {_GROW}"
+        )
+    source.warnings.append(
+        f"{what}\n  {OPTION}: FROM NOW ON THE FILE'S COUNT. All servers must have been stopped, all must be started "
+        "with this option, and a majority of those that hold the history must be among them. Leave it out at the next "
+        "start"
+    )
+    return evolve(given, version=NOTHING)
+
+
+def _compare_client_addresses(source: ZooSource, given: Ensemble, saved: Ensemble) -> None:
+    for sid, server in given.by_id.items():
+        other = saved.by_id[sid]
+        if server.client_port is not None and server.text() != other.text():
+            source.warnings.append(
+                f"{source.path}: clients are told {other.text()}, as remembered, where the file says {server.text()}: "
+                "`reconfig -add` with the file's line changes what they are told"
+            )

@@ -1,0 +1,31 @@
+"""zoo.cfg and the options beside it, as a source of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from zab.cli.zoo_cfg.keys import MEMBERSHIP, TABLE
+from zab.config.config_source import ConfigEntry, ConfigSource
+
+
+class ZooSource(ConfigSource):
+    """Keys are stored without the prefix `zookeeper.`."""
+
+    @classmethod
+    def read(cls, path: Path, options: Iterable[tuple[str, str]] = ()) -> Self:
+        source = cls(path, TABLE)
+        source.add_file(path)
+        source.add_options("-D", ((key.strip(), value.strip()) for key, value in options))
+        return source
+
+    def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
+        if entry.key.startswith(MEMBERSHIP):  # nobody can guess which of the two lines is meant
+            self.problem(entry.key, f"also in line {before.line}, as {before.shown!r}")
+        else:
+            super().on_duplicate(entry, before)
+
+    def members(self) -> list[ConfigEntry]:
+        """Return the lines of the membership, in the order of the file."""
+        return [entry for key, entry in self.entries.items() if key.startswith(MEMBERSHIP)]

@@ -1,0 +1,370 @@
+"""The client's end of the protocol, without a socket and without a clock.
+
+It lives as long as the session and outlasts any number of connections: `connected` begins one, `lost` ends it,
+`receive` consumes received bytes, `take` returns the bytes to send. Replies come in the order of the requests; a reply
+out of order is the server's fault and ends the connection.
+
+Requests made without a connection wait. After a lost connection, reads are repeated on the next one, in their order and
+before everything else. A change that was sent but not answered is in doubt, and its caller gets an error that says so.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from zab.client.calls import Call, Done, check_size
+from zab.client.settings import ClientSettings
+from zab.client.unreachable import Unreachable
+from zab.core.errors import OutcomeUnknown, RemoteProtocolError, WireError
+from zab.session.errors import error_of, named, refused
+from zab.session.watch_manager import WatchManager
+from zab.store.errors import ErrorCode
+from zab.store.ops import Op
+from zab.store.watches import Event, WatchKind
+from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
+from zab.wire.client.events import decode_event
+from zab.wire.client.frames import Reply, ReplyReader
+from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
+from zab.wire.sasl import DigestClient, SaslError
+
+_HEAD: Final = Struct(">iii")
+_XID_MAX: Final = 0x7FFF_FFFF
+_QUEUE_SLACK: Final = 1_000
+
+
+class Owner(Protocol):
+    def wake(self) -> None:
+        """There is something to `take`."""
+
+    def opened(self) -> None:
+        """Called when the server has accepted the session and its identities: requests are sent from now on."""
+
+    def auth_failed(self, code: int, why: str) -> None:
+        """The server does not believe the session's credentials. It will not help to ask another one."""
+
+
+class Auth:
+    __slots__ = ("credentials", "done", "scheme")
+
+    def __init__(self, scheme: str, credentials: bytes) -> None:
+        self.scheme = scheme
+        self.credentials = credentials
+        self.done: list[Done] = []
+
+
+def nobody(value: Any, error: Exception | None) -> None:
+    """Ignore the outcome: no caller waits for it."""
+
+
+class ClientProtocol:
+    def __init__(self, owner: Owner, book: WatchManager, settings: ClientSettings, timeout_ms: int) -> None:
+        self.session = 0
+        self.password = NO_PASSWORD
+        self.timeout_ms = timeout_ms
+        self.last_zxid = 0
+        """The newest state that this session has seen. It never looks at an older one."""
+        self.open = False
+        self.read_only = False
+        self.known_to_all = False
+        """Whether the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
+        self._owner = owner
+        self._book = book
+        self._settings = settings
+        self._queue: deque[Call] = deque()
+        self._cancelled = 0
+        """The number of cancelled calls in the queue."""
+        self._in_flight: deque[Call] = deque()
+        self._bytes = 0
+        self._auths: list[Auth] = []
+        self._auths_sent: deque[Auth] = deque()
+        self._rewatches = 0
+        self._xid = 0
+        self._out: list[bytes] = []
+        self._reader = ReplyReader(settings.reply_bytes_max)
+        self._sasl: DigestClient | None = None
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def connect_request(self, asked_ms: int, *, read_only: bool) -> ConnectRequest:
+        """A session that only one server knows cannot be taken elsewhere: there, a new one begins."""
+        session, password = (self.session, self.password) if self.known_to_all else (0, NO_PASSWORD)
+        return ConnectRequest(self.last_zxid, asked_ms, session, password, read_only)
+
+    def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
+        """The server's answer, and not that the session is over."""
+        assert not self._in_flight, "a connection is lost before the next"
+        self.session, self.timeout_ms = response.session, response.timeout_ms
+        self.password = response.password or NO_PASSWORD
+        self.read_only = bool(response.read_only)
+        self.known_to_all = self.known_to_all or not self.read_only
+        self._reader = ReplyReader(self._settings.reply_bytes_max)
+        self._sasl = sasl
+        if sasl is None:
+            self._begin()
+        else:
+            self._prove(b"")
+
+    def _prove(self, token: bytes) -> None:
+        self._send(Call(Op.SASL, (token,), "SASL", self._proved))
+
+    def _proved(self, token: bytes | None, error: Exception | None) -> None:
+        sasl = self._sasl
+        if isinstance(error, OutcomeUnknown | Unreachable) or sasl is None:
+            return
+        try:
+            if error is not None:
+                raise SaslError("the server refuses who this is")
+            answer = sasl.step(token or b"")
+        except SaslError as failure:
+            self._owner.auth_failed(ErrorCode.AUTH_FAILED, f"SASL: {failure}")
+            return
+        if sasl.complete:
+            self._begin()
+        else:
+            self._prove(answer)
+
+    def _begin(self) -> None:
+        """Send the identities first, then the watches, then the requests: the server works in this order."""
+        for auth in self._auths:
+            self._send_auth(auth)
+        for frame in self._watch_requests():
+            self._put(frame)
+            self._rewatches += 1
+        self.open = True
+        self._owner.opened()
+        self._pump()
+
+    def _watch_requests(self) -> Iterator[bytes]:
+        lists = self._book.lists()
+        stay = bool(lists[3] or lists[4])
+        op, count = (Op.SET_WATCHES2, 5) if stay else (Op.SET_WATCHES, 3)
+        batch: list[list[str]] = [[] for _ in range(count)]
+        size = 0
+        for index, paths in enumerate(lists):
+            for path in paths:
+                path_bytes = 4 + len(path.encode())
+                if size and size + path_bytes > self._settings.watch_bytes_max:
+                    yield encode_request(op, SET_WATCHES_XID, (self.last_zxid, *batch))
+                    batch, size = [[] for _ in range(count)], 0
+                batch[index].append(path)
+                size += path_bytes
+        if size:
+            yield encode_request(op, SET_WATCHES_XID, (self.last_zxid, *batch))
+
+    def lost(self, why: str) -> None:
+        """The connection is gone, and with it what was on its way. What it did, only the servers know."""
+        self.open = False
+        self._out.clear()
+        self._bytes = self._rewatches = 0
+        self._auths_sent.clear()
+        in_flight, self._in_flight = self._in_flight, deque()
+        again: list[Call] = []
+        for call in in_flight:
+            if call.done is None or call.done is nobody:
+                continue
+            call.tries += 1
+            if call.changes or call.op == Op.SASL:
+                call.end(OutcomeUnknown(f"{_name(call)}: the connection was lost before the answer came: {why}"))
+            elif call.tries >= self._settings.tries_max:
+                call.end(Unreachable(f"{_name(call)}: {call.tries} connections were lost over it, the last: {why}"))
+            else:
+                call.xid = 0
+                again.append(call)
+        self._queue.extendleft(reversed(again))
+
+    def close(self, call: Call, error_code: int, why: str) -> None:
+        """The last request. What has not been sent yet never will be."""
+        self._give_up(error_code, why)
+        self.submit(call)
+
+    def end(self, error_code: int, why: str) -> None:
+        """The session is over."""
+        self.lost(why)
+        self._give_up(error_code, why)
+
+    def _give_up(self, error_code: int, why: str) -> None:
+        queue, self._queue = self._queue, deque()
+        for call in queue:
+            call.end(error_of(error_code, why))
+        for auth in self._auths:
+            for done in auth.done:
+                done(None, error_of(error_code, why))
+            auth.done.clear()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def submit(self, call: Call) -> None:
+        check_size(call, self._settings.frame_bytes_max)
+        if self.open and not self._queue and self._has_room():
+            self._send(call)
+        else:
+            self._queue.append(call)
+
+    def cancel(self, call: Call) -> None:
+        """Drop a call that no caller waits for any more. If it was sent, its reply is ignored."""
+        call.done = None
+        if not call.xid:
+            self._cancelled += 1
+            if self._cancelled > _QUEUE_SLACK and 2 * self._cancelled > len(self._queue):
+                self._queue = deque(each for each in self._queue if each.done is not None)
+                self._cancelled = 0
+
+    def unwatch(self, path: str, kind: WatchKind) -> None:
+        """Remove a watch soon, unless a new one like it is set meanwhile. Without a connection there is nothing to
+        remove.
+        """
+        if not self.open or any(
+            call.watch is not None and call.done is not None and call.fields[0] == path
+            for calls in (self._in_flight, self._queue)
+            for call in calls
+        ):
+            return
+        self.submit(Call(Op.REMOVE_WATCHES, (path, int(kind)), path, nobody))
+
+    def _has_room(self) -> bool:
+        return len(self._in_flight) < self._settings.requests_max and self._bytes < self._settings.request_bytes_max
+
+    def _pump(self) -> None:
+        while self._queue and self.open and self._has_room():
+            call = self._queue.popleft()
+            if call.done is None:
+                self._cancelled = max(0, self._cancelled - 1)
+            else:
+                self._send(call)
+
+    def _send(self, call: Call) -> None:
+        xid = self._xid = self._xid + 1 if self._xid < _XID_MAX else 1
+        call.xid = xid
+        body = call.body
+        self._in_flight.append(call)
+        self._bytes += len(body)
+        out = self._out
+        out.append(_HEAD.pack(8 + len(body), xid, call.op))
+        out.append(body)
+        if len(out) == 2:
+            self._owner.wake()
+
+    def _put(self, frame: bytes) -> None:
+        self._out.append(frame)
+        if len(self._out) == 1:
+            self._owner.wake()
+
+    def take(self) -> bytes:
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def ping(self) -> None:
+        self._put(PING)
+
+    # -- who asks ----------------------------------------------------------------------------------
+
+    def add_auth(self, scheme: str, credentials: bytes, done: Done) -> None:
+        """Shown to every server from now on."""
+        auth = next((each for each in self._auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
+        if auth is None:
+            auth = Auth(scheme, credentials)
+            self._auths.append(auth)
+        auth.done.append(done)
+        if self.open:
+            self._send_auth(auth)
+
+    @property
+    def auths(self) -> int:
+        return len(self._auths)
+
+    def _send_auth(self, auth: Auth) -> None:
+        self._auths_sent.append(auth)
+        self._put(encode_request(Op.AUTH, AUTH_XID, (0, auth.scheme, auth.credentials)))
+
+    def _on_auth(self, error: int) -> None:
+        if not self._auths_sent:
+            raise RemoteProtocolError("an answer to credentials that were not sent")
+        auth = self._auths_sent.popleft()
+        if error:
+            self._owner.auth_failed(error, f"the server refuses what was shown to it as {auth.scheme!r}")
+            return
+        waiting, auth.done = auth.done, []
+        for done in waiting:
+            done(None, None)
+
+    # -- what the server says ----------------------------------------------------------------------
+
+    def receive(self, data: bytes | bytearray) -> None:
+        """Raises `RemoteProtocolError`; then the connection is to be given up."""
+        in_flight = self._in_flight
+        for xid, zxid, error_code, body in self._read(data):
+            if xid > 0:
+                if zxid > self.last_zxid:
+                    self.last_zxid = zxid
+                if not in_flight or in_flight[0].xid != xid:
+                    expected = in_flight[0].xid if in_flight else "none"
+                    raise RemoteProtocolError(f"a reply with number {xid}, where {expected} was to come")
+                call = in_flight.popleft()
+                self._bytes -= len(call.body)
+                self._answer(call, error_code, body)
+            else:
+                self._aside(xid, zxid, error_code, body)
+            if in_flight is not self._in_flight:
+                return  # the session has ended meanwhile, and this connection with it
+        if self._queue:
+            self._pump()
+        if self._reader.held_bytes:
+            self._read(b"")  # what lies behind whole replies may be none, and never become one
+
+    def _read(self, data: bytes | bytearray) -> list[Reply]:
+        try:
+            return self._reader.feed(data)
+        except WireError as error:
+            if self._in_flight and not self._in_flight[0].changes:
+                # It must not be asked again: its reply would end the next connection, too.
+                call = self._in_flight[0]
+                call.end(WireError(f"{_name(call)}: {error}"))
+            raise
+
+    def _answer(self, call: Call, error_code: int, body: bytes) -> None:
+        done = call.done
+        if done is None:
+            return
+        if error_code:
+            if call.watch is not None:
+                self._book.answered(call.op, call.fields, error_code, call.watch)
+            done(None, refused(error_code, call.op, call.fields, call.what))
+            return
+        try:
+            value = decode_body(call.op, body)
+        except WireError as error:
+            call.end(WireError(f"{_name(call)}: {error}"))
+            raise
+        if call.watch is not None or (call.op == Op.REMOVE_WATCHES and done is not nobody):
+            self._book.answered(call.op, call.fields, 0, call.watch)
+        call.done = None
+        done(value, None)
+
+    def _aside(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
+        if xid == EVENT_XID:
+            event, _, path = decode_event(body)
+            if not path.startswith("/"):
+                raise RemoteProtocolError(f"an event at {path!r}, which is no path")
+            if Event.CREATED <= event <= Event.CHILDREN_CHANGED:
+                self._book.happened(event, path, zxid)
+        elif xid == PING_XID:
+            self.last_zxid = max(zxid, self.last_zxid)
+        elif xid == AUTH_XID:
+            self._on_auth(error_code)
+        elif xid == SET_WATCHES_XID:
+            if not self._rewatches:
+                raise RemoteProtocolError("an answer to watches that were not told")
+            self._rewatches -= 1
+            if error_code:
+                raise RemoteProtocolError(f"the server does not take this session's watches: error {error_code}")
+        else:
+            raise RemoteProtocolError(f"a reply with number {xid}, which nothing has")
+
+
+def _name(call: Call) -> str:
+    return named(call.op, call.what)

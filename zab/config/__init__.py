@@ -1,0 +1,4 @@
+"""Configuration files: Java's properties with line numbers, tables of keys, value kinds, and the generated pages.
+
+`zab serve` reads zoo.cfg with these modules, and the broker reads server.properties with them.
+"""

@@ -1,0 +1,127 @@
+"""Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
+
+Errors name lines and never quote the text: after a missing mark, a password stands where a name is expected.
+
+Server {
+    org.apache.zookeeper.server.auth.DigestLoginModule required
+    user_super="adminsecret"
+    user_bob="bobsecret";
+};
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from zab.core.errors import ConfigError
+
+SERVER: Final = "Server"
+"""The section that ZooKeeper's servers look at, unless they are told another name."""
+
+FILE_BYTES_MAX: Final = 1 << 20
+_USER: Final = "user_"
+_FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space> \s+ | //[^\n]* | \#[^\n]* | /\*.*?\*/ )
+    | "(?P<quoted> (?:[^"\\\n]|\\.)* )"
+    | (?P<mark> [{};=] )
+    | (?P<word> (?: (?! // | /\* ) [^\s{};="#] )+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+
+
+def digest_users(text: str, section: str = SERVER, source: str = "the login configuration") -> dict[str, str]:
+    """Return users and passwords for DIGEST-MD5 from a section of the text."""
+    sections = parse_jaas(text, source)
+    if section not in sections:
+        raise ConfigError(f"{source} has no section {section!r}; it has {', '.join(sections) or 'none at all'}")
+    users: dict[str, str] = {}
+    for module, options in sections[section]:
+        if not module.endswith("DigestLoginModule"):
+            kept = "only DigestLoginModule is spoken here, not Kerberos"
+            raise ConfigError(f"{source}, section {section!r}: login module {module}: {kept}")
+        users |= {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
+    if not users:
+        raise ConfigError(f'{source}, section {section!r}: no user may log in: there is no user_NAME="PASSWORD"')
+    return users
+
+
+def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str, str]]]]:
+    """Return all sections: for each its login modules with their options."""
+    reader = _Reader(text, source)
+    sections: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
+    while not reader.at_end:
+        name = reader.word("the name of a section")
+        if name in sections:
+            raise reader.wrong("a second section of the same name")
+        reader.mark("{")
+        modules = sections[name] = []
+        while not reader.has("}"):
+            module, flag = reader.word("a login module"), reader.word("required")
+            if flag.lower() not in _FLAGS:
+                raise reader.wrong("required, requisite, sufficient or optional is missing behind the login module")
+            options: dict[str, str] = {}
+            while not reader.has(";"):
+                option = reader.word("an option")
+                reader.mark("=")
+                options[option] = reader.word("the value of an option")
+                if "${" in options[option]:
+                    raise reader.wrong("a value names a property of Java, of which there are none here")
+            modules.append((module, options))
+        reader.mark(";")
+    return sections
+
+
+class _Reader:
+    """Reads one token after the other, and knows its line."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._tokens: list[tuple[str, bool, int]] = []
+        """(text, whether it is a mark, line)"""
+        self._at = 0
+        at, line = 0, 1
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise ConfigError(f"{source}, line {line}: a quotation mark is not closed, or this is no word")
+            if match["quoted"] is not None:
+                word = _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), match["quoted"])
+                self._tokens.append((word, False, line))
+            elif match["mark"]:
+                self._tokens.append((match["mark"], True, line))
+            elif match["word"]:
+                self._tokens.append((match["word"], False, line))
+            line += match[0].count("\n")
+            at = match.end()
+        self._last = line
+
+    @property
+    def at_end(self) -> bool:
+        return self._at == len(self._tokens)
+
+    def wrong(self, what: str) -> ConfigError:
+        line = self._last if self.at_end else self._tokens[self._at][2]
+        return ConfigError(f"{self._source}, line {line}: {what}")
+
+    def has(self, mark: str) -> bool:
+        if not self.at_end and self._tokens[self._at][:2] == (mark, True):
+            self._at += 1
+            return True
+        return False
+
+    def mark(self, mark: str) -> None:
+        if not self.has(mark):
+            raise self.wrong(f"{mark!r} is missing")
+
+    def word(self, what: str) -> str:
+        if self.at_end or self._tokens[self._at][1]:
+            raise self.wrong(f"{what} is missing")
+        self._at += 1
+        return self._tokens[self._at - 1][0]

@@ -1,0 +1,120 @@
+"""A table of configuration keys, as data.
+
+The reader of a file, its warnings and the generated reference page all take what they say from one table, so none of
+them can miss a key that another one has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Final
+
+from attrs import define, field, frozen
+
+from zab.config.values import Convert, text
+from zab.core import secrets
+
+LIKENESS_MIN: Final = 0.7
+"""How like a known key an unknown one must be before it is suggested."""
+_NO_VALUE: Final = ("none", "required")
+
+
+@frozen
+class ConfigKey:
+    name: str
+    default: str
+    """For people. `default_value` is the same for programs."""
+    does: str
+    """What the key does here; if it has no effect, why."""
+    convert: Convert = text
+    """Also of a key without effect: a value that the original refuses is a mistake here, too."""
+    sets: str = ""
+    """The setting that it becomes, as `group.field`; empty if the key is read by hand or has no effect."""
+    ignored: bool = False
+    """The key has no effect here."""
+    agreed: tuple[str, ...] = ()
+    """Values of a key without effect that need no warning, because they ask for what happens anyway."""
+
+    @property
+    def default_value(self) -> str | None:
+        """The default as a value of the key; None if there is none, or if it is described in words."""
+        return None if " " in self.default or self.default in _NO_VALUE else self.default
+
+    def agrees(self, value: str) -> bool:
+        return value in self.agreed or value.lower() in self.agreed
+
+
+@frozen
+class KeyFamily:
+    """Keys whose names contain a number or a name, like `server.1`."""
+
+    pattern: re.Pattern[str]
+    shown: str
+    does: str
+    ignored: bool = False
+
+
+Section = tuple[str, tuple[ConfigKey, ...]]
+
+
+def sets(name: str, default: str, setting: str, convert: Convert, does: str) -> ConfigKey:
+    """Make a key whose value becomes a setting as it is."""
+    return ConfigKey(name, default, does, convert, setting)
+
+
+def read(name: str, default: str, convert: Convert, does: str) -> ConfigKey:
+    """Make a key that code reads by its name."""
+    return ConfigKey(name, default, does, convert)
+
+
+def ignored(name: str, default: str, why: str, *agreed: str, convert: Convert = text) -> ConfigKey:
+    """Make a key that has no effect here."""
+    return ConfigKey(name, default, why, convert, ignored=True, agreed=agreed)
+
+
+def _unchanged(name: str) -> str:
+    return name
+
+
+@define(slots=False)
+class KeyTable:
+    """All keys of one configuration file, by the sections of its reference page."""
+
+    sections: tuple[Section, ...]
+    families: tuple[KeyFamily, ...] = ()
+    members: Iterable[str] = ()
+    """Names that the patterns of families match: candidates for suggestions."""
+    canonical: Callable[[str], str] = _unchanged
+    """Maps the name that a file uses to the name that sources store."""
+    base: Callable[[str], str] = _unchanged
+    """Maps a stored name to the name that the table has, for keys that are set per listener, say."""
+    keys: Mapping[str, ConfigKey] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.keys = {key.name: key for _, keys in self.sections for key in keys}
+
+    def family_of(self, name: str) -> KeyFamily | None:
+        return next((family for family in self.families if family.pattern.fullmatch(name)), None)
+
+    def knows(self, name: str) -> bool:
+        """Return whether messages may show values of this key: an unknown key may be a misspelt password."""
+        if self.base(name) in self.keys:
+            return True
+        family = self.family_of(name)
+        return family is not None and not family.ignored
+
+    def shown(self, name: str, value: str) -> str:
+        return secrets.shown(name, value, known=self.knows(name))
+
+    def suggestion(self, name: str) -> str:
+        """Return "; did you mean ...?" with the known key most like this name, or "" if none is alike."""
+        found = get_close_matches(name.lower(), self._by_lower, n=1, cutoff=LIKENESS_MIN)
+        return f"; did you mean {self._by_lower[found[0]]}?" if found else ""
+
+    @cached_property
+    def _by_lower(self) -> dict[str, str]:
+        names = (*self.keys, *self.members, *(family.shown for family in self.families))
+        return {name.lower(): name for name in names}

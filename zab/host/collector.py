@@ -1,0 +1,61 @@
+"""The cyclic collector of Python, and what it need not look at."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+_CPYTHON: Final = sys.implementation.name == "cpython"
+
+
+def _of_cpython(name: str) -> Callable[[Any], object]:
+    """Elsewhere nothing, and the collector is another one."""
+    return ctypes.PYFUNCTYPE(None, ctypes.py_object)((name, ctypes.pythonapi)) if _CPYTHON else id
+
+
+_untrack: Final = _of_cpython("PyObject_GC_UnTrack")
+_track: Final = _of_cpython("PyObject_GC_Track")
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Suspend the collector for a few lines that create something large: a round right after them would still
+    walk it.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def pass_by(texts: list[str]) -> None:
+    """Exempt a list of texts from the collector: it is in no cycle, but every round would walk it.
+
+    For a million paths a round would take a tenth of a second. The list is freed like any other when it is no longer
+    referenced. It must never hold anything but text.
+    """
+    pass_all_by([texts])
+
+
+def pass_all_by(flat: Iterable[list[str] | tuple[object, ...]]) -> None:
+    """The same for many, and for tuples of which none can be part of a cycle."""
+    deque(map(_untrack, flat), maxlen=0)
+
+
+def spare(table: dict[str, Any]) -> None:
+    """Exempt a table for ever. It may change, but its contents must be in no cycle.
+
+    Everything else that exists at this moment is exempted as well, and existing garbage in cycles stays for good.
+    """
+    if not gc.is_tracked(table):
+        # A full round may have let go of it; the next change would bring it back, as something new to be walked.
+        _track(table)
+    gc.freeze()

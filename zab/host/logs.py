@@ -1,0 +1,133 @@
+"""Log lines as `event key=value`. What a stranger can cause again and again is logged once, then counted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import trio
+
+from zab.core.ready import Note
+from zab.core.zxid import Epoch, ServerId
+
+LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+QUIET_S: Final = 10.0
+KEYS_MAX: Final = 256
+
+
+LINES_MAX: Final = 100
+"""Lines about different keys that one cause may have in `QUIET_S`."""
+
+
+class RateLimit:
+    """Which lines were logged lately, and how many were suppressed since. The memory is bounded, too."""
+
+    def __init__(self) -> None:
+        self._logged: dict[Hashable, tuple[float, int]] = {}
+        """By key: the time of the last line, and the lines suppressed since."""
+        self._by_cause: dict[Hashable, tuple[float, int]] = {}
+        """By cause: the begin of its interval, and its lines in it."""
+
+    def suppressed(self, what: Hashable, now: float) -> int | None:
+        """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
+        last, suppressed = self._logged.get(what, (-QUIET_S, 0))
+        if now - last < QUIET_S:
+            self._logged[what] = (last, suppressed + 1)
+            return None
+        if len(self._logged) >= KEYS_MAX:
+            self._logged.clear()
+        self._logged[what] = (now, 0)
+        return suppressed
+
+    def lines_of(self, cause: Hashable, now: float) -> int:
+        """Count one line of a cause. Return how many it had before in its interval."""
+        since, lines = self._by_cause.get(cause, (now, 0))
+        if now - since >= QUIET_S:
+            since, lines = now, 0
+        if len(self._by_cause) >= KEYS_MAX:
+            self._by_cause.clear()
+        self._by_cause[cause] = since, lines + 1
+        return lines
+
+
+class KeyValueLog:
+    """Writes lines as `event key=value` to one logger. `always` returns the fields that every line has."""
+
+    value_chars_max: int | None = None
+    """A longer value of a line is cut."""
+
+    def __init__(self, logger: str, always: Callable[[], dict[str, object]]) -> None:
+        self._logger = logging.getLogger(logger)
+        self._always = always
+        self._limit = RateLimit()
+
+    def say(self, event: str, level: str | int = "info", /, **fields: object) -> None:
+        number = _number(level)
+        if self._logger.isEnabledFor(number):
+            self._write(number, event, tuple(fields.items()))
+
+    def failed(self, event: str, error: BaseException, /, **fields: object) -> None:
+        """Log an error that should not happen, with its traceback."""
+        self._write(logging.ERROR, event, tuple(fields.items()), error)
+
+    def warn_rate_limited(
+        self, event: str, key: object, level: str | int = "warning", /, *, cause: Hashable = None, **fields: object
+    ) -> None:
+        """Log a line about `key` at most every ten seconds. The next one tells how many were suppressed.
+
+        `cause` is the party that chooses the keys. If it causes more than `LINES_MAX` lines in ten seconds, the rest is
+        suppressed.
+        """
+        now = trio.current_time()
+        lines = 0 if cause is None else self._limit.lines_of((event, cause), now)
+        if lines == LINES_MAX:
+            why = f"more than {LINES_MAX} lines: no more for {QUIET_S:.0f} s"
+            self.say(event, "warning", cause=cause, why=why)
+        if lines >= LINES_MAX:
+            return
+        suppressed = self._limit.suppressed((event, key), now)
+        if suppressed is None:
+            return
+        if suppressed:
+            fields["repeated"] = suppressed
+        self.say(event, level, **fields)
+
+    def _write(
+        self, level: int, event: str, fields: tuple[tuple[str, object], ...], error: BaseException | None = None
+    ) -> None:
+        told = {**self._always(), **dict(fields)}
+        line = " ".join(f"{key}={self._clipped(shown(value))}" for key, value in told.items())
+        # Other formats take the parts from the record: see `zab.cli.kit.log_options`.
+        self._logger.log(level, "%s %s", event, line, exc_info=error, extra={"event": event, "fields": told})
+
+    def _clipped(self, text: str) -> str:
+        most = self.value_chars_max
+        return text if most is None or len(text) <= most else f"{text[:most]}...({len(text)} characters)"
+
+
+class Log(KeyValueLog):
+    """The log of one member."""
+
+    def __init__(self, server: ServerId, epoch: Callable[[], Epoch]) -> None:
+        super().__init__("zab", lambda: {"server": server, "epoch": epoch()})
+
+    def note(self, note: Note) -> None:
+        """Log a note of the core."""
+        level = LEVELS[note.level]
+        if self._logger.isEnabledFor(level):
+            self._write(level, note.event, note.fields)
+
+
+def _number(level: str | int) -> int:
+    return level if isinstance(level, int) else LEVELS[level]
+
+
+def shown(value: object) -> str:
+    """Return the value as text, in quotes if it could be taken for something else.
+
+    Strangers choose names that end up in logs, and terminals obey escape sequences.
+    """
+    text = str(value)
+    plain = text.isprintable() and not any(char.isspace() or char in "=\"'" for char in text)
+    return text if text and plain else repr(text)

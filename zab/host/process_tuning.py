@@ -1,0 +1,49 @@
+"""Tuning that only a process of our own may do: the programs that serve do it, and no library call.
+
+The event loop, the interpreter and its collector belong to the application that embeds a store. There a thread waits
+for the disk, and the collector is left alone. A process that only serves may be tuned.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+from typing import Final
+
+PAUSE_US: Final = 1_000
+"""The value of `Limits.pause_us_max`: on a quicker disk the way to a thread and back costs more than the fsync."""
+
+OPEN_FILES_ENOUGH: Final = 1 << 20
+"""Used if the system sets no limit."""
+
+_THRESHOLDS: Final = (50_000, 20, 100)
+
+
+def tune_collector() -> None:
+    """Make rounds of the collector rare, and leave out of them what exists now.
+
+    Servers and brokers make few cycles, and keep many nodes and partitions: a full round walks all of them for nothing
+    and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect each
+    second, spent a seventh of their time in full rounds of 0.28 s. Call this before there is a tree.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+
+
+def raise_open_files() -> int:
+    """The limit that a shell or a container sets by default is for programs that open a few files: what the system lets
+    this process have, it takes. Returns how many it may have open now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_ENOUGH if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # some systems have a lower limit that they do not report
+            pass
+    return open_files_limit()
+
+
+def open_files_limit() -> int:
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return OPEN_FILES_ENOUGH if soft == resource.RLIM_INFINITY else soft

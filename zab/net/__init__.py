@@ -1,0 +1,1 @@
+"""Sockets and the tasks that wait for them. The broker uses these modules as well."""

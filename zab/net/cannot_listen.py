@@ -1,0 +1,36 @@
+"""Errors of listening on an address."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from zab.core.errors import ZabError, present_as
+
+
+class CannotListen(ZabError):
+    """This server cannot listen at the address that it was given: the address is not this machine's, for instance."""
+
+
+class PortTaken(CannotListen):
+    """Another program listens at the address that this server was given."""
+
+
+present_as("zab", globals())
+
+_HINTS: Final = {
+    errno.EADDRINUSE: "Is another server running there?",
+    errno.EADDRNOTAVAIL: "This machine has no such address.",
+    errno.EACCES: "Ports below 1024 need a right of their own.",
+    socket.EAI_NONAME: "The name has no address.",
+}
+
+
+def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> CannotListen:
+    """Return the error for an address where listening failed, with a hint at the remedy."""
+    hint = _HINTS.get(error.errno or 0, "")
+    if what.endswith(" port") and error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
+        hint += " With quorumListenOnAllIPs=true a server listens on all of its own, whatever the others dial."
+    kind = PortTaken if error.errno == errno.EADDRINUSE else CannotListen
+    return kind(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())

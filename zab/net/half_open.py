@@ -1,0 +1,96 @@
+"""Half-open connections, whose other end is not identified yet, and which of them a full port drops.
+
+A port that turns away newcomers when it is full can be closed to all by a few addresses that connect and send
+nothing. So where there is no room, the oldest such connection of the address that has most of them ends, and the
+newcomer gets in: a flood is at its own cost.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import trio
+
+
+class HalfOpenWait:
+    """The block of one connection. It ends early, without an exception, when the connection is dropped."""
+
+    def __init__(self, half_open: HalfOpen, host: str) -> None:
+        self.host = host
+        self.scope = trio.CancelScope()
+        self._half_open = half_open
+
+    def __enter__(self) -> HalfOpenWait:
+        self._half_open.add(self)
+        self.scope.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self.shown()
+        return self.scope.__exit__(kind, error, traceback)
+
+    def shown(self) -> None:
+        """The connection is no longer one of those that may be dropped."""
+        self._half_open.forget(self)
+
+    @property
+    def dropped(self) -> bool:
+        """True if the block was ended to make room."""
+        return self.scope.cancelled_caught
+
+
+class HalfOpen:
+    """The half-open connections of one port. Each operation takes constant time, however many there are."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[HalfOpenWait, None]] = {}
+        """Connections by address, oldest first."""
+        self._hosts: list[dict[str, None]] = [{}]
+        """Addresses, by how many connections each has."""
+        self._most = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def entered(self, host: str) -> HalfOpenWait:
+        return HalfOpenWait(self, host)
+
+    def add(self, wait: HalfOpenWait) -> None:
+        waits = self._of.setdefault(wait.host, {})
+        waits[wait] = None
+        self._moved(wait.host, len(waits) - 1, len(waits))
+
+    def forget(self, wait: HalfOpenWait) -> None:
+        waits = self._of.get(wait.host, {})
+        if wait in waits:
+            del waits[wait]
+            self._moved(wait.host, len(waits) + 1, len(waits))
+            if not waits:
+                del self._of[wait.host]
+
+    def make_room(self) -> HalfOpenWait | None:
+        """Drop the oldest connection of the address that has most of them. None: there is none that may be dropped.
+
+        What was dropped is gone after the next pass of the event loop.
+        """
+        if not self._count:
+            return None
+        host = next(iter(self._hosts[self._most]))
+        oldest = next(iter(self._of[host]))
+        self.forget(oldest)
+        oldest.scope.cancel()
+        return oldest
+
+    def _moved(self, host: str, before: int, now: int) -> None:
+        self._count += now - before
+        if before:
+            del self._hosts[before][host]
+        if now:
+            if now == len(self._hosts):
+                self._hosts.append({})
+            self._hosts[now][host] = None
+        if now > self._most or not self._hosts[self._most]:
+            self._most = now

@@ -1,0 +1,180 @@
+"""Accepting connections within limits: the one accept loop of every port of this project.
+
+A port that turns newcomers away when it is full can be closed to all by a few addresses that connect and send nothing.
+So a full port drops a half-open connection, if it has one, and admits the newcomer (see `half_open`). It refuses
+newcomers that exceed the bound of their own host, and all newcomers while every connection is established.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import trio
+from attrs import frozen
+
+from zab.net.half_open import HalfOpen, HalfOpenWait
+
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""The process or the system has too many of something open. It passes; until then the kernel queues connections."""
+EXHAUSTED_PAUSE_S: Final = 0.1
+
+
+class RateLimitedLog(Protocol):
+    def warn_rate_limited(self, event: str, key: object, /, **fields: object) -> None: ...
+
+
+class Limit(Enum):
+    """A limit that a new connection exceeded."""
+
+    CONNECTIONS = "connections"
+    PER_HOST = "connections from its host"
+    DESCRIPTORS = "open descriptors of this process"
+    HALF_OPEN = "half-open connections"
+    """This one refuses no connection: it drops the oldest half-open one."""
+
+
+@frozen
+class ListenerLimits:
+    """The limits of one listener. None: no limit.
+
+    connections_max   connections open at one time
+    per_host_max      of these, from one host
+    descriptors_max   a connection whose descriptor has this number or a higher one counts as one too many
+    half_open_max     half-open connections of one pool
+    """
+
+    connections_max: int | None = None
+    per_host_max: int | None = None
+    descriptors_max: int | None = None
+    half_open_max: int | None = None
+
+
+@frozen
+class Accepted:
+    """A connection within the limits. `host` and `peer` (host and port) are for limits and logs."""
+
+    stream: Any
+    host: str
+    peer: str
+    pool: HalfOpen
+
+    def half_open(self) -> HalfOpenWait:
+        """Bracket the time until the other end is identified. The connection may be dropped in it."""
+        return self.pool.entered(self.host)
+
+
+class LimitedListener:
+    """Accepts the connections of one port, counts them, and hands those within the limits to `serve`.
+
+    port      the name of the port in the log
+    limits    asked for every connection, because settings change
+    serve     has the stream from then on, and closes it
+    exceeded  called when a limit was exceeded, with the connection that did
+    pool      returns the pool of half-open connections that a host belongs to; by default all share one
+    """
+
+    def __init__(
+        self,
+        port: str,
+        log: RateLimitedLog,
+        limits: Callable[[], ListenerLimits],
+        serve: Callable[[Accepted], Awaitable[None]],
+        exceeded: Callable[[Limit, str, str], None],
+        pool: Callable[[str], HalfOpen] | None = None,
+    ) -> None:
+        self.count = 0
+        """Connections that `serve` has not returned from."""
+        self._port = port
+        self._log = log
+        self._limits = limits
+        self._serve = serve
+        self._exceeded = exceeded
+        half_open = HalfOpen()
+        self._pool = pool or (lambda host: half_open)
+        self._by_host: Counter[str] = Counter()
+        """Sums up to `count`; no host stands in it with 0."""
+
+    async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
+        """Accept until cancelled. The connections are served in `nursery`, and outlive this call."""
+        async with trio.open_nursery() as accepting:
+            for listener in listeners:  # an address of all interfaces has two: one for IPv4, one for IPv6
+                accepting.start_soon(self._accept_all, listener, nursery)
+
+    async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
+        """Differ from `trio.serve_listeners`, which closes streams itself and ends with the error of one handler."""
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    if error.errno not in EXHAUSTED:
+                        raise
+                    self._log.warn_rate_limited("cannot_accept", error.errno, port=self._port, why=error.strerror)
+                    await trio.sleep(EXHAUSTED_PAUSE_S)
+                else:
+                    nursery.start_soon(self._admit, stream)
+
+    async def _admit(self, stream: trio.abc.Stream) -> None:
+        host, peer = peer_name(stream)
+        pool = self._pool(host)
+        limit = self._refusal(host, descriptor_of(stream), pool)
+        if limit is not None:
+            self._exceeded(limit, host, peer)
+            await trio.aclose_forcefully(stream)
+            return
+        half_open_max = self._limits().half_open_max
+        if half_open_max is not None and len(pool) >= half_open_max:
+            self._exceeded(Limit.HALF_OPEN, host, peer)
+            pool.make_room()
+        self.count += 1
+        self._by_host[host] += 1
+        try:
+            await self._serve(Accepted(stream, host, peer, pool))
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        finally:
+            self.count -= 1
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]
+
+    def _refusal(self, host: str, descriptor: int, pool: HalfOpen) -> Limit | None:
+        limits = self._limits()
+        if limits.per_host_max is not None and self._by_host[host] >= limits.per_host_max:
+            return Limit.PER_HOST
+        if limits.descriptors_max is not None and descriptor >= limits.descriptors_max:
+            full = Limit.DESCRIPTORS
+        elif limits.connections_max is not None and self.count >= limits.connections_max:
+            full = Limit.CONNECTIONS
+        else:
+            return None
+        # What was dropped is gone after the next pass of the loop. No more are dropped than were admitted.
+        return full if pool.make_room() is None else None
+
+
+def descriptor_of(stream: trio.abc.Stream) -> int:
+    """Return the number of the stream's descriptor, or -1.
+
+    The system assigns the least free number, so the process has at least as many descriptors open.
+    """
+    inner: Any = getattr(stream, "transport_stream", stream)
+    try:
+        number: int = inner.socket.fileno()
+    except (AttributeError, OSError):
+        return -1
+    return number
+
+
+def peer_name(stream: trio.abc.Stream) -> tuple[str, str]:
+    """Return the host at the other end, and its host and port."""
+    inner: Any = getattr(stream, "transport_stream", stream)
+    try:
+        host, port = inner.socket.getpeername()[:2]
+    except (AttributeError, OSError):
+        return "unknown", "unknown"
+    return host, f"{host}:{port}"

@@ -1,0 +1,127 @@
+"""Where the loop waits while nothing can run: data that arrives then is handled without a pass of Trio's loop.
+
+Such a pass costs a third of what a short message needs: Trio learns that a descriptor is ready, wakes a task, which
+looks, and asks to be woken again. In a loop that a command of ours has claimed, the wait itself is here. What arrives
+is handled within the wait, and the wait goes on, unless that has made a task runnable or moved a deadline. Trio's own
+descriptors end the wait, too: the epoll in which Trio keeps them is one of the descriptors waited for.
+
+This touches five private names of Trio. So it happens only in a process of ours: `zab serve` and `zab dev` call
+`claim_this_loop`. A store embedded in another application waits by a task, with public Trio alone. So does a guest run,
+the second reader of one loop, and a Trio whose private names are others than those known here.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+import trio
+
+ReadyDescriptors: TypeAlias = list[tuple[int, int]]
+"""Descriptors, and what they are ready for. One of them may be Trio's epoll."""
+
+READY_MAX: Final = 256
+"""Descriptors of one round. The next round brings the others first."""
+
+_claimed: Final = trio.lowlevel.RunVar("zab_loop_claimed", False)
+_taken: Final = trio.lowlevel.RunVar("zab_loop_wait_taken", False)
+"""True while one `LoopWait` waits for this loop."""
+
+
+def claim_this_loop() -> None:
+    """Allow private names of Trio in the current run. Only a command calls this, in a process that does nothing else.
+
+    Sockets that are registered before the call are waited for by a task, as without it.
+    """
+    _claimed.set(True)
+
+
+async def wait_for_epoll(epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
+    """Call `on_ready` with the descriptors of `epoll` that get ready, until cancelled or until it raises."""
+    runner = _runner() if _claimed.get() and not _taken.get() else None
+    if runner is None:
+        while True:
+            await trio.lowlevel.wait_readable(epoll.fileno())
+            on_ready(epoll.poll(0, READY_MAX))
+    wait = LoopWait(runner, epoll, on_ready)
+    _taken.set(True)
+    trio.lowlevel.add_instrument(wait)
+    try:
+        await wait.until_error()
+    finally:
+        trio.lowlevel.remove_instrument(wait)
+        _taken.set(False)
+
+
+def _runner() -> Any:
+    """Return Trio's loop, or None if it differs from what is known here, or is a guest: its host waits for it."""
+    try:
+        runner: Any = import_module("trio._core._run").GLOBAL_RUN_CONTEXT.runner
+        known = not runner.is_guest and isinstance(runner.io_manager._epoll, select.epoll)
+        return runner if known and isinstance(runner.deadlines.next_deadline(), float) else None
+    except (ImportError, AttributeError):
+        return None
+
+
+class LoopWait(trio.abc.Instrument):
+    """Waits in place of Trio, in the moment before Trio would."""
+
+    def __init__(self, runner: Any, epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
+        self._runner = runner
+        self._epoll = epoll
+        self._on_ready = on_ready
+        self._token = trio.lowlevel.current_trio_token()
+        self._trios_epoll = (runner.io_manager._epoll.fileno(), select.EPOLLIN)
+        self._task: trio.lowlevel.Task | None = None
+        """The task asleep in `until_error`. None: it has not begun, was cancelled, or is about to raise."""
+        self._error: BaseException | None = None
+
+    async def until_error(self) -> None:
+        """Sleep while the loop waits here. Raises what `on_ready` raised."""
+        self._epoll.register(*self._trios_epoll)
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._give_up)
+        assert self._error is not None
+        raise self._error
+
+    def _give_up(self, _: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Handle what has arrived, and wait here unless a task can run or a test waits until none can."""
+        runner, poll, trios_epoll = self._runner, self._epoll.poll, self._trios_epoll
+        if self._task is None:
+            return
+        if timeout <= 0 or runner.waiting_for_idle:
+            ready = poll(0, READY_MAX)
+            if ready:
+                self._round(ready)
+            return
+        deadlines, runnable = runner.deadlines, runner.runq
+        deadline, until = deadlines.next_deadline(), time.monotonic() + timeout
+        while True:
+            ready = poll(timeout, READY_MAX)
+            if ready:
+                self._round(ready)
+            if trios_epoll in ready:
+                return
+            timeout = until - time.monotonic()
+            if not ready or timeout <= 0 or runnable or deadlines.next_deadline() != deadline:
+                self._token.run_sync_soon(_wake_loop)  # Trio has settled already how long it will wait
+                return
+
+    def _round(self, ready: ReadyDescriptors) -> None:
+        try:
+            self._on_ready(ready)
+        except BaseException as error:  # Trio would only log it, and never call this instrument again
+            task, self._task, self._error = self._task, None, error
+            if task is not None:  # otherwise the task was cancelled within the round, and ends anyway
+                trio.lowlevel.reschedule(task)
+
+
+def _wake_loop() -> None:
+    """Do nothing: the call itself wakes the loop."""

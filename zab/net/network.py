@@ -1,0 +1,156 @@
+"""Streams between servers: TCP, with or without TLS. A simulated network has the same two methods."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from os import PathLike
+from typing import Protocol
+
+import trio
+from attrs import frozen
+
+from zab.net.tls.key_stores import StoreFile, load_pair
+from zab.net.tls.tls_stream import TlsStream
+
+NOTSENT_BYTES: int = 256 << 10
+"""Bytes that may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch into pieces."""
+
+
+class Network(Protocol):
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        """The name is resolved anew at every call: servers move."""
+        ...
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
+
+
+@frozen(slots=False)
+class TlsConfig:
+    """Both ends present a certificate, and each must be signed by `ca`. Files in PEM format.
+
+    With `check_hostname` a certificate must also name the host of its server: of the one that was dialled, and at the
+    end that was dialled, of the member that the other end claims to be. Without, every holder of a certificate of this
+    `ca` may be any server, so let it sign nothing else.
+    """
+
+    cert: str | PathLike[str]
+    key: str | PathLike[str]
+    ca: str | PathLike[str]
+    check_hostname: bool = True
+
+    @property
+    def check_client_hostname(self) -> bool:
+        """True if the certificate of a server that dialled must name its host."""
+        return self.check_hostname
+
+    @cached_property
+    def server_context(self) -> ssl.SSLContext:
+        return self._context(ssl.PROTOCOL_TLS_SERVER)
+
+    @cached_property
+    def client_context(self) -> ssl.SSLContext:
+        context = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.check_hostname
+        return context
+
+    def _context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if protocol == ssl.PROTOCOL_TLS_CLIENT:
+            context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        load_pair(context, str(self.cert), str(self.key))
+        StoreFile(str(self.ca)).load_trust(context)
+        return context
+
+
+class LinkTls(Protocol):
+    """TLS between servers. The contexts are made once, at their first use."""
+
+    @property
+    def check_hostname(self) -> bool: ...
+    @property
+    def check_client_hostname(self) -> bool:
+        """True if the certificate of a server that dialled must name the host of the member that it claims to be."""
+
+    @property
+    def server_context(self) -> ssl.SSLContext: ...
+    @property
+    def client_context(self) -> ssl.SSLContext: ...
+
+
+class TcpNetwork:
+    """Real sockets. `silence_ms`: a peer that acknowledges nothing for so long is taken for dead by the kernel."""
+
+    def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
+        self._silence_ms = silence_ms
+        self._check_hostname = tls is not None and tls.check_hostname
+        self._check_client_hostname = tls is not None and tls.check_client_hostname
+        # Made here, so that a bad file is reported at the start and not at the first peer.
+        self._client_context = None if tls is None else tls.client_context
+        self._server_context = None if tls is None else tls.server_context
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        stream = await trio.open_tcp_stream(host, port)
+        tune(stream, self._silence_ms)
+        if self._client_context is None:
+            return stream
+        name = host if self._check_hostname else None
+        return TlsStream(stream, self._client_context, server_side=False, server_hostname=name)
+
+    async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
+        plain = await trio.open_tcp_listeners(port, host=host)
+        tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
+        if self._server_context is None:
+            return tuned
+        return [TlsListener(listener, self._server_context, self._check_client_hostname) for listener in tuned]
+
+
+class TunedListener(trio.abc.Listener[trio.SocketStream]):
+    def __init__(self, listener: trio.SocketListener, silence_ms: int) -> None:
+        self._listener = listener
+        self._silence_ms = silence_ms
+
+    async def accept(self) -> trio.SocketStream:
+        stream = await self._listener.accept()
+        tune(stream, self._silence_ms)
+        return stream
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+class TlsListener(trio.abc.Listener[TlsStream]):
+    """The task that takes the stream makes the handshake, within the time limit of the greeting."""
+
+    def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
+        self._listener = listener
+        self._checks_claim = checks_claim
+        self._context = context
+
+    async def accept(self) -> TlsStream:
+        return TlsStream(await self._listener.accept(), self._context, checks_claim=self._checks_claim)
+
+    async def aclose(self) -> None:
+        await self._listener.aclose()
+
+
+def tune(stream: trio.SocketStream, silence_ms: int) -> None:
+    """Set socket options. Not every system has all of them, and correctness needs none."""
+    options = [
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.IPPROTO_TCP, "TCP_NOTSENT_LOWAT", NOTSENT_BYTES),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", silence_ms),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, silence_ms // 2000)),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", max(1, silence_ms // 4000)),
+    ]
+    for level, name, value in options:
+        option = getattr(socket, name, None)
+        if option is not None:
+            with suppress(OSError):
+                stream.setsockopt(level, option, value)

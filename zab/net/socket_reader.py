@@ -1,0 +1,205 @@
+"""Reading from plain sockets: one task reads for all of them, and the member takes its turn in the same round.
+
+With a task for each socket, whatever arrives costs two passes of Trio's loop: in the first a task reads it and rings,
+in the second the driver takes its turn. And Trio registers each socket with the system anew before each wait. Here one
+`epoll` holds all sockets. One round reads all that has arrived, by calls and not by tasks, and turns the member before
+the round ends. `loop_wait` describes where the loop waits for that.
+
+The owner of a socket stays a task of its own: it sleeps in `receive`, is cancelled there, and gets errors there. Only
+the reading is shared.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
+
+import trio
+
+from zab.net.loop_wait import ReadyDescriptors, wait_for_epoll
+from zab.net.wakeup import Wakeup
+
+OnData: TypeAlias = Callable[[bytes], bool]
+"""Called with what arrived, and with b"" at the end of the stream. Returning False ends `receive`.
+
+It runs between the reading of other sockets, so it must be quick. `receive` raises what it raises.
+"""
+
+Turn: TypeAlias = Callable[[], bool]
+"""Does the member's work as far as it goes without waiting. Returns True if nothing is left."""
+
+
+class SocketReader(Protocol):
+    """Reads from sockets for their owners."""
+
+    async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
+        """Pass on what arrives until `on_data` returns False. Raises `trio.BrokenResourceError`, too."""
+        ...
+
+    @property
+    def interruptible(self) -> bool:
+        """True if `interrupt` has an effect."""
+        ...
+
+    def interrupt(self, socket: int) -> bool:
+        """End the `receive` of this socket. Returns False if none is under way."""
+        ...
+
+
+class TaskReader:
+    """Each owner reads in its own task."""
+
+    interruptible = False
+
+    async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
+        while on_data(await read_socket(socket, bytes_max)):
+            pass
+
+    def interrupt(self, socket: int) -> bool:
+        """Only cancelling ends a `receive`."""
+        return False
+
+
+TASK_READER: Final = TaskReader()
+
+
+async def read_socket(socket: int, bytes_max: int) -> bytes:
+    """Wait, then read.
+
+    In a conversation nothing has arrived yet. Trying first, as Trio's streams do, costs a system call and an exception.
+    """
+    while True:
+        await trio.lowlevel.wait_readable(socket)
+        try:
+            return os.read(socket, bytes_max)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+
+class _Receiver:
+    """The owner of one socket, asleep in `receive`."""
+
+    __slots__ = ("bytes_max", "error", "on_data", "task")
+
+    def __init__(self, task: trio.lowlevel.Task, bytes_max: int, on_data: OnData) -> None:
+        self.task = task
+        self.bytes_max = bytes_max
+        self.on_data = on_data
+        self.error: Exception | None = None
+
+
+class EpollReader:
+    """Reads for all sockets between `open` and the end of its nursery. Without `epoll` each owner reads by itself.
+
+    `bell` is the wakeup of the task that takes the member's turns.
+    """
+
+    def __init__(self, bell: Wakeup) -> None:
+        self._bell = bell
+        self._turn: Turn
+        self._nursery: trio.Nursery | None = None
+        """None: not open, or the system has no `epoll`."""
+        self._epoll: select.epoll | None = None
+        """Created with the first socket."""
+        self._receivers: dict[int, _Receiver] = {}
+        """By descriptor. Each of them is registered with `_epoll`."""
+
+    def open(self, nursery: trio.Nursery, turn: Turn) -> None:
+        """Read from now on. The reading task starts with the first socket."""
+        self._turn = turn
+        if hasattr(select, "epoll"):
+            self._nursery = nursery
+
+    def close(self) -> None:
+        """Read no further sockets."""
+        self._nursery = None
+
+    async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
+        if self._nursery is None:
+            await TASK_READER.receive(socket, bytes_max, on_data)
+            return
+        if self._epoll is None:
+            self._epoll = select.epoll()
+            self._nursery.start_soon(self._run, self._epoll)
+        self._epoll.register(socket, select.EPOLLIN)
+        receiver = self._receivers[socket] = _Receiver(trio.lowlevel.current_task(), bytes_max, on_data)
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._forget(socket)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+        if receiver.error is not None:
+            raise receiver.error
+
+    @property
+    def interruptible(self) -> bool:
+        return self._nursery is not None
+
+    def interrupt(self, socket: int) -> bool:
+        receiver = self._receivers.get(socket)
+        if receiver is None:
+            return False
+        self._wake(socket, receiver)
+        return True
+
+    def _forget(self, socket: int) -> None:
+        del self._receivers[socket]
+        if self._epoll is not None:
+            with suppress(OSError):  # closing a socket removes it from the epoll
+                self._epoll.unregister(socket)
+
+    async def _run(self, epoll: select.epoll) -> None:
+        try:
+            await wait_for_epoll(epoll, self._round)
+        finally:
+            self._nursery = self._epoll = None
+            epoll.close()
+            for socket, receiver in list(self._receivers.items()):
+                self._wake(socket, receiver, trio.ClosedResourceError("the socket reader of this server has ended"))
+
+    def _round(self, ready: ReadyDescriptors) -> None:
+        """Read from all ready sockets, then take the member's turn.
+
+        If the driver is busy, perhaps with a turn that has to wait, the bell rings for it as usual.
+        """
+        bell, receivers = self._bell, self._receivers
+        held = bell.hold()
+        try:
+            for socket, _ in ready:
+                receiver = receivers.get(socket)
+                if receiver is None:
+                    continue  # another socket of this round ended it, or it is Trio's own
+                try:
+                    data = os.read(socket, receiver.bytes_max)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    broken = trio.BrokenResourceError()
+                    broken.__cause__ = error
+                    self._wake(socket, receiver, broken)
+                    continue
+                try:
+                    goes_on = receiver.on_data(data)
+                except Exception as error:
+                    self._wake(socket, receiver, error)
+                    continue
+                if not goes_on:
+                    self._wake(socket, receiver)
+            if held and bell.answer() and not self._turn():
+                bell.ring()
+        finally:
+            if held:
+                bell.release()
+
+    def _wake(self, socket: int, receiver: _Receiver, error: Exception | None = None) -> None:
+        """End the owner's `receive`, unless `on_data` has cancelled it."""
+        if self._receivers.get(socket) is receiver:
+            self._forget(socket)
+            receiver.error = error
+            trio.lowlevel.reschedule(receiver.task)

@@ -1,0 +1,55 @@
+"""Why a handshake failed, in words that lead somewhere. OpenSSL's own name the line of its source."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+_REASONS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other side sent no certificate, and one is needed",
+    "NO_SHARED_CIPHER": "no cipher suite that both sides allow",
+    "UNSUPPORTED_PROTOCOL": "no version of TLS that both sides allow",
+    "NO_PROTOCOLS_AVAILABLE": "no version of TLS that both sides allow",
+    "WRONG_VERSION_NUMBER": "what came is no TLS: plain text on a TLS port, or the other way round",
+    "HTTP_REQUEST": "what came is no TLS: plain text on a TLS port",
+    "PACKET_LENGTH_TOO_LONG": "what came is no TLS",
+    "RECORD_LAYER_FAILURE": "what came is no TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "the other side hung up in the midst of the handshake",
+    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust who signed our certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept our certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept our certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side says that our certificate has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the other side says that our certificate is revoked",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the other side found nothing that both sides allow, or misses a certificate",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the other side speaks no version of TLS that is allowed here",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side needs a certificate of us, and we showed none",
+    "TLSV1_ALERT_ACCESS_DENIED": "the other side denies us access",
+}
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a handshake or a stream failed. For a stream, the causes of the error are searched."""
+    found = _tls_error(error)
+    if found is None:
+        return str(error) or type(error).__name__
+    if isinstance(found, ssl.SSLCertVerificationError):
+        return f"certificate error: {found.verify_message.rstrip('.') or found}"
+    if isinstance(found, ssl.SSLZeroReturnError | ssl.SSLEOFError):
+        return "the other side hung up in the midst of the handshake"
+    words = _REASONS.get(found.reason or "")
+    if words is None:
+        return f"TLS: {(found.reason or str(found)).replace('_', ' ').lower()}"
+    certificate = "CERTIFICATE" in found.reason or "UNKNOWN_CA" in found.reason
+    return f"certificate error: {words}" if certificate else words
+
+
+def is_tls_error(error: BaseException) -> bool:
+    return _tls_error(error) is not None
+
+
+def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
+    for _ in range(10):
+        if error is None or isinstance(error, ssl.SSLError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None

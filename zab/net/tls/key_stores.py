@@ -1,0 +1,202 @@
+"""Key stores and trust stores as operators of ZooKeeper have them, made into what Python's `ssl` takes.
+
+The format is told from the content, not from the name: since Java 9 a `.jks` is usually PKCS#12 within. An error
+names the file. A key that was protected in its store never touches a disk in the clear where the system can help it.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from zab.core.errors import ConfigError, WireError
+from zab.wire.jks import MAGIC, Jks, decode_jks
+
+STORE_BYTES_MAX: Final = 16 << 20
+TYPES: Final = frozenset({"JKS", "PEM", "PKCS12"})
+
+_BEGIN: Final = b"-----BEGIN "
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_CERTIFICATE_ENDS: Final = b"-----END CERTIFICATE-----"
+_JCEKS: Final = b"\xce\xce\xce\xce"
+_CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12"
+
+
+@frozen
+class StoreFile:
+    """A file with a key and its certificates, or with the certificates that are trusted."""
+
+    path: str
+    password: str | None = field(default=None, repr=False)
+    type: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.type is not None and self.type.upper() not in TYPES:
+            raise ConfigError(f"{self.path}: key stores of type {self.type} are not read here. {self._convert}")
+
+    @property
+    def _convert(self) -> str:
+        return f"This makes one that can be read: {_CONVERT.format(path=self.path)}"
+
+    def load_key(self, context: ssl.SSLContext) -> None:
+        """Load the key and the certificates that the context will present."""
+        data = self.read()
+        if _BEGIN in data:
+            self._load_chain(context, self.path)
+            return
+        key, chain = self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data)
+        with _secret_file(_pem("PRIVATE KEY", key) + b"".join(_pem("CERTIFICATE", one) for one in chain)) as path:
+            self._load_chain(context, path)
+
+    def certificate(self) -> bytes:
+        """Return the certificate of the key, in DER."""
+        data = self.read()
+        if _BEGIN not in data:
+            return (self._jks_key(data) if data.startswith(MAGIC) else self._pkcs12_key(data))[1][0]
+        begin, stop = data.find(_CERTIFICATE), data.find(_CERTIFICATE_ENDS)
+        if not 0 <= begin < stop:
+            raise ConfigError(f"{self.path}: there is no certificate in PEM format in it")
+        try:
+            return ssl.PEM_cert_to_DER_cert(data[begin : stop + len(_CERTIFICATE_ENDS)].decode("ascii"))
+        except ValueError as error:
+            raise ConfigError(f"{self.path}: its certificate cannot be read: {error}") from error
+
+    def load_trust(self, context: ssl.SSLContext) -> None:
+        """Load the certificates that the context will trust. A PEM file may hold revocation lists, too."""
+        data = self.read()
+        if _BEGIN in data:
+            try:
+                context.load_verify_locations(self.path)
+            except (ssl.SSLError, OSError) as error:
+                raise ConfigError(f"{self.path}: no certificates in PEM format can be read: {error}") from error
+        else:
+            trusted = self._jks(data).trusted if data.startswith(MAGIC) else self._pkcs12_trusted(data)
+            if trusted:
+                context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+        if not context.cert_store_stats()["x509"]:
+            raise ConfigError(f"{self.path}: there is no certificate in it to be trusted")
+
+    # -- PEM ---------------------------------------------------------------------------------------
+
+    def read(self) -> bytes:
+        """Return the bytes of the file. Raises `ConfigError` if it cannot be read."""
+        try:
+            with Path(self.path).open("rb") as file:
+                data = file.read(STORE_BYTES_MAX + 1)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: {error.strerror or error}") from error
+        if len(data) > STORE_BYTES_MAX:
+            raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: this is no key store")
+        if data.startswith(_JCEKS):
+            raise ConfigError(f"{self.path}: a key store of type JCEKS is not read here. {self._convert}")
+        return data
+
+    def _load_chain(self, context: ssl.SSLContext, path: str) -> None:
+        _load_chain(context, path, None, self.password, self.path)
+
+    # -- JKS ---------------------------------------------------------------------------------------
+
+    def _jks(self, data: bytes) -> Jks:
+        try:
+            return decode_jks(data, self.password or "")
+        except WireError as error:
+            raise ConfigError(f"{self.path}: {error}") from error
+
+    def _jks_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+        keys = self._jks(data).keys
+        if not keys:
+            raise ConfigError(f"{self.path}: there is no key in it")
+        return keys[0].key, keys[0].chain
+
+    # -- PKCS#12 -----------------------------------------------------------------------------------
+
+    def _pkcs12(self, data: bytes) -> Any:
+        try:
+            from cryptography.hazmat.primitives.serialization import pkcs12
+        except ImportError as error:
+            hint = "reading PKCS#12 needs the package `cryptography`: pip install 'zab[tls]', or use PEM files"
+            raise ConfigError(f"{self.path}: {hint}") from error
+        try:
+            return pkcs12.load_pkcs12(data, (self.password or "").encode() or None)
+        except ValueError as error:
+            if data[:1] != b"\x30":
+                raise ConfigError(f"{self.path}: this is neither PEM nor PKCS#12 nor JKS. {self._convert}") from error
+            raise ConfigError(f"{self.path}: {error}") from error
+
+    def _pkcs12_key(self, data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
+        held = self._pkcs12(data)  # raises if the package is missing
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        if held.key is None or held.cert is None:
+            raise ConfigError(f"{self.path}: there is no key with a certificate in it")
+        key = held.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        certificates = [held.cert, *held.additional_certs]
+        return key, tuple(each.certificate.public_bytes(Encoding.DER) for each in certificates)
+
+    def _pkcs12_trusted(self, data: bytes) -> list[bytes]:
+        held = self._pkcs12(data)
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        return [each.certificate.public_bytes(Encoding.DER) for each in held.additional_certs]
+
+
+def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load a certificate and its key from two files in PEM format."""
+    for path, what, mark in ((certificate, "certificate", b"CERTIFICATE-----"), (key, "key", b"PRIVATE KEY-----")):
+        if mark not in StoreFile(path).read():
+            raise ConfigError(f"{path}: there is no {what} in PEM format in it")
+    _load_chain(context, certificate, key, None, f"{key} with {certificate}")
+
+
+def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: str | None, named: str) -> None:
+    asked = False
+
+    def answer() -> str:
+        """Return the password at once. Without this, OpenSSL would ask at the terminal, and the server would hang."""
+        nonlocal asked
+        asked = True
+        return password or ""
+
+    try:
+        context.load_cert_chain(path, key, password=answer)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = "the key does not belong to the certificate"
+        elif asked:
+            why = "the key does not open with this password"
+        else:
+            why = f"no key with its certificate can be read from it: {error.reason or error}"
+        raise ConfigError(f"{named}: {why}") from error
+    except OSError as error:
+        raise ConfigError(f"{named}: {error.strerror or error}") from error
+
+
+def _pem(kind: str, der: bytes) -> bytes:
+    text = b64encode(der).decode()
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n".encode()
+
+
+@contextmanager
+def _secret_file(content: bytes) -> Iterator[str]:
+    """Yield the path of a file with this content: `ssl` takes a key from a file only.
+
+    The file is in memory where the system has such files. Otherwise only this user may read it.
+    """
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        with os.fdopen(os.memfd_create("key"), "wb", buffering=0) as memory:
+            memory.write(content)
+            yield f"/proc/self/fd/{memory.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile() as file:  # mode 0600, and gone at the end of the block
+        file.write(content)
+        file.flush()
+        yield file.name

@@ -1,0 +1,34 @@
+"""TLS between servers by the settings of a port, where `zab.TlsConfig` takes three files."""
+
+from __future__ import annotations
+
+import ssl
+from functools import cached_property
+
+from attrs import frozen
+
+from zab.net.tls.tls_settings import TlsPortSettings
+
+
+@frozen(slots=False)
+class QuorumTls:
+    """The files are read when a context is first looked at, and not again."""
+
+    settings: TlsPortSettings
+
+    @property
+    def check_hostname(self) -> bool:
+        return self.settings.verify_server_host
+
+    @property
+    def check_client_hostname(self) -> bool:
+        asked = self.settings.verify_client_host
+        return self.settings.verify_server_host if asked is None else asked
+
+    @cached_property
+    def server_context(self) -> ssl.SSLContext:
+        return self.settings.server_context()
+
+    @cached_property
+    def client_context(self) -> ssl.SSLContext:
+        return self.settings.client_context()

@@ -1,0 +1,56 @@
+"""The context of a port, made anew when its files have changed: a new certificate needs no restart.
+
+Established connections stay as they are. New files with an error are not used: the old context stays, and the log
+reports why.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import TypeAlias
+
+import trio
+
+from zab.core.errors import ConfigError
+from zab.host.logs import Log
+from zab.net.tls.tls_settings import TlsPortSettings
+
+_Signature: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+class ServerContexts:
+    def __init__(self, settings: TlsPortSettings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._signature = self._look()
+        self._context = settings.server_context()
+        self._next_look = 0.0
+        self._reading = False
+
+    def _look(self) -> _Signature | None:
+        try:
+            found = [os.stat(path) for path in self._settings.files]
+        except OSError:
+            return None  # it is being replaced
+        return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+
+    async def current(self) -> ssl.SSLContext:
+        settings, now = self._settings, trio.current_time()
+        if not settings.reload or self._reading or now < self._next_look:
+            return self._context
+        self._next_look = now + settings.reload_ms / 1000
+        signature = self._look()
+        if signature is None or signature == self._signature:
+            return self._context
+        self._reading = True
+        try:
+            # In a thread: to open a key that is protected well takes a while, and is meant to.
+            self._context = await trio.to_thread.run_sync(settings.server_context)
+            self._log.say("certificates_read_again", files=",".join(settings.files))
+        except ConfigError as error:
+            self._log.say("certificates_not_taken", "error", why=error)
+        finally:
+            self._reading = False
+            self._signature = signature
+        return self._context

@@ -1,0 +1,148 @@
+"""A stream of TLS over a socket.
+
+Trio has one. This one differs where clients feel it: an alert tells the reason to a client that is refused in the
+handshake; several records are received in one piece; and it can end its own half, so that a reset does not take the
+last reply away.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import trio
+
+RECORD_BYTES: Final = 16 << 10
+
+
+class TlsStream(trio.abc.HalfCloseableStream):
+    """One task may send while another receives. The first makes the handshake, unless `handshake` was called."""
+
+    def __init__(
+        self,
+        transport: trio.SocketStream,
+        context: ssl.SSLContext,
+        *,
+        server_side: bool = True,
+        server_hostname: str | None = None,
+        checks_claim: bool = False,
+    ) -> None:
+        """`checks_claim`: the greeting compares the other end's certificate with the server that it claims to be."""
+        self.transport_stream = transport
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
+        self._shaking, self._sending = trio.Lock(), trio.Lock()
+        self._shaken = self._ended = False
+        self.checks_claim = checks_claim
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The other end's, in DER; verified."""
+        return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The alternative names of the other end's certificate: (kind, name)."""
+        shown: Mapping[str, Any] = self._tls.getpeercert() or {}
+        return [(kind, name) for kind, name, *_ in shown.get("subjectAltName", ())]
+
+    async def handshake(self) -> None:
+        """Make the handshake. Raises `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                await self._fetch()
+            except ssl.SSLError:
+                with suppress(trio.BrokenResourceError):  # the alert is a courtesy
+                    await self._flush()
+                raise
+            else:
+                await self._flush()
+                self._shaken = True
+                return
+
+    async def _be_shaken(self) -> None:
+        async with self._shaking:
+            if not self._shaken:
+                try:
+                    await self.handshake()
+                except ssl.SSLError as error:
+                    raise trio.BrokenResourceError("TLS") from error
+
+    async def _fetch(self) -> None:
+        data = await self.transport_stream.receive_some(64 << 10)
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+
+    async def _flush(self) -> None:
+        """Send what OpenSSL has written, in order, whichever task wrote it."""
+        async with self._sending:
+            while self._outgoing.pending:
+                await self.transport_stream.send_all(self._outgoing.read())
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._ended:
+            raise trio.ClosedResourceError("its own half of the stream is ended")
+        if not self._shaken:
+            await self._be_shaken()
+        if data:
+            try:
+                self._tls.write(data)
+            except ssl.SSLError as error:  # the other end hung up without a farewell, and this was read already
+                raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
+        await self._flush()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self.transport_stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """Return what has arrived, from as many records as have arrived."""
+        if not self._shaken:
+            await self._be_shaken()
+        wanted = max_bytes or 64 << 10
+        while True:
+            pieces: list[bytes] = []
+            missing = wanted
+            try:
+                while missing > 0:
+                    piece = self._tls.read(min(missing, RECORD_BYTES))
+                    if not piece:
+                        break
+                    pieces.append(piece)
+                    missing -= len(piece)
+                if not pieces:
+                    return b""
+            except ssl.SSLWantReadError:
+                pass
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                # Java's and Python's clients hang up without a word of farewell. Where one message ends is known
+                # from its length, so a cut message is never taken for a whole one.
+                if not pieces:
+                    return b""
+            except ssl.SSLError as error:
+                if not pieces:
+                    raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
+            if self._outgoing.pending:
+                await self._flush()
+            if pieces:
+                await trio.lowlevel.checkpoint()
+                return b"".join(pieces)
+            await self._fetch()
+
+    async def send_eof(self) -> None:
+        """End this half of the stream. Data of the other end can still be received."""
+        if not self._ended:
+            self._ended = True
+            with suppress(ssl.SSLError):  # it waits for the other's farewell, and we do not
+                self._tls.unwrap()
+            await self._flush()
+            await self.transport_stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self.transport_stream.aclose()

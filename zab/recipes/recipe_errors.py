@@ -1,0 +1,35 @@
+"""Errors of recipes, beside those of the store."""
+
+from __future__ import annotations
+
+from zab.core.errors import OutcomeUnknown, ZabError, present_as
+
+
+class Lost(ZabError):
+    """The lock, leadership or membership of the block is lost, or may be. The block was cancelled.
+
+    Another client may hold it already. Work done under it is safe only if its target compares fencing tokens.
+    """
+
+
+class Taken(ZabError):
+    """The thing is not free now, and the caller did not want to wait."""
+
+
+class Contended(ZabError):
+    """Others were faster, as often as the settings allow to try. Wait a moment, or raise `attempts_max`."""
+
+
+class EntryInDoubt(OutcomeUnknown):
+    """An entry of a queue is gone, and it is unknown whether this consumer or another one took it.
+
+    `data` is its content. Handling it may mean handling it twice; dropping it may lose it.
+    """
+
+    def __init__(self, path: str, data: bytes | None) -> None:
+        super().__init__(f"{path}: taken by this consumer or by another")
+        self.path = path
+        self.data = data
+
+
+present_as("zab.recipes", globals())

@@ -1,0 +1,108 @@
+"""A queue of ephemeral sequential nodes: first come, first served, and each waiter watches only one other.
+
+    <path>/<32 hexadecimal digits><marker><10 digits>
+
+Each waiter draws the leading digits by chance. If the reply to its creation is lost, it finds its node by these digits,
+so no waiter stands in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers that
+it must wait for if they stand before its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from uuid import uuid4
+
+from zab.core.errors import OutcomeUnknown
+from zab.recipes.nodes import names_of, remove, texts_of
+from zab.recipes.recipe_errors import Lost, Taken
+from zab.recipes.settings import RecipeSettings
+from zab.session.api import Session
+from zab.session.errors import NoNode
+from zab.session.watch import Watch
+from zab.store.node import Stat
+from zab.store.paths import child_of
+
+
+def in_line(names: Iterable[str], markers: Collection[str]) -> list[tuple[int, str]]:
+    """(number, name) of all that bear one of these markers, in their order."""
+    ours = re.compile(f"(?:{'|'.join(map(re.escape, markers))})(-?\\d{{10}})$")
+    return sorted((int(match[1]), name) for name in names if (match := ours.search(name)))
+
+
+async def identifiers(session: Session, path: str, markers: Collection[str]) -> list[str]:
+    """Return the identifiers of the waiters, in order."""
+    line = in_line(await names_of(session, path), markers)
+    return await texts_of(session, path, [name for _, name in line])
+
+
+class Place:
+    """One's own place in the line, for one time."""
+
+    def __init__(self, session: Session, path: str, marker: str, data: bytes, settings: RecipeSettings) -> None:
+        self.token = -1
+        self._session = session
+        self._line = path
+        self._marker = marker
+        self._id = uuid4().hex
+        self._data = data
+        self._settings = settings
+        self._asked = False
+        self._name: str | None = None
+        self._number = 0
+
+    @property
+    def path(self) -> str:
+        assert self._name is not None, "who has not joined has no place"
+        return child_of(self._line, self._name)
+
+    async def join(self) -> None:
+        session, acl = self._session, self._settings.acl
+        while self._name is None:
+            self._asked = True
+            try:
+                created, stat = await session.create_with_stat(
+                    child_of(self._line, self._id + self._marker), self._data, ephemeral=True, sequential=True, acl=acl
+                )
+            except NoNode:
+                await session.ensure_path(self._line, acl)
+            except OutcomeUnknown:
+                await self._find()
+            else:
+                self._joined(created, stat)
+
+    async def _find(self) -> None:
+        """Find the node of an earlier attempt whose reply was lost."""
+        found = await self._session.find_token(self._line, self._id)
+        stat = None if found is None else await self._session.exists(found)
+        if found is not None and stat is not None:
+            self._joined(found, stat)
+
+    def _joined(self, path: str, stat: Stat) -> None:
+        self._name = path.rpartition("/")[2]
+        self._number = int(self._name[len(self._id + self._marker) :])
+        self.token = stat.czxid
+
+    async def wait(self, before: Collection[str], events: Watch, *, patient: bool = True) -> None:
+        """Block until no node with one of these markers stands before this one."""
+        session = self._session
+        while True:
+            names = await session.children(self._line)
+            if self._name not in names:
+                raise Lost(f"{self.path}, a place in a line, was deleted by somebody else")
+            others = [name for number, name in in_line(names, before) if number < self._number]
+            if not others:
+                return
+            if not patient:
+                raise Taken(f"{self._line} is taken")
+            try:
+                await session.get(child_of(self._line, others[-1]), watch=events)
+            except NoNode:
+                continue
+            await events.take()
+
+    async def leave(self) -> bool:
+        """Returns whether the place was still there."""
+        if self._name is None and self._asked:
+            await self._find()
+        return self._name is None or await remove(self._session, self.path)

@@ -1,0 +1,111 @@
+"""What is where on the admin port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from html import escape
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import trio
+
+from zab.admin.admin_settings import AdminSettings
+from zab.admin.exposition import CONTENT_TYPE, exposition
+from zab.admin.http import JSON, AdminReply, AdminRequest, HttpError
+from zab.admin.markup import html
+from zab.core.errors import ZabError
+from zab.runtime.admin import page
+from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
+from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE, SNAPSHOT, Outcome, run
+from zab.runtime.admin.giving_up import give_up_history
+from zab.runtime.admin.overview import overview
+from zab.runtime.admin.store_metrics import store_samples
+from zab.runtime.running import NOWHERE
+
+if TYPE_CHECKING:
+    from zab.runtime.coordination.server import ServerRuntime
+
+
+class StoreSite:
+    def __init__(self, server: ServerRuntime, settings: AdminSettings) -> None:
+        self._server = server
+        self._settings = settings
+        self._backup = Backup(server, settings)
+
+    async def answer(self, request: AdminRequest, host: str) -> AdminReply:
+        await trio.lowlevel.checkpoint()
+        settings, path = self._settings, request.path
+        try:
+            if "commands" in settings.parts:
+                if path.rstrip("/") == settings.commands_path:
+                    return self._list()
+                if path.startswith(settings.commands_path + "/"):
+                    return await self._command(path.removeprefix(settings.commands_path + "/"), request, host)
+            if request.method == "POST":
+                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be sent to here", (("Allow", "GET, HEAD"),))
+            if "metrics" in settings.parts and path == settings.metrics_path:
+                return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
+            if "page" in settings.parts:
+                if path == "/":
+                    return html(page.whole(overview(self._server)))
+                if path == "/status.json":
+                    return AdminReply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
+                if path == "/status.html":
+                    return html(page.main(overview(self._server)).encode())
+        except ZabError as error:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot tell: {error}") from error
+        raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
+
+    def names(self) -> tuple[str | None, ...]:
+        """Return the host names that the membership gives this server."""
+        mine = self._server.member.status().ensemble.by_id.get(self._server.me)
+        return () if mine is None or mine.host == NOWHERE else (mine.host, mine.client_host)
+
+    def _directions(self) -> str:
+        settings = self._settings
+        paths = {"commands": settings.commands_path, "metrics": settings.metrics_path, "page": "/"}
+        return f"nothing is here; see {', '.join(paths[part] for part in sorted(settings.parts))}"
+
+    def _list(self) -> AdminReply:
+        prefix = escape(self._settings.commands_path)
+        return html("".join(f'<a href="{prefix}/{name}">{name}</a>\n<br/>\n' for name in NAMES).encode())
+
+    async def _command(self, name: str, request: AdminRequest, host: str) -> AdminReply:
+        if name in RESTORE:
+            return as_json(Outcome(RESTORE[0], error=RESTORE_REFUSED, status=HTTPStatus.NOT_IMPLEMENTED))
+        if (request.method == "POST") is not (name in CHANGING):
+            return as_json(_wrong_method(name))
+        if name in SNAPSHOT:
+            answer = await self._backup.answer(request, host)
+            return as_json(answer) if isinstance(answer, Outcome) else answer
+        if name in GIVE_UP_HISTORY:
+            return as_json(await give_up_history(self._server, request, host))
+        return as_json(run(name, request.parameters, self._server))
+
+
+def _wrong_method(name: str) -> Outcome:
+    allowed, why = ("POST", "changes state, and takes a POST") if name in CHANGING else ("GET, HEAD", "takes a GET")
+    return Outcome(
+        name[:100],
+        error=f"The command {name[:100]} {why}",
+        status=HTTPStatus.METHOD_NOT_ALLOWED,
+        headers=(("Allow", allowed),),
+    )
+
+
+def as_json(outcome: Outcome) -> AdminReply:
+    values = {"error": outcome.error, **outcome.values, "command": outcome.command}
+    return AdminReply(_lines(values).encode() + b"\n", JSON, outcome.status, outcome.headers)
+
+
+def _lines(value: object, depth: int = 2, indent: str = "") -> str:
+    """Return JSON with a line for each row. `json.dumps` with an indent takes ten times as long."""
+    inner = indent + "  "
+    if depth and isinstance(value, Mapping) and value:
+        rows = [f"{inner}{json.dumps(key)}: {_lines(each, depth - 1, inner)}" for key, each in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if depth and isinstance(value, list) and value:
+        rows = [f"{inner}{_lines(each, depth - 1, inner)}" for each in value]
+        return "[\n" + ",\n".join(rows) + f"\n{indent}]"
+    return json.dumps(value)

@@ -1,0 +1,85 @@
+"""The parts of the machine that a member or a store uses, beside its disk and the network to its peers.
+
+These are threads, chance, the wall clock, the client port, and two parts that a simulation replaces: the writer, which
+has a thread of its own, and the node, whose every step a simulation observes. All other time on this floor is Trio's
+clock.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import trio
+from attrs import frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.node import Node
+from zab.core.ready import Recovered, Settings
+from zab.core.zxid import Millis, ServerId, Ticket
+from zab.runtime.writer import Writer
+from zab.storage.storage import Storage
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    async def __call__(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T: ...
+
+
+class Listens(Protocol):
+    async def __call__(self, host: str | None, port: int) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
+        """Listen for clients. Return the port as well, which the system chooses for 0."""
+        ...
+
+
+class MakesNode(Protocol):
+    def __call__(
+        self,
+        me: ServerId,
+        ensemble: Ensemble,
+        recovered: Recovered,
+        settings: Settings,
+        jitter: Callable[[Millis], Millis],
+        now: Millis,
+    ) -> Node: ...
+
+
+class MakesWriter(Protocol):
+    def __call__(self, storage: Storage, report: Callable[[Ticket], None], pause_us_max: int) -> Writer: ...
+
+
+async def in_thread(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+    return await trio.to_thread.run_sync(job, limiter=limiter)
+
+
+async def listen(host: str | None, port: int) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    return listeners, listeners[0].socket.getsockname()[1]
+
+
+def in_loop(job: Callable[[], object]) -> None:
+    trio.from_thread.run_sync(job)
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@frozen
+class Environment:
+    in_thread: InThread = in_thread
+    check_cancelled: Callable[[], None] = trio.from_thread.check_cancelled
+    """Called now and then by a long job in a thread: raises once its caller was cancelled."""
+    in_loop: Callable[[Callable[[], object]], None] = in_loop
+    """Called by a job in a thread: runs a function in the event loop and waits for it."""
+    random_bytes: Callable[[int], bytes] = os.urandom
+    listen: Listens = listen
+    wall_ms: Callable[[], int] = wall_ms
+    node: MakesNode = Node
+    writer: MakesWriter = Writer
+
+
+REAL_ENVIRONMENT = Environment()

@@ -1,0 +1,134 @@
+"""The two ports between servers, and dialling those of peers. Both yield streams after the greeting."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from zab.core.zxid import ServerId
+from zab.host.logs import Log
+from zab.net.cannot_listen import cannot_listen
+from zab.net.half_open import HalfOpen
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.network import Network
+from zab.runtime.greet import UNREACHABLE, Handshake, described
+from zab.service.limits import Limits
+from zab.wire.greeting import Hello, Purpose
+
+ADDRESSES_MAX: Final = 1_000
+
+Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
+"""Takes over a stream whose dialler was welcomed, and closes it."""
+
+
+class PeerDialler:
+    def __init__(self, network: Network, handshake: Handshake, limits: Limits, log: Log) -> None:
+        self._network = network
+        self._handshake = handshake
+        self._log = log
+        self._connect_s = limits.connect_ms / 1000
+
+    async def dial(self, host: str, port: int, peer: ServerId, purpose: Purpose) -> trio.abc.Stream:
+        try:
+            with trio.fail_after(self._connect_s):
+                stream = await self._network.connect(host, port)
+        except socket.gaierror as error:
+            # A server that is down needs no log line here. A name without an address is a configuration error.
+            why = f"the name {host} has no address: {error.strerror}"
+            self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
+            raise
+        try:
+            await self._handshake.call(stream, peer, purpose)
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return stream
+
+
+class PeerPort:
+    """Listens, and hands over the streams that send a valid hello in time. Others cost a bounded amount and a log line.
+
+    One half-open connection too many drops the oldest one of the host that has most of them; a member needs only a
+    moment. Connections from hosts of members have a pool of their own, so strangers never drop them.
+    """
+
+    def __init__(
+        self,
+        purpose: Purpose,
+        network: Network,
+        handshake: Handshake,
+        limits: Limits,
+        log: Log,
+        welcomed: Welcomed,
+        lives_at: Callable[[str], bool] = lambda address: False,
+    ) -> None:
+        self.bound: tuple[str, int] | None = None
+        self._purpose = purpose
+        self._network = network
+        self._handshake = handshake
+        self._limits = limits
+        self._log = log
+        self._welcomed = welcomed
+        self._lives_at = lives_at
+        self._strangers, self._known = HalfOpen(), HalfOpen()
+        """Connections without a hello: those from addresses where a member lives, or did, are known."""
+        limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
+        self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
+        self._welcome: dict[str, None] = {}
+        """Addresses that a valid hello came from: names of hosts are not looked up here."""
+        self._scope: trio.CancelScope | None = None
+
+    async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
+        """Listen there, and no longer where it listened before. Links that exist already live on."""
+        if self.bound == (host, port):
+            return
+        try:
+            listeners = await self._network.listen(host, port)
+        except OSError as error:
+            raise cannot_listen(host, port, f"the {self._purpose.value} port", error) from error
+        self.unbind()
+        self.bound = (host, port)
+        self._scope = trio.CancelScope()
+        nursery.start_soon(self._serve, listeners, self._scope)
+
+    def unbind(self) -> None:
+        self.bound = None
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _serve(self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope) -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                await self._listener.accept_from(listeners, nursery)
+
+    def _pool(self, host: str) -> HalfOpen:
+        return self._known if host in self._welcome or self._lives_at(host) else self._strangers
+
+    def _exceeded(self, limit: Limit, host: str, peer: str) -> None:
+        key = self._purpose, self._pool(host) is self._known
+        self._log.warn_rate_limited("too_many_handshakes", key, port=self._purpose.value, peer=peer)
+
+    async def _greet(self, accepted: Accepted) -> None:
+        stream, host, peer = accepted.stream, accepted.host, accepted.peer
+        hello: Hello | None = None
+        try:
+            with accepted.half_open():
+                hello = await self._handshake.answer(stream, self._purpose)
+        except UNREACHABLE as error:
+            # One line for a host and a kind of mistake: neither a port scan nor a wrong configuration fills the log.
+            kind = type(error).__name__
+            why = described(error)
+            self._log.warn_rate_limited(
+                "stranger", (self._purpose, host, kind), port=self._purpose.value, peer=peer, why=why
+            )
+            await trio.aclose_forcefully(stream)
+            return
+        if hello is None:
+            await trio.aclose_forcefully(stream)
+            return
+        if len(self._welcome) < ADDRESSES_MAX:
+            self._welcome[host] = None
+        await self._welcomed(hello, stream)

@@ -1,0 +1,234 @@
+"""The identities that a client proves on one connection: by auth requests, by SASL, and by its certificate.
+
+An identity holds for the requests that follow its proof, on this connection only. A proof that fails ends the
+connection, so each guess costs the client a connection.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from hmac import compare_digest
+from typing import Final, Protocol
+
+from zab.store.acl import SUPER, Identity, digest_id, encode_identities
+from zab.store.errors import ErrorCode
+from zab.store.schemes import host_id
+from zab.wire.sasl import DigestServer, SaslError
+
+IDENTITIES_BYTES_MAX: Final = 16 << 10
+"""The bound of one client's encoded identities: they are sent with each of its requests."""
+
+CREDENTIALS_BYTES_MAX: Final = 64 << 10
+"""The bound of scheme and credentials in one request. They are read before anything is proved."""
+
+NONCE_BYTES: Final = 30
+
+_PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
+
+
+class Verdict(Enum):
+    """What becomes of the connection after an auth request."""
+
+    PROVED = "it goes on, with one identity more"
+    REFUSED = "the client is told, and the connection closed"
+    SENT_AWAY = "the connection is closed without a reply, so that the client tries another server"
+
+
+class CredentialsProvider(Protocol):
+    """A scheme of the user's own, as far as it checks credentials."""
+
+    def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
+        """Return the identities that the credentials prove, or None to refuse them."""
+
+
+class Security(Protocol):
+    """The settings of `SecuritySettings` that decide about credentials."""
+
+    @property
+    def digest(self) -> bool: ...
+    @property
+    def sasl_users(self) -> Mapping[str, str]: ...
+    @property
+    def sasl_super(self) -> frozenset[str]: ...
+    @property
+    def sasl_tolerant(self) -> bool: ...
+    @property
+    def strip_host(self) -> bool: ...
+    @property
+    def strip_realm(self) -> bool: ...
+    @property
+    def required(self) -> frozenset[str]: ...
+    @property
+    def ensemble_names(self) -> frozenset[str] | None: ...
+    @property
+    def providers(self) -> Mapping[str, CredentialsProvider]: ...
+
+
+class IdentitySettings(Protocol):
+    """The settings of `DoorSettings` that decide about identities."""
+
+    @property
+    def identities_max(self) -> int: ...
+    @property
+    def super_digest(self) -> str | None: ...
+    @property
+    def digest_algorithm(self) -> str: ...
+    @property
+    def security(self) -> Security: ...
+
+
+class ClientAuthentication:
+    """The identities of one client, and its SASL exchange while that lasts."""
+
+    def __init__(
+        self,
+        settings: IdentitySettings,
+        host: str,
+        proved: Iterable[Identity] = (),
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> None:
+        """`proved` are the identities of its certificate. `random_bytes` makes nonces; without it SASL is refused."""
+        self.identities: tuple[Identity, ...] = (("ip", host_id(host)), *proved)
+        self.encoded = encode_identities(self.identities)
+        """`identities`, as each request of the client carries them."""
+        self.why = ""
+        """The reason of the last failure, for the log."""
+        self._settings = settings
+        self._security = settings.security
+        self._random_bytes = random_bytes
+        self.host = host_id(host)
+        self._exchange: DigestServer | None = None
+        self.barred = False
+        """Whether the client may send nothing but proofs, because it lacks an identity that the server requires."""
+        self.guessed_wrong = False
+        """Whether the last credentials were wrong. A wrong password of the super user still is an identity."""
+        self._update_barred()
+
+    def _update_barred(self) -> None:
+        required = self._security.required
+        self.barred = bool(required) and not any(scheme in required for scheme, _ in self.identities)
+
+    def _add(self, found: Iterable[Identity]) -> bool:
+        identities = tuple(dict.fromkeys([*self.identities, *found]))
+        if len(identities) > self._settings.identities_max:
+            self.why = (
+                f"it has proved {len(self.identities)} identities; identities_max of the server's doors allows "
+                f"{self._settings.identities_max}"
+            )
+            return False
+        encoded = encode_identities(identities)
+        if len(encoded) > IDENTITIES_BYTES_MAX:
+            self.why = f"its identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"
+            return False
+        self.identities, self.encoded = identities, encoded
+        self._update_barred()
+        return True
+
+    # -- opcode 100 --------------------------------------------------------------------------------
+
+    def authenticate(self, scheme: str, credentials: bytes) -> Verdict:
+        security = self._security
+        self.guessed_wrong = False
+        if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
+            self.why = f"credentials of {len(credentials)} bytes: {CREDENTIALS_BYTES_MAX} are allowed, with the scheme"
+            return Verdict.REFUSED
+        if scheme == "ensemble" and security.ensemble_names is not None:
+            if (
+                credentials
+                and security.ensemble_names
+                and credentials.decode("utf-8", "replace") not in security.ensemble_names
+            ):
+                self.why = "it wants another ensemble"
+                return Verdict.SENT_AWAY
+            return Verdict.PROVED
+        found = self._found(scheme, credentials)
+        if found is None:
+            self.guessed_wrong = True
+            self.why = self.why or f"scheme {scheme!r:.100}"
+            return Verdict.REFUSED
+        return Verdict.PROVED if self._add(found) else Verdict.REFUSED
+
+    def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
+        """Return whether the credentials can be wrong: any password is an identity, but for the super user's name."""
+        chief = self._settings.super_digest
+        if scheme != "digest":
+            return True
+        return chief is not None and credentials.partition(b":")[0] == _bytes(chief).partition(b":")[0]
+
+    def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
+        provider = self._security.providers.get(scheme)
+        if provider is not None:
+            try:
+                return provider.authenticate(credentials, self.host)
+            except Exception as error:
+                self.why = f"the provider of {scheme!r} failed: {error!r}"
+                return None
+        match scheme:
+            case "digest" if self._security.digest:
+                name = digest_id(credentials, self._settings.digest_algorithm)
+                chief = self._settings.super_digest
+                is_super = chief is not None and compare_digest(_bytes(name), _bytes(chief))
+                if not is_super and self.may_be_wrong(scheme, credentials):
+                    self.guessed_wrong, self.why = True, "a wrong password for the super user"
+                return [*([(SUPER, "")] if is_super else []), ("digest", name)]
+            case "ip":
+                return []
+            case "x509":
+                return [] if any(of == "x509" for of, _ in self.identities) else None
+            case _:
+                return None
+
+    @property
+    def proved_by_sasl(self) -> bool:
+        return self._exchange is not None and self._exchange.complete
+
+    # -- opcode 102 --------------------------------------------------------------------------------
+
+    def sasl(self, token: bytes | None) -> tuple[bytes | None, int]:
+        """Return the answer, and an error code; with an error the connection is to be closed."""
+        self.guessed_wrong = False
+        try:
+            return self._step(token), 0
+        except SaslError as error:
+            self.guessed_wrong, self.why = True, str(error)
+            self._exchange = None
+            needed = "sasl" in self._security.required
+            if self._security.sasl_tolerant and not needed:
+                return None, 0
+            return None, int(ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH if needed else ErrorCode.AUTH_FAILED)
+
+    def _step(self, token: bytes | None) -> bytes:
+        if token is None:
+            raise SaslError("no token")
+        if not self._security.sasl_users or self._random_bytes is None:
+            raise SaslError("no client can log in by SASL here: there are no users")
+        if self._exchange is None:
+            self._exchange = DigestServer(b64encode(self._random_bytes(NONCE_BYTES)), self._security.sasl_users.get)
+        answer = self._exchange.step(token)
+        if self._exchange.user is not None:
+            name = shaped(self._exchange.user, self._security.strip_host, self._security.strip_realm)
+            is_super = name in self._security.sasl_super
+            if not self._add([("sasl", name), *([(SUPER, "")] if is_super else [])]):
+                raise SaslError(self.why)
+        return answer
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def shaped(principal: str, strip_host: bool, strip_realm: bool) -> str:
+    """Return a principal `name/host@realm` without the parts that are to be stripped."""
+    match = _PRINCIPAL.fullmatch(principal)
+    if match is None or match[3] is None:  # without a realm it is a name, whatever is in it
+        return principal
+    host = "" if strip_host or match[2] is None else f"/{match[2]}"
+    return match[1] + host + ("" if strip_realm else f"@{match[3]}")
+
+
+def subject_identities(subject: str, chief: str | None) -> list[Identity]:
+    """Return the identities of a verified certificate; `chief` is the subject of the super user."""
+    return [*([(SUPER, subject)] if subject == chief else []), ("x509", subject)]

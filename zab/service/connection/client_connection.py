@@ -1,0 +1,302 @@
+"""One connection of a client, from its first frame to its end, without a socket, a task or a clock.
+
+The shell feeds it: `receive` what the client sent, `tick` when `deadline` has come, `settle` before it sends. The
+server calls it: `notify` with watch events, `resume` when the state may be read again, `ended` at the session's end.
+What is to be sent gathers in `send_buffer`. All else that it wants is a call of its two ports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final
+
+from zab.core.errors import WireError
+from zab.service.authentication import ClientAuthentication
+from zab.service.connection.handshake import SessionHandshake
+from zab.service.connection.pending_replies import SendBuffer
+from zab.service.connection.ports import ConnectionPhase, EventFrame, ServerPort, ShellPort
+from zab.service.connection.request_pipeline import RequestPipeline
+from zab.store.acl import Identity
+from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
+from zab.wire.client.frames import Command, HttpRequest, Opening, RequestReader
+
+_SERVING: Final = ConnectionPhase.SERVING
+_OVER: Final = ConnectionPhase.OVER
+_VARYING: Final = re.compile(r"[-\d'\"]")
+"""The first part of an error message that differs from time to time."""
+
+
+class ClientConnection:
+    """It is the watcher of what its client watches; its watches end with it."""
+
+    def __init__(
+        self,
+        server: ServerPort,
+        shell: ShellPort,
+        clock: Callable[[], float],
+        host: str,
+        peer: str,
+        *,
+        proved: Iterable[Identity] = (),
+        random_bytes: Callable[[int], bytes] | None = None,
+        established_ms: int = 0,
+    ) -> None:
+        """`clock` returns seconds and never goes back; `established_ms` is wall time, for lists of connections."""
+        self.server = server
+        self.clock = clock
+        self.peer = peer
+        self.established_ms = established_ms
+        self.authentication = ClientAuthentication(server.settings, host, proved, random_bytes)
+        self.phase = ConnectionPhase.FIRST_FRAME
+        self.deadline = clock() + server.settings.first_frame_ms / 1000
+        """The time at which `tick` is due; infinite if nothing is awaited."""
+        self.send_buffer = SendBuffer()
+        self.received = 0
+        """Requests."""
+        self.session = 0
+        self.timeout_ms = 0
+        self.read_only = False
+        self._shell = shell
+        self._opening = Opening(server.settings.frame_bytes_max)
+        self._reader = RequestReader(server.settings.frame_bytes_max)
+        self._handshake: SessionHandshake | None = None
+        """While the session is being created or attached."""
+        self.pipeline: RequestPipeline | None = None
+        """Once there is a session."""
+        self._unsent_bytes_cut = server.settings.unsent_bytes_cut
+        self._receiving = False
+        """Whether `receive` is running: then the shell sends afterwards, without being asked."""
+        self.heard = True
+        """Whether the client has sent something since `heard_of` was called last."""
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        return self.authentication.identities
+
+    @property
+    def arriving(self) -> bool:
+        return self.phase is ConnectionPhase.ARRIVING
+
+    # -- what the shell calls ----------------------------------------------------------------------
+
+    def receive(self, data: bytes | bytearray) -> bool:
+        """Handle what the client sent. Return whether more may be read at once; if not, ask `advance`."""
+        self._receiving = True
+        try:
+            pipeline = self.pipeline
+            if pipeline is None:
+                self._open(data)
+                return self.phase is ConnectionPhase.FIRST_FRAME
+            self.heard = True
+            self.server.counts.bytes_received += len(data)
+            requests = self._reader.feed(data)
+            self.received += len(requests)
+            pipeline.receive(requests)
+            return pipeline.has_room() and self.phase < ConnectionPhase.CLOSING
+        except HttpRequest as error:
+            self.cut(str(error))
+        except WireError as error:
+            self.wronged(str(error))
+            self.cut(str(error))
+        finally:
+            self._receiving = False
+        return False
+
+    def advance(self) -> float | None:
+        """Take held requests; return None if more may be read, else the seconds to wait: see `RequestPipeline`."""
+        if self.phase is ConnectionPhase.FIRST_FRAME:
+            return None
+        if self.pipeline is None or self.phase >= ConnectionPhase.CLOSING:
+            return inf
+        return self.pipeline.advance()
+
+    def tick(self) -> None:
+        """`deadline` has come."""
+        self.deadline = inf
+        if self.phase is ConnectionPhase.FIRST_FRAME:
+            self.server.counts.sessionless_connections_expired += 1
+            self.cut("its first frame did not come in time")
+        elif self.phase is ConnectionPhase.ARRIVING:
+            self.cut("its session was not created or attached within the session's timeout")
+        elif self.pipeline is not None and self.phase is not _OVER:
+            self.pipeline.tick()
+
+    def settle(self) -> None:
+        """Update the server's counts; the shell sends afterwards."""
+        if self.pipeline is not None and self.phase is not _OVER:
+            self.pipeline.settle()
+
+    def closed(self) -> None:
+        """The transport is closed, or is about to be."""
+        server, pipeline = self.server, self.pipeline
+        if self.phase is not _OVER:
+            self._enter_over()
+        if pipeline is not None:
+            pipeline.drop()
+        self.send_buffer.frames.clear()
+        server.gone.received += self.received
+        server.gone.sent += self.send_buffer.sent
+        server.counts.response_bytes += self.response_bytes
+        server.connections.pop(self, None)
+        if self.session:
+            server.detach(self)
+
+    # -- the session -------------------------------------------------------------------------------
+
+    def _open(self, data: bytes | bytearray) -> None:
+        assert self.phase is ConnectionPhase.FIRST_FRAME, "nothing is read from a client while its session is awaited"
+        first = self._opening.open(data)
+        if first is None:
+            return
+        self.deadline = inf
+        if isinstance(first, Command):
+            self.send_buffer.put_greeting(self._shell.answer_command(first))
+            self.finish()
+            return
+        server = self.server
+        now, handshake = self.clock(), SessionHandshake(server, self._shell, self, first)
+        server.counts.connection_request_count += 1
+        if not handshake.is_admitted(int(now * 1000)):
+            server.counts.connection_rejected += 1
+            server.log.warn_rate_limited("too_many_connections_at_once", "bucket", peer=self.peer)
+            self.cut("too many connections come at once")
+            return
+        self.phase, self._handshake = ConnectionPhase.ARRIVING, handshake
+        self.set_deadline(now + handshake.timeout_ms / 1000)
+        handshake.begin(int(now * 1000))
+
+    def _end_handshake(self) -> None:
+        handshake, self._handshake = self._handshake, None
+        if handshake is not None:
+            handshake.end()
+            self.deadline = inf
+
+    def expired(self, asked: ConnectRequest) -> None:
+        """The session is over, or the password is wrong: tell the client, and close."""
+        self._end_handshake()
+        read_only = None if asked.read_only is None else False
+        response = ConnectResponse(EXPIRED.timeout_ms, EXPIRED.session, EXPIRED.password, read_only)
+        self.send_buffer.put_greeting(encode_connect_response(response))
+        self.finish()
+        self._shell.wake()
+
+    def established(self, asked: ConnectRequest, session: int, timeout_ms: int, read_only: bool) -> None:
+        """The session is this connection's. Take the requests that came behind the first frame."""
+        self._end_handshake()
+        server = self.server
+        self.session, self.timeout_ms, self.read_only = session, timeout_ms, read_only
+        self.phase = _SERVING
+        local = session in server.local and not server.local.is_upgrading(session)
+        self.pipeline = RequestPipeline(server, self._shell, self, local=local)
+        server.attach(self)
+        server.connections[self] = None
+        if not server.knows(session):
+            self.cut("its session was closed again in the meantime")
+            return
+        shown_read_only = None if asked.read_only is None else read_only
+        welcome = ConnectResponse(timeout_ms, session, server.password(session), shown_read_only)
+        self.send_buffer.put_greeting(encode_connect_response(welcome))
+        rest, self._opening.rest = self._opening.rest, b""
+        if rest:
+            self.receive(rest)
+        self._shell.wake()
+
+    def heard_of(self) -> bool:
+        """Return whether the client has sent something since the last call."""
+        heard, self.heard = self.heard, False
+        return heard
+
+    def ended(self, why: str) -> None:
+        """The session is over, or goes on elsewhere. If the client closed it, its reply is under way."""
+        if self.phase < ConnectionPhase.LEAVING:
+            self.cut(why)
+
+    def resume(self) -> None:
+        """The server is ready again."""
+        if self.pipeline is not None:
+            self.pipeline.resume()
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def notify(self, change: EventFrame) -> None:
+        if self.phase is not _OVER:  # its watches are removed in slices
+            self.send(change.frame)
+
+    def send(self, frame: bytes) -> None:
+        buffer = self.send_buffer
+        if not buffer.frames and not self._receiving:
+            self._shell.output_ready()
+        if buffer.put(frame) > self._unsent_bytes_cut:
+            self.cut(f"it does not read: {buffer.bytes} bytes wait")
+
+    def set_deadline(self, at: float) -> None:
+        self.deadline = at
+        self._shell.wake()
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Take nothing more: this was the client's last request."""
+        self.phase = max(self.phase, ConnectionPhase.LEAVING)
+
+    def finish(self) -> None:
+        """Take and answer nothing more; close when all is sent that is answered already."""
+        if self.phase < ConnectionPhase.CLOSING:
+            self.phase = ConnectionPhase.CLOSING
+        if not self._receiving:
+            self._shell.output_ready()
+
+    def cut(self, why: str) -> None:
+        """End the connection at once: what has not been sent yet is dropped."""
+        if self.phase is not _OVER:
+            self.server.log.say("client_let_go", "debug", peer=self.peer, session=f"{self.session:#x}", why=why)
+            self._enter_over()
+            self._shell.wake()
+
+    def _enter_over(self) -> None:
+        self._end_handshake()
+        self.server.counts.connection_drop_count += self.phase is _SERVING
+        self.phase = _OVER
+
+    def failed(self, mistake: Exception) -> None:
+        """Something raised that should not, in the midst of the server's work: it costs this client its connection."""
+        self.server.log.warn_rate_limited(
+            "client_failed", self.authentication.host, "error", peer=self.peer, why=repr(mistake)
+        )
+        self.cut("a mistake of ours")
+
+    def wronged(self, why: str) -> None:
+        """The client broke the rules. One line for each host and kind of mistake, so that none hides another."""
+        kind = _VARYING.split(why, maxsplit=1)[0]
+        self.server.log.warn_rate_limited("client_cut", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why)
+
+    # -- shown in lists of connections ---------------------------------------------------------------
+
+    @property
+    def queued(self) -> int:
+        return 0 if self.pipeline is None else self.pipeline.queued
+
+    @property
+    def sent(self) -> int:
+        """Replies and events."""
+        return self.send_buffer.sent
+
+    @sent.setter
+    def sent(self, count: int) -> None:
+        self.send_buffer.sent = count
+
+    @property
+    def response_bytes(self) -> int:
+        return self.send_buffer.taken_bytes
+
+    @property
+    def unsent(self) -> int:
+        """Bytes."""
+        return self.send_buffer.bytes
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a request that has not arrived whole."""
+        return self._reader.held_bytes

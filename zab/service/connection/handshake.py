@@ -1,0 +1,119 @@
+"""The decision which session a client gets for its ConnectRequest, if any.
+
+A server refuses in two ways. A session that is over, or a wrong password, is answered with session 0: the client must
+begin a new one. In all other cases the connection is closed without an answer, and the client asks another server.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from zab.service.connection.ports import ServerPort, ShellPort
+from zab.wire.client.connect import ConnectRequest
+
+
+class ArrivingClient(Protocol):
+    """The connection that the session is for."""
+
+    @property
+    def peer(self) -> str: ...
+    @property
+    def arriving(self) -> bool: ...
+    def established(self, asked: ConnectRequest, session: int, timeout_ms: int, read_only: bool) -> None: ...
+    def expired(self, asked: ConnectRequest) -> None: ...
+    def cut(self, why: str) -> None: ...
+
+
+class SessionHandshake:
+    """One ConnectRequest on its way to a session: wait for a state to serve, catch up, then create or attach."""
+
+    def __init__(self, server: ServerPort, shell: ShellPort, client: ArrivingClient, asked: ConnectRequest) -> None:
+        self._server = server
+        self._shell = shell
+        self._client = client
+        self._asked = asked
+        self.timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
+        self._read_only = False
+        """Whether the session is for reading only, because there is no leader."""
+
+    def is_admitted(self, now_ms: int) -> bool:
+        """Take the tokens that the connection costs. Return whether there were enough."""
+        throttle = self._server.connection_throttle
+        local = self._server.settings.local_sessions_enabled
+        return throttle.take(throttle.weight(renews=self._asked.session != 0, local=local), now_ms)
+
+    def begin(self, now_ms: int) -> None:
+        self._server.tracker.begin_opening(self, self.timeout_ms, now_ms)
+        if self._server.settings.read_only_mode_enabled:
+            self._shell.when_readable(self._readable)
+        else:
+            self._catch_up()
+
+    def end(self) -> None:
+        """The session is found, or is not wanted any more."""
+        self._server.tracker.end_opening(self)
+
+    def cancel(self) -> None:
+        """There has been no leader for too long: another server may be able to serve this client."""
+        self._client.cut("no leader is elected that could create or attach its session")
+
+    def _readable(self, read_only: bool, error: Exception | None) -> None:
+        if not self._goes_on(error):
+            return
+        self._read_only = read_only
+        if read_only and not self._asked.read_only:
+            self._client.cut("it does not want a read-only server")
+        else:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Never show a client a state that is older than what it has seen."""
+        if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
+            self._shell.barrier(self._caught_up)
+        else:
+            self._caught_up(None, None)
+
+    def _caught_up(self, _: object, error: Exception | None) -> None:
+        if not self._goes_on(error):
+            return
+        asked, server, shell = self._asked, self._server, self._shell
+        if asked.last_zxid_seen > server.machine.zxid:
+            peer = self._client.peer
+            server.log.warn_rate_limited("client_from_the_future", peer.rpartition(":")[0], peer=peer)
+            self._client.cut("it has seen a later state than this server")
+        elif asked.session == 0:
+            if self._read_only or server.settings.local_sessions_enabled:
+                shell.create_local_session(self.timeout_ms, self._read_only, self._created)
+            else:
+                shell.create_session(self.timeout_ms, self._created)
+        elif self._read_only:
+            timeout_ms = server.attach_read_only(asked.session, asked.password)
+            if timeout_ms is None:
+                self._client.cut("only a leader can tell whether its session is over")
+            else:
+                self._conclude(asked.session, timeout_ms)
+        else:
+            shell.attach_session(asked.session, asked.password, self._attached)
+
+    def _created(self, session: int, error: Exception | None) -> None:
+        if self._goes_on(error):
+            self._conclude(session, self.timeout_ms)
+
+    def _attached(self, timeout_ms: int | None, error: Exception | None) -> None:
+        if not self._goes_on(error):
+            return
+        if timeout_ms is None:
+            self._client.expired(self._asked)
+        else:
+            self._conclude(self._asked.session, timeout_ms)
+
+    def _conclude(self, session: int, timeout_ms: int) -> None:
+        if self._read_only and self._server.ready:
+            self._client.cut("there is a leader again: after a reconnect it may write, too")
+        else:
+            self._client.established(self._asked, session, timeout_ms, self._read_only)
+
+    def _goes_on(self, error: Exception | None) -> bool:
+        if error is not None and self._client.arriving:
+            self._client.cut(f"no session could be had for it: {error}")
+        return self._client.arriving

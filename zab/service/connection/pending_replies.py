@@ -1,0 +1,103 @@
+"""The replies of one connection: those that are not due yet, and the frames that wait to be sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+
+class PendingReply:
+    """A reply that no transaction decides: of a sync, a reconfiguration, or a request that was refused at once."""
+
+    __slots__ = ("done", "error", "last", "value", "zxid")
+
+    def __init__(
+        self,
+        error: int = 0,
+        value: object = None,
+        *,
+        done: bool = False,
+        last: bool = False,
+        zxid: int | None = None,
+    ) -> None:
+        self.error = error
+        self.value = value
+        self.done = done
+        """Whether it may be sent when it is the oldest."""
+        self.last = last
+        """Whether the connection closes behind it."""
+        self.zxid = zxid
+        """The zxid that it shows; None: the newest one that is applied when it is sent."""
+
+
+Awaited: TypeAlias = bytes | PendingReply | None
+"""The body of a read, a pending reply, or None for a write that is under way."""
+Pending: TypeAlias = tuple[int, int, Awaited]
+"""(op, xid, what the reply waits for)"""
+
+
+class PendingReplies(deque[Pending]):
+    """The requests that are not answered yet, oldest first: replies leave in the order of the requests.
+
+    The reply to a write is never due here. When its transaction is applied, `RequestPipeline.written` takes it from the
+    front.
+    """
+
+    __slots__ = ()
+
+    def due(self) -> Pending | None:
+        """Remove and return the oldest one, if it can be answered now."""
+        if not self:
+            return None
+        awaited = self[0][2]
+        if awaited is None or (type(awaited) is PendingReply and not awaited.done):
+            return None
+        return self.popleft()
+
+
+class SendBuffer:
+    """The frames of one connection on their way to the transport."""
+
+    __slots__ = ("bytes", "frames", "sent", "taken_bytes")
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        """Not taken by the transport yet, oldest first."""
+        self.bytes = 0
+        """The size of `frames`, and of what was taken and is not gone."""
+        self.sent = 0
+        """Replies and events taken since the connection began."""
+        self.taken_bytes = 0
+        """Their bytes."""
+
+    def put(self, frame: bytes) -> int:
+        """Append a frame; return how many bytes wait now."""
+        self.frames.append(frame)
+        self.bytes = waiting = self.bytes + len(frame)
+        return waiting
+
+    def put_greeting(self, frame: bytes) -> None:
+        """Append the answer to a first frame. It does not count as sent: it is neither a reply nor an event."""
+        self.put(frame)
+        self.sent -= 1
+        self.taken_bytes -= len(frame)
+
+    def take(self) -> bytes:
+        """Remove all frames, and return them as one. Their bytes count as waiting until `gone`."""
+        frames = self.frames
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        self.sent += len(frames)
+        frames.clear()
+        self.taken_bytes += len(data)
+        return data
+
+    def gone(self, count: int) -> None:
+        """The transport has passed on so many of the bytes that it took."""
+        self.bytes -= count
+
+    def put_back(self, rest: bytes) -> None:
+        """The transport does not want these yet. Nothing was put behind them since `take`."""
+        assert not self.frames, "a rest goes in front"
+        self.frames.append(rest)
+        self.sent -= 1
+        self.taken_bytes -= len(rest)

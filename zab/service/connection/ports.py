@@ -1,0 +1,200 @@
+"""The surroundings of a client connection: the server that it belongs to, and the shell that moves its bytes.
+
+`ServerPort` is shared by all connections of a server; `ShellPort` is one connection's own. In production the shell owns
+the socket and the tasks (`zab.runtime.coordination.connection_shell`), in simulation it is a wire on virtual time.
+Calls never block: what takes longer reports through a `Done`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from contextlib import AbstractContextManager
+from enum import IntEnum
+from typing import Any, Protocol, TypeAlias
+
+from zab.core.failed_logins import FailedLogins
+from zab.core.zxid import ServerId
+from zab.service.attached import Latency, Traffic
+from zab.service.authentication import IdentitySettings
+from zab.service.counts import Counts
+from zab.service.local_sessions import LocalSessions
+from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSettings
+from zab.store.acl import Identity
+from zab.store.ops import Fields
+from zab.store.store import Store
+from zab.wire.client.frames import Command
+
+Done: TypeAlias = Callable[[Any, Exception | None], None]
+"""(result, error): called once, in the event loop, perhaps before the call that it belongs to returns."""
+
+
+class ConnectionPhase(IntEnum):
+    """The life of a connection. It only goes forward."""
+
+    FIRST_FRAME = 0
+    """The client has not said yet what it wants."""
+    ARRIVING = 1
+    """Its session is being created, or attached to this connection."""
+    SERVING = 2
+    """Requests are taken and answered."""
+    LEAVING = 3
+    """The client's last request was taken: earlier ones are still answered, nothing more is taken."""
+    CLOSING = 4
+    """Nothing more is answered. What is in the send buffer is sent, then the connection is closed."""
+    OVER = 5
+    """Nothing is sent any more."""
+
+
+class ConnectionSettings(IdentitySettings, Protocol):
+    """The settings of `DoorSettings` that a connection reads."""
+
+    @property
+    def frame_bytes_max(self) -> int: ...
+    @property
+    def first_frame_ms(self) -> int: ...
+    @property
+    def requests_max(self) -> int: ...
+    @property
+    def requests_total_max(self) -> int: ...
+    @property
+    def watches_per_client_max(self) -> int: ...
+    @property
+    def watches_max(self) -> int: ...
+    @property
+    def multi_read_bytes_max(self) -> int: ...
+    @property
+    def unsent_bytes_max(self) -> int: ...
+    @property
+    def unsent_bytes_cut(self) -> int: ...
+    @property
+    def throttle(self) -> ThrottleSettings: ...
+    @property
+    def local_sessions_enabled(self) -> bool: ...
+    @property
+    def local_sessions_upgrading_enabled(self) -> bool: ...
+    @property
+    def read_only_mode_enabled(self) -> bool: ...
+    def timeout_ms(self, asked_ms: int) -> int: ...
+
+
+class EventLog(Protocol):
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None: ...
+
+
+class AuditLog(Protocol):
+    def authenticated(self, session: int, identities: Iterable[Identity], ip: str, scheme: str, held: bool) -> None: ...
+    def reconfigured(self, session: int, identities: Iterable[Identity], ip: str, allowed: bool) -> None: ...
+    def teller(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None: ...
+
+
+class TurnWatch(Protocol):
+    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
+        """Time one turn; `cause` is called only if it stalls."""
+
+
+class Openings(Protocol):
+    """The clients that wait for a session: see `SessionTracker`."""
+
+    def begin_opening(self, token: Hashable, timeout_ms: int, now: int) -> None: ...
+    def end_opening(self, token: Hashable) -> None: ...
+
+
+class EventFrame(Protocol):
+    """A watch event, encoded once for all connections that receive it."""
+
+    @property
+    def frame(self) -> bytes: ...
+
+
+class ServerPort(RequestTotals, Protocol):
+    """A server, as its connections use it. `ServerRuntime` has all of this."""
+
+    auth_failed: int
+    ready: bool
+    """Whether the state may be read here and now."""
+
+    @property
+    def me(self) -> ServerId: ...
+    @property
+    def machine(self) -> Store: ...
+    @property
+    def settings(self) -> ConnectionSettings: ...
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def audit(self) -> AuditLog | None: ...
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def latency(self) -> Latency: ...
+    @property
+    def gone(self) -> Traffic: ...
+    @property
+    def connection_throttle(self) -> ConnectionThrottle: ...
+    @property
+    def failed_logins(self) -> FailedLogins: ...
+    @property
+    def requests_watchdog(self) -> TurnWatch: ...
+    @property
+    def tracker(self) -> Openings: ...
+    @property
+    def local(self) -> LocalSessions: ...
+    @property
+    def connections(self) -> MutableMapping[Any, None]:
+        """All connections that have a session."""
+
+    def knows(self, session: int) -> bool: ...
+    def password(self, session: int) -> bytes: ...
+    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
+        """Return the timeout of a session that this server knows, or None. No leader hears of it."""
+
+    def attach(self, client: Any) -> None:
+        """Report the session's events to this connection; an older connection of the session ends."""
+
+    def detach(self, client: Any) -> None: ...
+    def upgrade_session(self, session: int) -> None:
+        """Make a local session known to all, before anything that is posted from here on."""
+
+    def post(self, request: bytes, done: Done) -> None:
+        """Submit a request to the leader, in the order of the calls."""
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """Submit requests; `done` is called for each, in their order."""
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        """Call `do` after others have had the loop."""
+
+
+class ShellPort(Protocol):
+    """What carries out the effects of one connection."""
+
+    def output_ready(self) -> None:
+        """There are frames in an empty send buffer: send them when this turn of the server is over."""
+
+    def wake(self) -> None:
+        """The phase or the deadline has changed, or held requests can be taken by `advance`."""
+
+    def answer_command(self, command: Command) -> bytes:
+        """Return the answer to a four-letter word."""
+
+    def when_readable(self, done: Done) -> None:
+        """Wait until the state may be read, or only be read: the result is whether it is the latter."""
+
+    def barrier(self, done: Done) -> None:
+        """Wait until everything is applied here that was committed before."""
+
+    def sync(self, session: int, done: Done) -> None:
+        """A barrier in front of which the leader hears that the session is alive."""
+
+    def create_session(self, timeout_ms: int, done: Done) -> None:
+        """The result is its id. If the connection ends before that, the session is closed again."""
+
+    def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
+        """The same for a session that only this server knows."""
+
+    def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
+        """The result is its timeout, or None: there is no such session, or not with this password."""
+
+    def change_membership(self, fields: Fields, done: Done) -> None:
+        """The result is an error code and the configuration node."""

@@ -1,0 +1,111 @@
+"""Requests in which a client proves an identity: auth and SASL. They hold for all requests that follow."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from zab.service.authentication import ClientAuthentication, Verdict
+from zab.service.connection.ports import ServerPort
+from zab.store.errors import ErrorCode
+from zab.wire.client.replies import body_reply, error_reply
+from zab.wire.client.requests import Refused, decode_request
+from zab.wire.jute import buffer
+
+SCHEME_CHARS_SHOWN: Final = 100
+"""The characters of a client's scheme in the audit log."""
+
+
+class LoginClient(Protocol):
+    @property
+    def session(self) -> int: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def authentication(self) -> ClientAuthentication: ...
+
+
+@frozen
+class LoginOutcome:
+    """What to do about a proof: send the frame after a pause, perhaps close behind it; or cut the connection."""
+
+    frame: bytes = b""
+    ends: bool = False
+    pause_ms: float = 0.0
+    cut: str = ""
+    """The reason to cut the connection without a reply; empty: it is not cut."""
+
+
+class Login:
+    def __init__(self, server: ServerPort, client: LoginClient) -> None:
+        self._server = server
+        self._client = client
+
+    def authenticate(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
+        """Check the credentials of an auth request. The reply is sent at once: it has no place among the others."""
+        proof, fields = self._client.authentication, decode_request(op, body)
+        verdict = Verdict.REFUSED
+        if not isinstance(fields, Refused):
+            scheme, credentials = fields[1], fields[2] or b""
+            if proof.may_be_wrong(scheme, credentials) and not self._may_try(now_ms):
+                return LoginOutcome(cut=proof.why)
+            if fields[2] is not None or scheme != "digest":
+                verdict = proof.authenticate(scheme, credentials)
+                self._audit(scheme[:SCHEME_CHARS_SHOWN], verdict is Verdict.PROVED)
+        if verdict is Verdict.SENT_AWAY:
+            self._warn("client_sent_away")
+            self._server.counts.ensemble_auth_fail += 1
+            return LoginOutcome(cut=proof.why)
+        if verdict is Verdict.PROVED:
+            if proof.guessed_wrong:
+                self._warn("client_not_authenticated")
+            return self._outcome(error_reply(xid, 0, 0), False, now_ms)
+        self._warn("client_not_authenticated")
+        return self._outcome(error_reply(xid, 0, ErrorCode.AUTH_FAILED), True, now_ms)
+
+    def sasl(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
+        """Take the next step of a SASL exchange."""
+        proof = self._client.authentication
+        if not self._may_try(now_ms):
+            return LoginOutcome(cut=proof.why)
+        fields = decode_request(op, body)
+        token, error = proof.sasl(None if isinstance(fields, Refused) else fields[0])
+        if token is None or proof.proved_by_sasl:
+            self._audit("sasl", token is not None)
+        if token is None:
+            self._warn("client_not_authenticated")
+        return self._outcome(body_reply(xid, 0, buffer(token), error), bool(error), now_ms)
+
+    def refuse(self, xid: int) -> LoginOutcome:
+        """Refuse another request of a client that still has to prove an identity."""
+        self._client.authentication.why = "asked for something before it proved an identity that this server requires"
+        self._warn("client_not_authenticated")
+        return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
+
+    def _may_try(self, now_ms: int) -> bool:
+        """Return whether the proof is checked; if not, the connection is to be cut."""
+        proof = self._client.authentication
+        if self._server.failed_logins.may_try(proof.host, now_ms):
+            return True
+        proof.why = "not checked, because too many logins from its address failed just now"
+        self._warn("client_not_authenticated")
+        return False
+
+    def _outcome(self, frame: bytes, ends: bool, now_ms: int) -> LoginOutcome:
+        """Wrong credentials are answered after the pause that the failure costs the client's address."""
+        proof = self._client.authentication
+        pause_ms = self._server.failed_logins.failed(proof.host, now_ms) if proof.guessed_wrong else 0.0
+        return LoginOutcome(frame, ends, pause_ms)
+
+    def _audit(self, scheme: str, held: bool) -> None:
+        if self._server.audit is not None:
+            proof = self._client.authentication
+            self._server.audit.authenticated(self._client.session, proof.identities, proof.host, scheme, held)
+
+    def _warn(self, event: str) -> None:
+        peer = self._client.peer
+        self._server.auth_failed += 1
+        self._server.log.warn_rate_limited(
+            event, peer.rpartition(":")[0], peer=peer, why=self._client.authentication.why
+        )

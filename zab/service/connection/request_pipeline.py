@@ -1,0 +1,584 @@
+"""The requests of one session on one connection: taken in order, and answered in order.
+
+All requests of one receive are handled in one pass. A write is posted to the leader, and its reply waits for its
+transaction. A read is answered at once; behind a write of the same client it is answered in the moment when that write
+has been applied, before anything later is. Events are sent when a transaction is applied, so an event always precedes
+any reply that shows its change.
+
+Some requests cannot be taken yet, and are held: while there is no leader, behind a sync, while the throttle is closed,
+while the client does not read its replies. Pings are never held: a client whose writes wait for an election must not
+conclude that the server is dead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from math import inf
+from typing import Any, ClassVar, Final, Protocol
+
+from zab.core.errors import LeadersLost, WireError
+from zab.service.authentication import ClientAuthentication
+from zab.service.connection.pending_replies import PendingReplies, PendingReply, SendBuffer
+from zab.service.connection.ports import ConnectionPhase, Done, ServerPort, ShellPort
+from zab.service.connection.proofs import Login, LoginOutcome
+from zab.service.throttle import RequestThrottle
+from zab.store.apply import Result
+from zab.store.errors import ErrorCode
+from zab.store.node import stat_fields
+from zab.store.ops import READS, WRITES, Op
+from zab.store.reads import NO_ROOM, TOO_LARGE, Client
+from zab.store.request import FOREIGN, HEAD, LOCAL, op_name
+from zab.wire.client.answers import read_reply, write_reply
+from zab.wire.client.frames import Request
+from zab.wire.client.replies import encode_reply, error_reply
+from zab.wire.client.requests import PING_XID, Refused, decode_request, makes_ephemeral
+
+# Plain integers: to look up a member of an enumeration costs as much as to pack a header.
+_WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
+_READS: Final = frozenset(map(int, READS))
+_NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
+_PING: Final = int(Op.PING)
+_CLOSE: Final = int(Op.CLOSE_SESSION)
+_AUTH: Final = int(Op.AUTH)
+_SASL: Final = int(Op.SASL)
+_SET_WATCHES: Final = (int(Op.SET_WATCHES), int(Op.SET_WATCHES2))
+_MOVED: Final = int(ErrorCode.SESSION_MOVED)
+_EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
+_SERVING: Final = ConnectionPhase.SERVING
+_CLOSING: Final = ConnectionPhase.CLOSING
+_OVER: Final = ConnectionPhase.OVER
+
+READ_WORK_MAX: Final = 20_000
+"""Nodes and names that the reads of one pass look at before others have the loop: some milliseconds."""
+SCANS_BEHIND_MAX: Final = 4
+_SCANS: Final = {
+    **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
+    **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
+}
+"""Reads that may take milliseconds each, with their weights: up to `SCANS_BEHIND_MAX` may wait behind a write.
+
+All reads that wait behind a write are answered in the turn that applies it. Those that may look at every node of the
+server never wait there.
+"""
+KINDS_SHOWN: Final = 5
+
+
+class PipelineClient(Client, Protocol):
+    """The connection that the requests come from."""
+
+    phase: ConnectionPhase
+    read_only: bool
+
+    @property
+    def timeout_ms(self) -> int: ...
+    @property
+    def peer(self) -> str: ...
+    @property
+    def authentication(self) -> ClientAuthentication: ...
+    @property
+    def send_buffer(self) -> SendBuffer: ...
+    @property
+    def clock(self) -> Callable[[], float]: ...
+    def send(self, frame: bytes) -> None: ...
+    def leave(self) -> None: ...
+    def finish(self) -> None: ...
+    def cut(self, why: str) -> None: ...
+    def wronged(self, why: str) -> None: ...
+    def failed(self, mistake: Exception) -> None: ...
+    def set_deadline(self, at: float) -> None: ...
+
+
+class RequestPipeline:
+    def __init__(self, server: ServerPort, shell: ShellPort, client: PipelineClient, *, local: bool) -> None:
+        """`local`: the session is known to this server only."""
+        self._server = server
+        self._shell = shell
+        self._client = client
+        self._machine = server.machine
+        self._login = Login(server, client)
+        self._login_outcome: LoginOutcome | None = None
+        """The answer to wrong credentials, until its pause is over."""
+        throttle = server.settings.throttle
+        self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
+        self._stalled = False
+        """Whether the held requests have waited for the closed throttle since they were tried last."""
+        self._local = local
+        self._flags = FOREIGN | LOCAL if local else FOREIGN
+        """The flags of each request that is forwarded to the leader."""
+        self.replies = PendingReplies()
+        self._held: list[Request] = []
+        """Requests that arrived and were not taken yet, oldest first."""
+        self._paused = False
+        """Whether requests are held behind one that must be answered first."""
+        self._waits_for_replies = False
+        """Whether held requests are taken when all that was taken before has been answered."""
+        self._scans_behind = 0
+        """The weight of the scans that were put behind writes since `replies` was empty."""
+        self._counted = 0
+        """This connection's part of `open_requests` of the server."""
+        self._arrived_at: float | None = None
+        """The time at which the oldest request was taken that is not answered yet."""
+        self._done: Done = self.written if server.audit is None else self._audit_and_answer
+        self._audits: deque[Done | None] = deque()
+        """What tells the audit log of each write that is under way."""
+
+    @property
+    def queued(self) -> int:
+        return len(self.replies) + len(self._held)
+
+    @property
+    def _serves(self) -> bool:
+        return self._server.ready or self._client.read_only
+
+    @property
+    def _now_ms(self) -> int:
+        return int(self._client.clock() * 1000)
+
+    # -- holding requests, and taking them later ---------------------------------------------------
+
+    def receive(self, requests: list[Request]) -> None:
+        """Take the requests that arrived, or hold them. Raises `WireError` if the client must be cut."""
+        if self._throttle is not None:
+            try:
+                self._throttle.weigh(requests)
+            except WireError:
+                self._server.counts.large_requests_rejected += 1
+                raise
+        if self._held or self._paused or not self._serves:
+            self._hold(requests)
+        else:
+            self._take(requests)
+
+    def _hold(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            if request[1] == _PING:
+                self._ping(_PING, PING_XID, b"")
+            else:
+                self._held.append(request)
+
+    def has_room(self) -> bool:
+        """Return whether more may be read from the client without asking `advance`."""
+        settings, waiting = self._server.settings, len(self.replies)
+        return not (
+            self._held
+            or self._client.send_buffer.bytes > settings.unsent_bytes_max
+            or waiting > settings.requests_max
+            or (waiting and self._server.open_requests > settings.requests_total_max)
+        )
+
+    def advance(self) -> float | None:
+        """Take held requests, as far as the limits allow. Return None if more may be read from the client.
+
+        Else return how many seconds to wait before the next call: 0 lets others have the loop, infinity waits until
+        bytes have left the send buffer or the shell is woken.
+        """
+        server, settings = self._server, self._server.settings
+        if self._client.send_buffer.bytes > settings.unsent_bytes_max:
+            return inf
+        if self._held and not self._paused and self._serves:
+            throttle = self._throttle
+            if throttle is not None:
+                if throttle.closed and not self._stalled:
+                    self._stalled = True
+                    return settings.throttle.request_stall_ms / 1000
+                self._stalled = False
+                if throttle.is_stale(self._client.timeout_ms, self._now_ms):
+                    self._client.cut("a request has waited for longer than its session may")
+                    return inf
+            self.resume()
+            return 0.0
+        if self.queued > settings.requests_max or (self.replies and server.open_requests > settings.requests_total_max):
+            return inf
+        return None
+
+    def resume(self) -> None:
+        """Take the held requests: there is a leader again, or a sync is done, or replies were sent."""
+        if self._held and self._serves and not self._paused:
+            held, self._held = self._held, []
+            self._take(held)
+
+    def _proceed(self) -> None:
+        """What the held requests waited for is answered."""
+        self._paused = self._waits_for_replies = False
+        self._answer_due()
+        self._resume_and_wake()
+
+    def _resume_and_wake(self) -> None:
+        self.resume()
+        if self.is_held_up:
+            self._shell.wake()  # it may wait for bytes only
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether there are held requests for `advance` to take."""
+        return bool(self._held) and not self._paused
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def _take(self, requests: list[Request]) -> None:
+        with self._server.requests_watchdog.turn(partial(self._describe, requests)):
+            if self._throttle is not None:
+                self._take_throttled(self._throttle, requests)
+            elif self._local:
+                self._take_of_local(requests)
+            else:
+                self._take_all(requests)
+            self.settle()
+
+    def _describe(self, requests: list[Request]) -> str:
+        kinds = Counter(op_name(op) for _, op, _ in requests)
+        kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(KINDS_SHOWN))
+        return f"{kinds_text} of session {self._client.session & 0xFFFF_FFFF_FFFF_FFFF:#x} from {self._client.peer}"
+
+    def _take_throttled(self, throttle: RequestThrottle, requests: list[Request]) -> None:
+        take = self._take_of_local if self._local else self._take_all
+        count, late = throttle.admit(len(requests), self._now_ms)
+        if not late:
+            take(requests[:count])
+        else:
+            for xid, op, body in requests:
+                if op in (_CLOSE, _PING):
+                    take([(xid, op, body)])
+                else:
+                    self._server.counts.throttled_ops += 1
+                    self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))
+        self._hold(requests[count:])
+
+    def _take_of_local(self, requests: list[Request]) -> None:
+        """Take the requests of a local session, until one needs a session that all servers know, or ends it."""
+        server, client = self._server, self._client
+        upgrading = server.settings.local_sessions_upgrading_enabled
+        for index, (xid, op, body) in enumerate(requests):
+            closes = op == _CLOSE
+            if not closes and not (upgrading and not client.read_only and makes_ephemeral(op, body)):
+                continue
+            if index:
+                self._take_all(requests[:index])
+                if self._held:
+                    self._held += requests[index:]
+                    return
+            if closes:
+                client.leave()
+                server.local.forget(client.session)
+                self._put(op, xid, PendingReply(done=True, last=True))
+            else:
+                server.upgrade_session(client.session)
+                self._local, self._flags = False, FOREIGN
+                self._take_all(requests[index:])
+            return
+        self._take_all(requests)
+
+    def _take_all(self, requests: list[Request]) -> None:
+        """Post the writes, answer the reads or put them behind a write, and dispatch the others.
+
+        Stops early, and holds the rest, behind a sync or another request that pauses, and at the bounds for unsent
+        bytes, for the work of reads, and for scans behind a write.
+        """
+        server, client, replies = self._server, self._client, self.replies
+        if self._arrived_at is None:
+            self._arrived_at = client.clock()
+        me, session, audit, flags, authentication = (
+            server.me,
+            client.session,
+            server.audit,
+            self._flags,
+            client.authentication,
+        )
+        posts: list[bytes] = []
+        buffer, unsent_bytes_max, read_only = client.send_buffer, server.settings.unsent_bytes_max, client.read_only
+        reads = self._machine.reads
+        reads.work = 0
+        if not replies:
+            self._scans_behind = 0
+        if authentication.barred:
+            requests = self._take_proofs(requests)
+        for index, (xid, op, body) in enumerate(requests):
+            if client.phase is not _SERVING:
+                break
+            if reads.work > READ_WORK_MAX:
+                self._held = requests[index:]
+                server.postpone(self._resume_and_wake)
+                break
+            if self._paused or buffer.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+                self._held = requests[index:]
+                break
+            if read_only and op not in _READS:
+                if op in _NOT_READ_ONLY:
+                    self._put(op, xid, PendingReply(ErrorCode.NOT_READ_ONLY, done=True))
+                else:
+                    self._special.get(op, RequestPipeline._unknown)(self, op, xid, body)
+            elif op in _WRITES:
+                replies.append((op, xid, None))
+                identified = authentication.encoded
+                if op == _CLOSE:
+                    client.leave()
+                posts.append(HEAD.pack(flags, session, xid, op, me, len(identified)) + identified + body)
+                if audit is not None:
+                    self._audits.append(audit.teller(session, authentication.identities, authentication.host, op, body))
+            elif op in _READS:
+                if replies:
+                    weight = _SCANS.get(op)
+                    if weight is not None:
+                        self._scans_behind += weight
+                        if self._scans_behind > SCANS_BEHIND_MAX:
+                            self._paused = self._waits_for_replies = True
+                            self._held = requests[index:]
+                            break
+                    replies.append((op, xid, body))
+                else:
+                    self._read(op, xid, body)
+            else:
+                if posts:
+                    server.post_many(posts, self._done)  # in front of the special request
+                    posts = []
+                self._special.get(op, RequestPipeline._unknown)(self, op, xid, body)
+        if posts:
+            server.post_many(posts, self._done)
+
+    # -- reads and writes --------------------------------------------------------------------------
+
+    def _read(self, op: int, xid: int, body: bytes) -> None:
+        machine, client = self._machine, self._client
+        fields = decode_request(op, body)
+        if isinstance(fields, Refused):
+            client.send(error_reply(xid, machine.zxid, fields.code))
+            return
+        answer = machine.reads.read(op, fields, client)
+        client.send(read_reply(op, xid, machine.zxid, answer))
+        if answer is TOO_LARGE or answer is NO_ROOM:
+            self._warn_of_bound(op, len(fields), watches=answer is NO_ROOM)
+
+    def _warn_of_bound(self, op: int, parts: int, *, watches: bool) -> None:
+        client, settings, log = self._client, self._server.settings, self._server.log
+        host, session = client.authentication.host, f"{client.session:#x}"
+        if not watches:
+            log.warn_rate_limited(
+                "multi_read_refused", host, peer=client.peer, session=session, reads=parts,
+                multi_read_bytes_max=settings.multi_read_bytes_max,
+            )  # fmt: skip
+            return
+        log.warn_rate_limited(
+            "watches_refused", host, peer=client.peer, session=session,
+            watches_per_client_max=settings.watches_per_client_max, watches_max=settings.watches_max,
+        )  # fmt: skip
+        if op in _SET_WATCHES:
+            client.finish()  # clients ignore this error, and must not go on without their watches
+
+    def _audit_and_answer(self, result: Any, error: Exception | None) -> None:
+        """The audit log is told even if the client is gone: its write counts all the same."""
+        audit = self._audits.popleft()
+        try:
+            if audit is not None:
+                audit(result, error)
+        except Exception as mistake:
+            self._client.failed(mistake)
+        self.written(result, error)
+
+    def written(self, result: Any, error: Exception | None) -> None:
+        """The oldest write was applied with this result of the machine, or failed.
+
+        Called in the order of the writes. An error leaves the outcome unknown, and so the client must not go on; only
+        of `LeadersLost` it is known that nothing was changed.
+        """
+        client = self._client
+        if client.phase is _OVER:
+            return
+        if error is not None and not isinstance(error, LeadersLost):
+            client.cut(f"the outcome of a write is unknown: {error}")
+            return
+        replies = self.replies
+        try:
+            op, xid, awaited = replies.popleft()
+            assert awaited is None, "what precedes a write is answered before it is applied"
+            if error is not None:
+                # No older request is open, so this reply is in order; other errors do not promise that.
+                host = client.authentication.host
+                self._server.log.warn_rate_limited("write_refused", host, "error", peer=client.peer, why=str(error))
+                code = int(ErrorCode.SYSTEM_ERROR)
+                client.send(error_reply(xid, self._machine.zxid, code))
+            else:
+                code = result[1]
+                if code == _MOVED:
+                    client.cut("the session has moved to another server")
+                    return
+                client.send(write_reply(op, xid, result))
+            if op == _CLOSE or code == _EXPIRED:
+                client.finish()
+            elif replies and replies[0][2] is not None:  # most often it is the next write, which is under way
+                self._answer_due()
+            if self._waits_for_replies and not replies:
+                self._proceed()
+        except Exception as mistake:
+            client.failed(mistake)
+
+    def _answer_due(self) -> None:
+        """Answer the oldest requests, up to one that still waits."""
+        client, replies = self._client, self.replies
+        while client.phase < _CLOSING and (pending := replies.due()) is not None:
+            op, xid, awaited = pending
+            if type(awaited) is bytes:
+                self._read(op, xid, awaited)
+                continue
+            assert isinstance(awaited, PendingReply)
+            zxid = self._machine.zxid if awaited.zxid is None else awaited.zxid
+            if awaited.error or awaited.value is None:
+                client.send(error_reply(xid, zxid, awaited.error))
+            else:
+                client.send(encode_reply(op, xid, zxid, awaited.value))
+            if awaited.last:
+                client.finish()
+
+    def _put(self, op: int, xid: int, reply: PendingReply) -> None:
+        self.replies.append((op, xid, reply))
+        self._answer_due()
+
+    # -- other requests ----------------------------------------------------------------------------
+
+    def _ping(self, op: int, xid: int, body: bytes) -> None:
+        """The reply overtakes the others."""
+        self._client.send(error_reply(PING_XID, self._machine.zxid, 0))
+
+    def _sync(self, op: int, xid: int, body: bytes) -> None:
+        """Hold what follows until the barrier is passed: a write could overtake it, and a read would see that write."""
+        fields = decode_request(op, body)
+        if isinstance(fields, Refused):
+            self._put(op, xid, PendingReply(fields.code, done=True))
+            return
+        reply = PendingReply(value=fields[0])
+        self.replies.append((op, xid, reply))
+        self._paused = True
+        self._shell.sync(self._client.session, partial(self._synced, reply))
+
+    def _synced(self, reply: PendingReply, _: object, error: Exception | None) -> None:
+        if self._client.phase is _OVER:
+            return
+        if error is not None:
+            self._client.cut(f"a sync failed: {error}")
+            return
+        reply.done = True
+        try:
+            self._proceed()
+        except Exception as mistake:
+            self._client.failed(mistake)
+
+    def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
+        """Ask the leader for permission, as for any write, then ask the consensus. What follows is held meanwhile."""
+        client, identified = self._client, self._client.authentication.encoded
+        self.replies.append((op, xid, None))
+        self._paused = True
+        head = HEAD.pack(self._flags, client.session, xid, op, self._server.me, len(identified))
+        self._server.post(head + identified + body, partial(self._permitted, op, xid, body))
+
+    def _permitted(self, op: int, xid: int, body: bytes, result: Result, error: Exception | None) -> None:
+        client, server = self._client, self._server
+        if client.phase is _OVER:
+            return
+        refused = error is not None or bool(result[1])
+        if server.audit is not None:
+            server.audit.reconfigured(client.session, client.identities, client.authentication.host, not refused)
+        if refused:
+            self.written(result, error)
+            self._proceed()
+            return
+        fields = decode_request(op, body)
+        assert not isinstance(fields, Refused), "the leader has read it"
+        reply = PendingReply()
+        self.replies[0] = (op, xid, reply)
+        self._shell.change_membership(fields, partial(self._reconfigured, reply))
+
+    def _reconfigured(self, reply: PendingReply, answer: Any, error: Exception | None) -> None:
+        if self._client.phase is _OVER:
+            return
+        if error is not None:
+            self._client.cut(f"the outcome of a change of membership is unknown: {error}")
+            return
+        reply.error, node = answer
+        if node is not None:
+            reply.value = (node[0], stat_fields(node))
+        reply.done = True
+        self._proceed()
+
+    def _authenticate(self, op: int, xid: int, body: bytes) -> None:
+        self._conclude(self._login.authenticate(op, xid, body, self._now_ms))
+
+    def _sasl(self, op: int, xid: int, body: bytes) -> None:
+        self._conclude(self._login.sasl(op, xid, body, self._now_ms))
+
+    def _take_proofs(self, requests: list[Request]) -> list[Request]:
+        """Take proofs until the client has an identity that the server requires. Return the requests behind them."""
+        client = self._client
+        for index, (xid, op, body) in enumerate(requests):
+            if self._paused or not client.authentication.barred:
+                return requests[index:]
+            if client.phase is not _SERVING:
+                break
+            if op == _AUTH:
+                self._authenticate(op, xid, body)
+            elif op == _SASL:
+                self._sasl(op, xid, body)
+            else:
+                self._conclude(self._login.refuse(xid))
+        return []
+
+    def _conclude(self, outcome: LoginOutcome) -> None:
+        client = self._client
+        if outcome.cut:
+            client.cut(outcome.cut)
+        elif outcome.pause_ms:
+            self._paused, self._login_outcome = True, outcome
+            client.set_deadline(client.clock() + outcome.pause_ms / 1000)
+        else:
+            client.send(outcome.frame)
+            if outcome.ends:
+                client.finish()
+
+    def tick(self) -> None:
+        """The pause before the answer to wrong credentials is over."""
+        outcome, self._login_outcome = self._login_outcome, None
+        if outcome is not None:
+            self._client.send(outcome.frame)
+            if outcome.ends:
+                self._client.finish()
+            self._proceed()
+
+    def _unknown(self, op: int, xid: int, body: bytes) -> None:
+        client = self._client
+        client.wronged(
+            f"no client may ask for operation {op}" if op else "a second connect request, or no request at all"
+        )
+        client.leave()
+        self._put(op, xid, PendingReply(ErrorCode.UNIMPLEMENTED, done=True, last=True, zxid=-1))
+
+    _special: ClassVar[Mapping[int, Callable[[RequestPipeline, int, int, bytes], None]]] = {
+        _PING: _ping,
+        int(Op.SYNC): _sync,
+        int(Op.RECONFIG): _reconfigure,
+        _AUTH: _authenticate,
+        _SASL: _sasl,
+    }
+
+    # -- accounts ----------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Update what the server counts of this connection's open requests."""
+        waiting = len(self.replies)
+        if waiting != self._counted:
+            self._server.open_requests += waiting - self._counted
+            self._counted = waiting
+        if not waiting and not self._held:
+            if self._throttle is not None:
+                self._throttle.drained()
+            if self._arrived_at is not None:
+                self._server.latency.add(self._client.clock() - self._arrived_at)
+                self._arrived_at = None
+
+    def drop(self) -> None:
+        """Forget all requests: the client is gone."""
+        self._server.open_requests -= self._counted
+        self._counted = 0
+        if self._throttle is not None:
+            self._throttle.drained()
+        self.replies.clear()
+        self._held.clear()

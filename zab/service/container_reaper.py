@@ -1,0 +1,56 @@
+"""When the leader deletes which abandoned containers and which TTL nodes.
+
+It looks for them once in an interval, and spreads the deletions of one look over the following seconds:
+`per_minute_max` bounds their rate. What it finds may be out of date when the deletion is prepared, so the store checks
+each again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.zxid import Millis
+from zab.store.reaper import candidates
+from zab.store.tree import Tree
+
+PARTS_PER_MINUTE: Final = 60
+PART_MS: Final = 60_000 // PARTS_PER_MINUTE
+
+
+@frozen
+class ReaperSettings:
+    """
+    interval_ms       between two looks for containers and TTL nodes
+    per_minute_max    deletions a minute
+    never_used_ms     how long a container may wait for its first child; 0: for ever
+    """
+
+    interval_ms: int = 60_000
+    per_minute_max: int = 10_000
+    never_used_ms: int = 0
+
+
+class ContainerReaper:
+    def __init__(self, settings: ReaperSettings, now_ms: Millis) -> None:
+        self._settings = settings
+        self._part = max(1, settings.per_minute_max // PARTS_PER_MINUTE)
+        self._found: deque[str] = deque()
+        """Nodes of the last look whose deletion was not asked for yet."""
+        self.deadline: Millis = now_ms + settings.interval_ms
+        """The time at which `due` is to be called again."""
+
+    def due(self, tree: Tree, now_ms: Millis, wall_ms: Millis, *, leads: bool) -> list[str]:
+        """Return the nodes to delete now. `wall_ms`: the clock by which nodes are written."""
+        if now_ms < self.deadline:
+            return []
+        settings, found = self._settings, self._found
+        if not leads:
+            found.clear()
+        elif not found:
+            found += candidates(tree, wall_ms, settings.never_used_ms, settings.per_minute_max)
+        part = [found.popleft() for _ in range(min(self._part, len(found)))]
+        self.deadline = now_ms + (PART_MS if found else settings.interval_ms)
+        return part

@@ -1,0 +1,72 @@
+"""The bounds of the runtime. Every queue, frame, wait and retry of this floor has its limit here."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from zab.core.checks import check_ordered, check_settings
+
+
+@frozen
+class Limits:
+    """Counts, bytes and milliseconds; each name says which.
+
+    submits_max, submit_bytes_max  open requests of this member; one more waits
+    request_bytes_max              one request
+    leaders_lost_max               a request is refused, instead of being sent to another leader, after so many leaders
+                                   in a row were lost with it under way, the last of them with it alone; at least 2
+    batch_entries_max, batch_bytes_max   one batch of proposals, and so one write to the log
+    frame_bytes_max                one frame of a learner link; holds a whole batch
+    snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
+    election_frame_bytes_max       one frame of an election link
+    link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
+    inbox_bytes_max                received and unprocessed data; above it nothing more is read
+    pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk a thread
+                                   writes, as it always does with 0
+    links_max                      learner links from other servers at one time
+    handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
+                                   members. One more ends the oldest
+    handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
+    parting_ms                     how long a server may stay connected, or connect again, after it left the membership
+    linger_ms                      how long a closing link may take to send what is left
+    redial_ms_min, redial_ms_max   pause between attempts to reach a peer for an election
+    strangers_max                  servers outside the membership that are remembered for an election
+    snap_entries, snap_bytes       applied since the last snapshot: time for the next (from half of it, by chance)
+    snapshots_kept                 older ones are purged, and the log that only they need
+    resume_bytes_min               a leader that sends its state to a learner, and has more of it than this, writes the
+                                   same to its disk: if the link breaks, the rest can be sent from there
+    """
+
+    submits_max: int = 20_000
+    submit_bytes_max: int = 32 << 20
+    request_bytes_max: int = 1 << 20
+    leaders_lost_max: int = 3
+    batch_entries_max: int = 4_096
+    batch_bytes_max: int = 1 << 20
+    frame_bytes_max: int = 16 << 20
+    election_frame_bytes_max: int = 512 << 10
+    link_bytes_max: int = 64 << 20
+    link_frames_max: int = 100_000
+    inbox_bytes_max: int = 4 << 20
+    pause_us_max: int = 0
+    links_max: int = 256
+    handshakes_max: int = 20
+    handshake_ms: int = 5_000
+    connect_ms: int = 5_000
+    parting_ms: int = 60_000
+    linger_ms: int = 1_000
+    redial_ms_min: int = 50
+    redial_ms_max: int = 1_000
+    strangers_max: int = 64
+    snap_entries: int = 100_000
+    snap_bytes: int = 64 << 20
+    snapshots_kept: int = 3
+    resume_bytes_min: int = 4 << 20
+    snapshot_chunk_bytes_max: int = 1 << 30
+
+    def __attrs_post_init__(self) -> None:
+        # A frame that holds no header and no entry would close every link; a linger of 0 ms hangs up at once.
+        check_settings(
+            self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0, "leaders_lost_max": 2}
+        )
+        check_ordered(self, "redial_ms_min", "redial_ms_max")

@@ -1,0 +1,69 @@
+"""Sessions that only one server knows: no transaction creates them, keeps them alive, or closes them.
+
+They have two uses. If many clients only read, a session without transactions is cheap. It may own no ephemeral nodes;
+to create one, it is first upgraded to a session of the ensemble, with the same id and password. And a server without a
+leader can create no other session.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+
+from zab.store.sessions import PASSWORD_BYTES, Expiry
+
+
+class LocalSessions:
+    def __init__(self, tick_ms: int, secret: bytes) -> None:
+        """`secret`: random bytes, from which passwords are made while the ensemble has no secret."""
+        self._timeouts: dict[int, int] = {}
+        self._upgrading: dict[int, None] = {}
+        self._expiry = Expiry(tick_ms)
+        self._secret = secret
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._timeouts
+
+    def __len__(self) -> int:
+        return len(self._timeouts)
+
+    def add(self, session: int, timeout_ms: int, now_ms: int) -> None:
+        self._timeouts[session] = timeout_ms
+        self._expiry.touch(session, timeout_ms, now_ms)
+
+    def timeout_ms(self, session: int) -> int:
+        return self._timeouts[session]
+
+    def password(self, session: int) -> bytes:
+        """Return a password of this server's own, for a session that is never upgraded."""
+        return hmac.digest(self._secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
+
+    # -- upgrades ----------------------------------------------------------------------------------
+
+    def upgrade(self, session: int) -> int:
+        """Note that the transaction for its upgrade is under way, and return the timeout. Its expiry is the leader's
+        business from now on."""
+        self._expiry.forget(session)
+        self._upgrading[session] = None
+        return self._timeouts[session]
+
+    def is_upgrading(self, session: int) -> bool:
+        return session in self._upgrading
+
+    def forget(self, session: int) -> None:
+        self._timeouts.pop(session, None)
+        self._upgrading.pop(session, None)
+        self._expiry.forget(session)
+
+    # -- signs of life -----------------------------------------------------------------------------
+
+    def touch(self, sessions: Iterable[int], now_ms: int) -> None:
+        for session in sessions:
+            if session in self._expiry:
+                self._expiry.touch(session, self._timeouts[session], now_ms)
+
+    def due(self, now_ms: int) -> list[int]:
+        ended = self._expiry.due(now_ms)
+        for session in ended:
+            del self._timeouts[session]
+        return ended

@@ -1,0 +1,116 @@
+"""Changes of the membership under way: from their request, through the leader, to their activation at this server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from attrs import evolve, frozen
+
+from zab.core import errors
+from zab.core.ensemble import Ensemble, parse_server
+from zab.core.errors import ChangeLost, ConfigError, OutcomeUnknown, Overloaded, ZabError
+from zab.core.zxid import Epoch, Zxid, epoch_of
+from zab.wire.peer import REASON_CHARS_MAX
+from zab.wire.relay import ReconfigureReply, ReconfigureRequest
+
+ChangeDone: TypeAlias = Callable[[Exception | None], None]
+
+PENDING_MAX: Final = 64
+
+_ERRORS: Final[dict[str, type[ZabError]]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.ConfigError,
+        errors.NotLeader,
+        errors.Overloaded,
+        errors.ReconfigInProgress,
+        errors.WrongVersion,
+        errors.NewConfigNoQuorum,
+    )
+}
+
+
+def wanted(request: ReconfigureRequest, current: Ensemble) -> Ensemble:
+    """Return the requested membership, given the one in force."""
+    if request.members is not None:
+        if request.joining or request.leaving:
+            raise ConfigError("a change names all members, or those who join and leave: not both")
+        return evolve(Ensemble.parse(request.members), version=current.version)
+    return current.changed([parse_server(line) for line in request.joining], request.leaving, version=current.version)
+
+
+def reply_of(number: int, error: ZabError) -> ReconfigureReply:
+    kind = type(error).__name__
+    return ReconfigureReply(number, None, kind if kind in _ERRORS else "ConfigError", str(error)[:REASON_CHARS_MAX])
+
+
+@frozen
+class _Change:
+    request: ReconfigureRequest
+    done: ChangeDone
+
+
+class MembershipChanges:
+    """Kept by the server at which the changes were requested."""
+
+    def __init__(self) -> None:
+        self.waiting: list[_Change] = []
+        """Requests to be sent: see `take`."""
+        self._number = 0
+        self._asked: dict[int, _Change] = {}
+        self._proposed: dict[Zxid, ChangeDone] = {}
+
+    def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
+        if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
+            raise Overloaded(f"{PENDING_MAX} changes of membership are on their way from here already")
+        self._number += 1
+        self.waiting.append(_Change(evolve(request, number=self._number), done))
+
+    def take(self) -> list[ReconfigureRequest]:
+        """Return the requests to send now. Their replies are expected from here on."""
+        waiting, self.waiting = self.waiting, []
+        self._asked.update((change.request.number, change) for change in waiting)
+        return [change.request for change in waiting]
+
+    def replied(self, reply: ReconfigureReply) -> None:
+        change = self._asked.pop(reply.number, None)
+        if change is None:
+            return
+        if reply.zxid is not None:
+            self._proposed[reply.zxid] = change.done
+        else:
+            change.done(_ERRORS.get(reply.error, ConfigError)(reply.reason))
+
+    def activated(self, version: Zxid) -> None:
+        done = self._proposed.pop(version, None)
+        if done is not None:
+            done(None)
+
+    def leadership_over(self) -> None:
+        for change in self._asked.values():
+            change.done(
+                OutcomeUnknown("the leader was lost before it answered; look at the membership, then ask again")
+            )
+        self._asked.clear()
+
+    def history_reached(self, epoch: Epoch) -> None:
+        """Everything that survived into `epoch` has been applied: a change of an older epoch that was not is lost."""
+        for zxid in [zxid for zxid in self._proposed if epoch_of(zxid) < epoch]:
+            self._proposed.pop(zxid)(
+                ChangeLost("the leader that proposed it is gone, and the change with it: ask again")
+            )
+
+    def jumped(self, zxid: Zxid) -> None:
+        """A snapshot took the place of the history up to `zxid`."""
+        for version in [version for version in self._proposed if version <= zxid]:
+            self._proposed.pop(version)(OutcomeUnknown("this server was brought up to date by a snapshot"))
+
+    def stop(self, error: Exception) -> None:
+        pending = [change.done for change in (*self.waiting, *self._asked.values())]
+        pending += self._proposed.values()
+        self.waiting.clear()
+        self._asked.clear()
+        self._proposed.clear()
+        for done in pending:
+            done(error)

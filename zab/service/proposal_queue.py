@@ -1,0 +1,321 @@
+"""The leader's proposal queue: requests of all members become transactions here, in the order of their arrival.
+
+A queued request is no promise. When the leadership ends, or the link on which a request arrived, the request is
+dropped, and the member that submitted it sends it again.
+
+So a request that ended its leader would be sent to the next leader, and end that one, too. Whatever is wrong with a
+single request is therefore reported to its submitter, and the leader goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from zab.core.errors import NotLeader, Overloaded, Refused
+from zab.core.zxid import Epoch, Millis, Zxid, epoch_of, make, show
+from zab.service.leadership import LearnerLink
+from zab.service.limits import Limits
+from zab.service.replicated_machine import Describes, KeepsAccount, Machine, View, passes_through
+from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
+from zab.wire.relay import TAG, TAG_BYTES
+
+BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
+"""The bytes of a batch for each transaction, beside the transaction itself."""
+
+PREPARE_S: Final = 0.02
+"""After so long, a turn stops to prepare and lets other tasks run: a hundred large requests that fail take seconds."""
+SLOW_REQUEST_S: Final = 0.2
+"""A request whose preparation takes longer is reported."""
+
+_pack_tag: Final = TAG.pack
+_new_view: Final = partial(tuple.__new__, View)
+"""A third of the cost of calling the class."""
+
+
+class StallWatch(Protocol):
+    """Times requests, and reports those that hold up the server."""
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+    def took(self, seconds: float, cause: str | Callable[[], str]) -> None: ...
+
+
+class NeverStalls:
+    """For a queue without a server around it. Its clock stands still, so nothing is reported."""
+
+    def clock(self) -> float:
+        return 0.0
+
+    def took(self, seconds: float, cause: str | Callable[[], str]) -> None: ...
+
+
+NEVER_STALLS: Final = NeverStalls()
+
+
+class FailureLog(Protocol):
+    """The log of the server, as far as the queue uses it."""
+
+    def say(self, event: str, level: str = ..., /, **fields: object) -> None: ...
+    def failed(self, event: str, error: Exception, /, **fields: object) -> None: ...
+
+
+class Proposer(Protocol):
+    """The part of a `Node` that the queue uses."""
+
+    @property
+    def last(self) -> Zxid: ...
+    @property
+    def committed(self) -> Zxid: ...
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...
+
+
+@frozen
+class ForwardedBatch:
+    """Requests that arrived together, meant for the leader of `epoch`. `link` is None for this member's own."""
+
+    epoch: Epoch
+    link: LearnerLink | None
+    origin: bytes
+    first: int
+    requests: Sequence[bytes]
+
+
+@frozen
+class RefusedRequest:
+    link: LearnerLink | None
+    counter: int
+    reason: str
+
+
+class ProposalQueue:
+    def __init__(self, machine: Machine, limits: Limits, log: FailureLog, watchdog: StallWatch = NEVER_STALLS) -> None:
+        self.refusals: list[RefusedRequest] = []
+        """To be taken by the leader's intake."""
+        self.proposed = self.batches = 0
+        self.cut = False
+        """This turn has prepared for `PREPARE_S`; the rest waits for the next turn."""
+        self._cut_at = inf
+        self._machine = machine
+        self._limits = limits
+        self._log = log
+        self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
+        self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
+        self._passes = passes_through(machine)
+        self._watchdog = watchdog
+        self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
+        self._epoch: Epoch | None = None
+        self._batches: deque[ForwardedBatch] = deque()
+        self._started = 0
+        """The number of requests of the first batch that were handled."""
+        self._held: dict[LearnerLink, int] = {}
+        """The number of requests in `_batches` by link."""
+        self._prepared: list[bytes] = []
+        self._outstanding: deque[tuple[Zxid, bytes]] = deque()
+
+    # -- leaderships ------------------------------------------------------------------------------------
+
+    def open(self, epoch: Epoch) -> None:
+        """Begin to propose: this server leads `epoch`, and its machine has applied everything the epoch began with.
+
+        Members may have seen the epoch begin earlier, so their requests may be queued already.
+        """
+        if self._epoch is not None or any(batch.epoch != epoch for batch in self._batches):
+            self.close()
+        self._epoch = epoch
+
+    def close(self) -> None:
+        self._epoch = None
+        self._batches.clear()
+        self._started = 0
+        self._held.clear()
+        self._prepared.clear()
+        self._outstanding.clear()
+        self.refusals.clear()
+
+    @property
+    def epoch(self) -> Epoch | None:
+        return self._epoch
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._batches or self._prepared)
+
+    @property
+    def promised(self) -> bool:
+        """Transactions were prepared, each for its zxid, but the node had no room for them yet."""
+        return bool(self._prepared)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def put(self, batch: ForwardedBatch) -> bool:
+        """Queue a batch. False if a link has more requests queued than its member may have outstanding."""
+        if self._batches and self._batches[-1].epoch != batch.epoch:
+            self.close()
+        link = batch.link
+        if link is not None:
+            held = self._held.get(link, 0) + len(batch.requests)
+            if held > 2 * self._limits.submits_max:
+                return False
+            self._held[link] = held
+        self._batches.append(batch)
+        return True
+
+    def drop(self, link: LearnerLink) -> None:
+        """Drop what arrived on a link that is down: its member will send the requests again on another."""
+        if self._held.pop(link, 0):
+            if self._batches[0].link is link:
+                self._started = 0
+            self._batches = deque(batch for batch in self._batches if batch.link is not link)
+        self.refusals = [refusal for refusal in self.refusals if refusal.link is not link]
+
+    def applied(self, zxid: Zxid) -> None:
+        outstanding = self._outstanding
+        if outstanding and outstanding[-1][0] <= zxid:
+            outstanding.clear()
+        while outstanding and outstanding[0][0] <= zxid:
+            outstanding.popleft()
+
+    def begin(self) -> None:
+        """Begin a turn: there is time to prepare again."""
+        self.cut, self._cut_at = False, self._watchdog.clock() + PREPARE_S
+
+    def turn(self, node: Proposer, now: Millis, now_ms: int) -> None:
+        """Prepare and propose while there are requests, and room for them.
+
+        A batch costs every server as much as fifty requests. So requests wait until they are as many as the
+        transactions in flight, or until those are committed: a lone request never waits, and many make few batches.
+        """
+        if self._epoch is None or (not self._prepared and self._queued() < node.last - node.committed):
+            return
+        try:
+            while self._prepared or self._batches:
+                if not self._prepared:
+                    if self.cut:
+                        return
+                    self._prepare(node, now_ms)
+                    if not self._prepared:
+                        continue  # all were refused
+                count = self._fitting()
+                node.propose(self._prepared[:count], now)
+                self.proposed += count
+                self.batches += 1
+                del self._prepared[:count]
+        except Overloaded:
+            pass  # the prepared transactions wait: the commits that make room for them cause the next turn
+        except NotLeader:
+            self.close()
+
+    def _queued(self) -> int:
+        return sum([len(batch.requests) for batch in self._batches]) - self._started
+
+    def _fitting(self) -> int:
+        """Return how many prepared transactions fit into one frame. At least one does: larger ones were refused."""
+        prepared, room = self._prepared, self._body_bytes_max
+        if sum(map(len, prepared)) + ITEM_BYTES_MAX * len(prepared) <= room:
+            return len(prepared)
+        for index, payload in enumerate(prepared):
+            room -= len(payload) + ITEM_BYTES_MAX
+            if room < 0:
+                return index
+        return len(prepared)
+
+    def _prepare(self, node: Proposer, now_ms: int) -> None:
+        """Prepare as much as one batch may hold. The zxids are known, since nothing else is proposed in between."""
+        limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding
+        passes, prepare, prepare_at = self._passes, self._machine.prepare, self._prepare_at
+        epoch, txn_bytes_max = self._epoch, self._txn_bytes_max
+        assert epoch is not None
+        last = node.last
+        zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
+        size = 0
+        clock = self._watchdog.clock
+        cut_at = self._cut_at
+        while batches and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max and not self.cut:
+            batch = batches[0]
+            start = self._started
+            stop = min(len(batch.requests), start + limits.batch_entries_max - len(prepared))
+            counter = batch.first + start
+            origin, link = batch.origin, batch.link
+            started = clock()
+            for request in batch.requests[start:stop]:
+                txn: object = request
+                if not passes:
+                    try:
+                        if prepare_at is not None:
+                            txn = prepare_at(request, zxid, epoch, now_ms)
+                        else:
+                            txn = prepare(request, _new_view((zxid, epoch, now_ms, outstanding)))
+                    except Exception as error:
+                        txn = self._not_made(request, zxid, error)
+                    ended = clock()
+                    if ended - started > SLOW_REQUEST_S:
+                        self._watchdog.took(ended - started, partial(self._preparing, request))
+                    started = ended
+                    self.cut = ended >= cut_at
+                if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
+                    self.refusals.append(RefusedRequest(link, counter, self._why_not(txn)))
+                    counter += 1
+                    if self.cut:
+                        break
+                    continue
+                if prepare_at is None and not passes:
+                    outstanding.append((zxid, txn))
+                prepared.append(_pack_tag(origin, counter) + txn)
+                size += len(txn) + TAG_BYTES
+                zxid = Zxid(zxid + 1)
+                counter += 1
+                if size >= limits.batch_bytes_max or self.cut:
+                    break
+            done = counter - batch.first
+            if link is not None:
+                self._held[link] -= done - start
+            if done == len(batch.requests):
+                batches.popleft()
+                self._started = 0
+            else:
+                self._started = done
+
+    def _preparing(self, request: bytes) -> str:
+        described = self._machine.describe(request) if isinstance(self._machine, Describes) else "a request"
+        return f"preparing {described} of {len(request)} bytes"
+
+    def _not_made(self, request: bytes, zxid: Zxid, error: Exception) -> Refused:
+        """Return the refusal for a request that `prepare` raised for."""
+        if isinstance(error, Refused):
+            return error
+        self._log.failed("prepare_failed", error, zxid=show(zxid), request_bytes=len(request))
+        return Refused(f"prepare raised {type(error).__name__}: {_text_of(error)}")
+
+    def _why_not(self, txn: object) -> str:
+        if isinstance(txn, Refused):
+            return _text_of(txn)
+        if not isinstance(txn, bytes):
+            why = f"prepare returned {type(txn).__name__}, not bytes"
+        else:
+            why = (
+                f"the transaction has {len(txn)} bytes; at most {self._txn_bytes_max} fit into a frame "
+                "(Limits.frame_bytes_max)"
+            )
+        self._log.say("request_refused", "error", why=why)
+        return why
+
+
+def _text_of(error: Exception) -> str:
+    """Return the text of an error in a form that can be sent: not every `str` can be encoded."""
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:
+        return "(its text cannot be shown)"
+
+
+def by_link(refusals: Sequence[RefusedRequest]) -> dict[LearnerLink | None, tuple[tuple[int, str], ...]]:
+    grouped: dict[LearnerLink | None, list[tuple[int, str]]] = {}
+    for refusal in refusals:
+        grouped.setdefault(refusal.link, []).append((refusal.counter, refusal.reason))
+    return {link: tuple(refused) for link, refused in grouped.items()}

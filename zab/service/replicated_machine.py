@@ -1,0 +1,100 @@
+"""The replicated machine: the part that a user of this library provides.
+
+The leader turns a request into a transaction; every server applies the transaction. So `apply` receives the same
+transactions in the same order everywhere and must be deterministic. `prepare` runs at the leader only: clocks, chance
+and checks belong there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from zab.core.zxid import Epoch, Zxid
+
+
+class View(NamedTuple):
+    """The input of `prepare` beside the request.
+
+    zxid         of the transaction that is being prepared
+    epoch        of this leader; when it has changed, nothing is left of what was prepared in another
+    now_ms       wall clock of the leader, milliseconds since 1970
+    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order;
+                 it is live: copy what you keep
+    """
+
+    zxid: Zxid
+    epoch: Epoch
+    now_ms: int
+    outstanding: Sequence[tuple[Zxid, bytes]]
+
+
+class Machine(Protocol):
+    """All four methods are called in the event loop and should be quick; but see `snapshot` and `restore`."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        """Return the transaction for this request, or raise `Refused`. Called at the leader.
+
+        Decide on the applied *and* the outstanding transactions: the latter will have been applied before this one.
+
+        Any other exception, a result that is not bytes, or a transaction that does not fit into a frame
+        (`Limits.frame_bytes_max`) is a bug. It is logged, and the submitter gets `Refused`. The leader goes on: if it
+        stopped, the request would move to the next leader and stop that one.
+        """
+        ...
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        """Everywhere, in zxid order, exactly once in the life of this state. The result goes to the submitter.
+
+        Deterministic: the same state and the same transaction give the same state, everywhere and always.
+        An exception is a bug and stops the member.
+        """
+        ...
+
+    def snapshot(self) -> Iterable[bytes]:
+        """The state as chunks. Called in the event loop; the chunks are taken later, in another thread.
+
+        So what is returned must not change with the machine: a copy, or something that shares only parts
+        that are replaced and never mutated. A chunk may have `Limits.snapshot_chunk_bytes_max`
+        bytes; but each is held in memory whole, so some hundred KiB is a good size.
+        """
+        ...
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Become the state of which `snapshot` once gave these chunks. Called in a thread, and alone."""
+        ...
+
+
+class Passive:
+    """A base for machines whose requests are their transactions."""
+
+    def prepare(self, request: bytes, view: View) -> bytes:
+        """Return the request as its own transaction."""
+        return request
+
+
+@runtime_checkable
+class KeepsAccount(Protocol):
+    """A machine that knows by itself what it has prepared and not applied yet: it is asked without a `View`."""
+
+    def prepare_at(self, request: bytes, zxid: Zxid, epoch: Epoch, now_ms: int) -> bytes:
+        """Like `prepare`, with the fields of a `View` but `outstanding`."""
+        ...
+
+
+@runtime_checkable
+class Describes(Protocol):
+    """A machine that names requests and transactions for the log, if they have held up a server."""
+
+    def describe(self, request: bytes) -> str:
+        """Return a few words, such as "multi of session 0x10000". Never fails, whatever the bytes are."""
+        ...
+
+    def describe_transaction(self, txn: bytes) -> str:
+        """Return a few words, as `describe` does. The transaction was applied, so it can be read."""
+        ...
+
+
+def passes_through(machine: Machine) -> bool:
+    """Return whether `prepare` is the default one and need not be called."""
+    return getattr(type(machine), "prepare", None) is Passive.prepare

@@ -1,0 +1,187 @@
+"""The way of requests through one server: which leader they go to, when they may go, and what becomes of them.
+
+Composed of parts that know nothing of each other's work: the member's pending submissions, the forwarder to the leader,
+the leader's intake with its proposal queue, barriers, changes of the membership, and the side channel. This module only
+finds out which leadership is in force, begins and ends it for each part, and hands incoming messages to them.
+
+Pure: turned by the driver of a server, and by the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.zxid import Millis, Zxid
+from zab.service.leader_intake import LeaderIntake
+from zab.service.leadership import Leadership, LearnerLink, LearnerLinks
+from zab.service.limits import Limits
+from zab.service.membership_changes import MembershipChanges
+from zab.service.pending_submissions import PendingSubmissions
+from zab.service.proposal_queue import NEVER_STALLS, FailureLog, ProposalQueue, StallWatch
+from zab.service.replicated_machine import Machine
+from zab.service.request_forwarder import RequestForwarder
+from zab.service.side_channel import MessageHandler, SideChannel, ignore_message
+from zab.service.sync_barriers import SyncBarriers
+from zab.wire.peer import encode
+from zab.wire.relay import (
+    CatchUpPoint,
+    CatchUpRequest,
+    Forward,
+    LeaderMessage,
+    MemberMessage,
+    ReconfigureReply,
+    ReconfigureRequest,
+    Refusals,
+)
+
+RelayHandler: TypeAlias = Callable[[LearnerLink, Any, Millis], None]
+
+
+class RequestPath:
+    def __init__(
+        self,
+        node: Node,
+        machine: Machine,
+        pending: PendingSubmissions,
+        links: LearnerLinks,
+        limits: Limits,
+        log: FailureLog,
+        wall_ms: Callable[[], int],
+        watchdog: StallWatch = NEVER_STALLS,
+        on_leader_message: MessageHandler = ignore_message,
+        on_member_message: MessageHandler = ignore_message,
+    ) -> None:
+        self.pending = pending
+        self.queue = ProposalQueue(machine, limits, log, watchdog)
+        self.barriers = SyncBarriers(node)
+        self.intake = LeaderIntake(node, self.queue, self.barriers, pending, limits, wall_ms)
+        self.forwarder = RequestForwarder(pending, limits)
+        self.changes = MembershipChanges()
+        self.side_channel = SideChannel(node, links, on_leader_message, on_member_message)
+        self.handlers: Mapping[type[Any], RelayHandler] = {
+            Forward: lambda link, message, now: self.intake.on_forward(link, message),
+            CatchUpRequest: lambda link, message, now: self.intake.on_catch_up_request(link, message),
+            ReconfigureRequest: lambda link, message, now: link.send(encode(self.intake.reconfigure(message, now))),
+            LeaderMessage: lambda link, message, now: self.side_channel.on_leader_message(message),
+            MemberMessage: lambda link, message, now: self.side_channel.on_member_message(link, message),
+            ReconfigureReply: lambda link, message, now: self.changes.replied(message),
+            CatchUpPoint: self._on_catch_up_point,
+            Refusals: self._on_refusals,
+        }
+        """By the type of a message on a learner link. The consensus never sees these."""
+        self._node = node
+        self._links = links
+        self._leadership: Leadership | None = None
+        self._role: object = None
+        """The node's serving role for which `_leadership` was found."""
+        self._applied = node.applied
+
+    @property
+    def open(self) -> bool:
+        """There is a leader to which requests can go."""
+        return self._leadership is not None
+
+    # -- a turn ------------------------------------------------------------------------------------
+
+    def turn(self, now: Millis) -> None:
+        """Called before the node is asked for its Ready. Cheap if there is nothing to do."""
+        node, leadership = self._node, self._leadership
+        if (
+            leadership is None
+            or node.stretch is not self._role
+            or (leadership.link is not None and self._links.dialled.get(leadership.link.peer) is not leadership.link)
+        ):
+            self._find_leadership()
+            self._role, leadership = node.stretch, self._leadership
+            if leadership is None:
+                return
+        link = leadership.link
+        if self.changes.waiting:
+            for request in self.changes.take():
+                if link is not None:
+                    link.send(encode(request))
+                else:
+                    self.changes.replied(self.intake.reconfigure(request, now))
+        if link is not None:
+            if self.pending.wants_to_send:
+                self.forwarder.forward(link, self._applied)
+            return
+        if self.pending.wants_to_send:
+            self.intake.take_own()
+        self.intake.turn(now)
+
+    def ask_barrier(self, now: Millis) -> None:
+        """Once a turn: ask one barrier for all callers that wait for one."""
+        if self.barriers.waiting and self._leadership is not None:
+            self.barriers.ask(self.side_channel, now)
+
+    def _find_leadership(self) -> None:
+        found, before = self._current_leadership(), self._leadership
+        if found == before:
+            return
+        if before is not None:
+            self.forwarder.end()
+            self.changes.leadership_over()
+        if found is None or found.link is not None:
+            self.intake.end()
+        self._leadership = self.side_channel.leadership = found
+        if found is None:
+            return
+        if found.link is None:
+            self.intake.begin(found)
+        self.forwarder.begin(found, self._node.last)
+        self.reached(self._applied)
+
+    def _current_leadership(self) -> Leadership | None:
+        node = self._node
+        _, state, epoch, leader, serving = node.standing()
+        if not serving:
+            return None
+        if state is State.LEADING:
+            found = Leadership(epoch, None)
+        else:
+            link = None if leader is None else self._links.dialled.get(leader)
+            if link is None:
+                return None
+            found = Leadership(epoch, link)
+        if found != self._leadership and self._applied < node.applied:
+            return None  # what the node calls applied is still on its way to the machine: in this very turn
+        return found
+
+    # -- what has happened -------------------------------------------------------------------------
+
+    def _on_catch_up_point(self, link: LearnerLink, message: CatchUpPoint, now: Millis) -> None:
+        self.forwarder.on_catch_up_point(link, message)
+        self.reached(self._applied)
+
+    def _on_refusals(self, link: LearnerLink, message: Refusals, now: Millis) -> None:
+        self.forwarder.on_refusals(link, message)
+        self.reached(self._applied)
+
+    def on_link_down(self, link: LearnerLink) -> None:
+        if not link.dialled:
+            self.intake.on_link_down(link)
+
+    def on_barrier(self, number: int, zxid: Zxid | None) -> None:
+        self.barriers.on_barrier(number, zxid)
+        self.reached(self._applied)
+
+    def reached(self, applied: Zxid) -> None:
+        """The machine has applied everything up to here. The node is ahead of it within a turn, so its word does not
+        count: requests would be carried out twice."""
+        self._applied = applied
+        self.queue.applied(applied)
+        if self.pending.reached(applied):
+            self.changes.history_reached(self._node.epoch)
+
+    def restored(self, zxid: Zxid) -> None:
+        """A snapshot took the place of the history up to `zxid`."""
+        self.pending.jumped()
+        self.changes.jumped(zxid)
+
+    def stop(self, error: Exception) -> None:
+        self.changes.stop(error)
+        self.barriers.stop(error)

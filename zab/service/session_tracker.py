@@ -1,0 +1,172 @@
+"""Signs of life of sessions: the one thing about sessions that is not in the history.
+
+The leader keeps for every session when it last received a sign of life; the other servers report those of their clients
+twice a tick. A new leader grants every session its full timeout again.
+
+A server that cannot reach a leader must not hold a client back until its session has expired elsewhere. If the server
+sees no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
+majority. If it sees a quorum, an election is under way, and the client may stay for a third of its session's timeout.
+The same holds for a client whose session is still being opened.
+
+Pure: the time comes as an argument, and `check` returns what is to be done.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Final, Protocol
+
+from attrs import define, field
+
+from zab.core.zxid import Epoch, Millis
+from zab.service.attached import Attached
+from zab.service.local_sessions import LocalSessions
+from zab.store.sessions import Expiry
+
+ALIVE: Final = b"a"
+"""The first byte of a message to the leader: ids of sessions that gave a sign of life follow."""
+REPORT_SESSIONS_MAX: Final = 10_000
+CUT_OFF_TICKS: Final = 2
+"""For so long a server without a quorum keeps its clients."""
+PATIENCE: Final = 3
+"""A client is let go after this part of its session's timeout without a leader."""
+
+SessionTable = Mapping[int, tuple[int, int]]
+"""Every session of the ensemble, with its timeout and its server."""
+
+
+class TrackedServer(Protocol):
+    """The state of the server whose sessions are tracked."""
+
+    @property
+    def known(self) -> SessionTable: ...
+    @property
+    def attached(self) -> Mapping[int, Attached]: ...
+    @property
+    def local(self) -> LocalSessions: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def lost_ms(self) -> Millis | None:
+        """The time since which there is no leader, as far as this server can tell."""
+
+    @property
+    def cut_off_ms(self) -> Millis | None:
+        """The time since which no quorum can be reached, or None."""
+
+
+@define
+class Findings:
+    """What a check asks for.
+
+    expired  sessions that the leader of `epoch` is to close
+    reports  messages to the leader
+    ended    clients to disconnect, with the reason
+    gave_up  tokens of `opening` calls that should wait no longer
+    """
+
+    epoch: Epoch
+    expired: list[int] = field(factory=list)
+    reports: list[bytes] = field(factory=list)
+    ended: list[tuple[Attached, str]] = field(factory=list)
+    gave_up: list[Hashable] = field(factory=list)
+
+
+class SessionTracker:
+    def __init__(self, server: TrackedServer, tick_ms: int) -> None:
+        self._server = server
+        self._tick_ms = tick_ms
+        self._expiry: Expiry | None = None
+        """At the leader only."""
+        self._epoch = Epoch(-1)
+        self._opening: dict[Hashable, tuple[Millis, int]] = {}
+        """Clients whose session is being opened: since when, and with which timeout."""
+
+    def lead(self, epoch: Epoch, now: Millis) -> None:
+        """Begin to track all sessions. A server that already leads in this epoch continues."""
+        if self._expiry is None or epoch != self._epoch:
+            self._expiry, self._epoch = Expiry(self._tick_ms), epoch
+            self.touch(self._server.known, now)
+
+    def rest(self) -> None:
+        """Stop tracking: this server does not lead."""
+        self._expiry = None
+
+    def ends(self) -> list[tuple[Millis, list[int]]]:
+        """Return at which times which sessions expire if they give no more signs of life."""
+        return [] if self._expiry is None else self._expiry.buckets()
+
+    # -- signs of life -----------------------------------------------------------------------------
+
+    @staticmethod
+    def sign_of(session: int) -> bytes:
+        """Return the message that reports one session. Sent in front of its `sync`, so the reply proves its arrival."""
+        return ALIVE + struct.pack(">q", session)
+
+    def touch(self, sessions: Iterable[int], now: Millis) -> None:
+        expiry, table = self._expiry, self._server.known
+        if expiry is not None:
+            for session in sessions:
+                known = table.get(session)
+                if known is not None:
+                    expiry.touch(session, known[0], now)
+
+    def forget(self, session: int) -> None:
+        if self._expiry is not None:
+            self._expiry.forget(session)
+
+    def reported(self, sessions: bytes, now: Millis) -> None:
+        """Handle another server's report about its clients."""
+        if len(sessions) % 8 == 0:
+            self.touch(struct.unpack(f">{len(sessions) // 8}q", sessions), now)
+
+    def begin_opening(self, token: Hashable, timeout_ms: int, now: Millis) -> None:
+        """A client's session is being created or found. It waits for a leader no longer than an attached client does:
+        the session of a client that comes back runs out meanwhile, and another server may be able to take it.
+        """
+        self._opening[token] = (now, timeout_ms)
+
+    def end_opening(self, token: Hashable) -> None:
+        del self._opening[token]
+
+    # -- twice a tick ------------------------------------------------------------------------------
+
+    def check(self, now: Millis, *, slept: bool) -> Findings:
+        """`slept`: this process stood still, so it missed signs of life that clients gave meanwhile."""
+        server, expiry = self._server, self._expiry
+        found = Findings(self._epoch)
+        alive = [session for session, client in server.attached.items() if client.heard_of()]
+        if server.local:
+            self._check_local(alive, now, found)
+        if expiry is not None:
+            self.touch(alive, now)
+            if slept:
+                self.touch(server.known, now)
+            found.expired += expiry.due(now)
+        elif server.ready:
+            for start in range(0, len(alive), REPORT_SESSIONS_MAX):
+                part = alive[start : start + REPORT_SESSIONS_MAX]
+                found.reports.append(ALIVE + struct.pack(f">{len(part)}q", *part))
+        elif server.lost_ms is not None:
+            self._check_leaderless(server.lost_ms, now, found)
+        return found
+
+    def _check_local(self, alive: list[int], now: Millis, found: Findings) -> None:
+        server = self._server
+        server.local.touch(alive, now)
+        for session in server.local.due(now):
+            client = server.attached.get(session)
+            if client is not None:
+                found.ended.append((client, "the session expired: its client gave no sign of life"))
+
+    def _check_leaderless(self, lost_ms: Millis, now: Millis, found: Findings) -> None:
+        server = self._server
+        cut_off = server.cut_off_ms is not None and now - server.cut_off_ms > CUT_OFF_TICKS * self._tick_ms
+        why = "no quorum can be reached from here" if cut_off else "no leader is elected here"
+        for client in server.attached.values():
+            if (cut_off or (now - lost_ms) * PATIENCE > client.timeout_ms) and not client.read_only:
+                found.ended.append((client, why))
+        for token, (since_ms, timeout_ms) in self._opening.items():
+            if cut_off or (now - max(since_ms, lost_ms)) * PATIENCE > timeout_ms:
+                found.gave_up.append(token)

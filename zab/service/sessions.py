@@ -1,0 +1,158 @@
+"""The sessions of a server's clients: how they are created, attached, upgraded and closed.
+
+Sessions of the ensemble change by transactions; local sessions are known to one server only. An operation that takes
+several steps is a generator: it yields a request to be carried out by the ensemble, or `BARRIER`, and receives the
+result. The runtime awaits the steps, the simulator schedules them.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Generator
+from enum import Enum
+from typing import Any, Final, TypeAlias, TypeVar
+
+from zab.core.zxid import Epoch, Millis, ServerId
+from zab.service.attached import Attached
+from zab.service.local_sessions import LocalSessions
+from zab.service.pending_submissions import Done
+from zab.store.acl import encode_identities
+from zab.store.ops import Fields, Op
+from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.sessions import SessionIds
+from zab.store.store import Store
+
+SECRET_BYTES: Final = 32
+REPLACED: Final = "the client is back on another connection"
+_NO_IDENTITIES: Final = encode_identities(())
+
+T = TypeVar("T")
+
+
+class SessionStep(Enum):
+    """A step that waits until everything that was done before is applied here."""
+
+    BARRIER = "barrier"
+
+
+BARRIER: Final = SessionStep.BARRIER
+Steps: TypeAlias = Generator[bytes | SessionStep, Any, T]
+"""A request's result is that of `apply`. Close the generator to give the operation up."""
+
+
+def ignore_result(result: object, error: Exception | None) -> None:
+    """The caller does not wait for the outcome."""
+
+
+class ClientSessions:
+    def __init__(
+        self,
+        me: ServerId,
+        store: Store,
+        ids: SessionIds,
+        local: LocalSessions,
+        post: Callable[[bytes, Done], None],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.attached: dict[int, Attached] = {}
+        """By session: the connection that gets its events."""
+        self.local = local
+        self._me = me
+        self._store = store
+        self._ids = ids
+        self._post = post
+        self._random_bytes = random_bytes
+
+    def internal_request(self, op: Op, fields: Fields, session: int = 0) -> bytes:
+        """Return a request of the server itself, which no access list restricts."""
+        return pack_request(op, pack_body(fields), session, 0, self._me, _NO_IDENTITIES, INTERNAL)
+
+    def _secret_request(self) -> bytes:
+        """The secret of all passwords. Whichever server proposes first, only the first one counts."""
+        return self.internal_request(Op.SET_SECRET, (self._random_bytes(SECRET_BYTES),))
+
+    # -- creation ----------------------------------------------------------------------------------
+
+    def create(self, timeout_ms: int) -> Steps[int]:
+        """Create a session of the ensemble, and return its id."""
+        if not self._store.sessions.secret:
+            self._post(self._secret_request(), ignore_result)
+        session = self._ids.next()
+        try:
+            _, error, *_ = yield self.internal_request(Op.CREATE_SESSION, (timeout_ms,), session)
+        except GeneratorExit:
+            self.close(session)  # carried out behind its creation
+            raise
+        assert not error, f"session {session:#x} was given out twice"
+        return session
+
+    def create_local(self, timeout_ms: int, now: Callable[[], Millis], *, read_only: bool) -> Steps[int]:
+        """Create a local session, and return its id."""
+        if not self._store.sessions.secret and not read_only:
+            yield self._secret_request()  # else an upgrade would change its password
+        session = self._ids.next()
+        self.local.add(session, timeout_ms, now())
+        return session
+
+    def upgrade(self, session: int) -> None:
+        """Make a local session one of the ensemble, before anything that is posted from here on."""
+        timeout_ms = self.local.upgrade(session)
+
+        def done(result: object, error: Exception | None) -> None:
+            self.local.forget(session)
+
+        self._post(self.internal_request(Op.CREATE_SESSION, (timeout_ms,), session), done)
+
+    # -- re-attachment -----------------------------------------------------------------------------
+
+    def knows(self, session: int) -> bool:
+        return session in self._store.sessions.table or session in self.local
+
+    def password(self, session: int) -> bytes:
+        sessions = self._store.sessions
+        return sessions.password(session) if sessions.secret else self.local.password(session)
+
+    def find_read_only(self, session: int, password: bytes | None) -> int | None:
+        """Return the timeout of a session that this server knows, or None. No leader learns of it."""
+        if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
+            return None
+        known = self._store.sessions.table.get(session)
+        return self.local.timeout_ms(session) if known is None else known[0]
+
+    def find(self, session: int, password: bytes | None) -> Steps[int | None]:
+        """Attach a session to this server. Return its timeout, or None: there is no such session with this password."""
+        local = self.local
+        if session in local and not local.is_upgrading(session):
+            return self.find_read_only(session, password)
+        if session not in self._store.sessions.table and not local.is_upgrading(session):
+            yield BARRIER  # another server may have created it a moment ago
+        if not self.knows(session) or not self._store.sessions.password_is(session, password):
+            return None
+        old = self.attached.get(session)
+        if old is not None:
+            # The held requests of its old connection must not come behind this one. The client may continue on another
+            # server before this request is answered; if a next leader were asked, they would be carried out after that.
+            old.ended(REPLACED)
+        _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
+        known = self._store.sessions.table.get(session)
+        return None if error or known is None else known[0]
+
+    def attach(self, client: Attached) -> None:
+        """Report the session's events to this connection. An older connection of the session ends."""
+        old = self.attached.get(client.session)
+        self.attached[client.session] = client
+        if old is not None:
+            old.ended(REPLACED)
+
+    def detach(self, client: Attached) -> None:
+        if self.attached.get(client.session) is client:
+            del self.attached[client.session]
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def close(self, session: int, done: Done = ignore_result) -> None:
+        self._post(self.internal_request(Op.CLOSE_SESSION, (), session), done)
+
+    def expire(self, session: int, epoch: Epoch) -> None:
+        """Close a session as the leader of an epoch: a later leader ignores it, since it grants the full time again."""
+        self._post(self.internal_request(Op.CLOSE_SESSION, (epoch,), session), ignore_result)

@@ -1,0 +1,79 @@
+"""Which clients are cut because all clients together hold too much memory.
+
+What a client does not read, or does not finish, waits in memory. Each client has a bound of its own; this is the bound
+of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Generic, Protocol, TypeVar
+
+from attrs import frozen
+
+CHECK_MS: Final = 250
+REASON: Final = "this client makes no progress, like others, and their buffers together are over unsent_total_bytes_max"
+
+
+class Buffering(Protocol):
+    """A client's connection, as far as its buffers go."""
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of replies and events that the client has not taken."""
+
+    @property
+    def unfinished(self) -> int:
+        """Bytes that have arrived of a request that is not whole."""
+
+    @property
+    def sent(self) -> int: ...
+
+
+T = TypeVar("T", bound=Buffering)
+
+
+@frozen
+class SlowClient(Generic[T]):
+    """A client to be cut, and what it held."""
+
+    connection: T
+    unsent: int
+    unfinished: int
+
+    @property
+    def event(self) -> str:
+        """The name of the log event."""
+        return "client_does_not_read" if self.unsent >= self.unfinished else "client_does_not_finish"
+
+
+class SlowClients(Generic[T]):
+    """Clients that made no progress since the last check go first. Far above the bound, the largest go."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._seen: dict[T, tuple[int, int]] = {}
+        """What each client had sent and held at the last check."""
+
+    def check(self, connections: Iterable[T]) -> list[SlowClient[T]]:
+        """Return the clients to cut: enough to come below the bound, if enough of them made no progress."""
+        held = {each: size for each in connections if (size := each.unsent + each.unfinished)}
+        total, seen = sum(held.values()), self._seen
+        self._seen = {each: (each.sent, size) for each, size in held.items()}
+        if total <= self._bytes_max:
+            return []
+        stuck = [each for each in held if seen.get(each) == self._seen[each]]
+        others = held if total > 2 * self._bytes_max else ()
+        slow: list[SlowClient[T]] = []
+        for each in [*_by_size(stuck, held), *_by_size(others, held)]:
+            if total <= self._bytes_max:
+                break
+            if each in self._seen:
+                del self._seen[each]
+                total -= held[each]
+                slow.append(SlowClient(each, each.unsent, each.unfinished))
+        return slow
+
+
+def _by_size(connections: Iterable[T], held: dict[T, int]) -> list[T]:
+    return sorted(connections, key=lambda each: -held[each])

@@ -1,0 +1,187 @@
+"""Throttles: connections by a token bucket, requests by their number, large requests by their bytes.
+
+All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. The
+bounds that are always in force are settings of the client port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from zab.core.checks import check_settings
+from zab.core.errors import WireError
+from zab.wire.client.frames import Request
+
+PROBABILITIES: Final = ("connection_drop_increase", "connection_drop_decrease", "connection_decrease_ratio")
+REQUEST_HEAD_BYTES: Final = 8
+
+
+@frozen
+class ThrottleSettings:
+    """The names are those of ZooKeeper's settings, `connection_throttle_tokens` and so on, without the `throttle`.
+
+    connection_tokens         tokens in the full bucket; a connection that finds none is closed. 0: no limit
+    connection_fill_ms        interval at which tokens come back
+    connection_fill_count     tokens that come back in one interval
+    connection_freeze_ms      least time between two changes of the probability with which a connection is dropped
+                              before the bucket is empty (BLUE); -1: no connection is dropped by chance
+    connection_drop_increase  added to the probability when the bucket is empty
+    connection_drop_decrease  subtracted from it when the bucket is full enough
+    connection_decrease_ratio share of the bucket that may be missing then
+    connection_weight_enabled whether connections cost as many tokens as their kind of session weighs: else one each
+    connection_global_session_weight, _renew_, _local_
+                              tokens for a new session, for one that is attached again, for a local one
+    request_max_requests      unanswered requests of all clients; above it all others wait. 0: see `requests_total_max`
+    request_stall_ms          interval at which waiting requests are tried again
+    request_stale_latency_check
+                              whether a client is cut whose request has waited for longer than its session's timeout
+    op_wait_ms                a request that has waited for so long is answered with THROTTLEDOP; 0: never
+    large_request_threshold   a request of more bytes is large; -1: none is
+    large_request_max_bytes   bytes of all large requests that are unanswered; the client of the next one is cut
+    """
+
+    connection_tokens: int = 0
+    connection_fill_ms: int = 1
+    connection_fill_count: int = 1
+    connection_freeze_ms: int = -1
+    connection_drop_increase: float = 0.02
+    connection_drop_decrease: float = 0.002
+    connection_decrease_ratio: float = 0.0
+    connection_weight_enabled: bool = False
+    connection_global_session_weight: int = 3
+    connection_renew_session_weight: int = 2
+    connection_local_session_weight: int = 1
+    request_max_requests: int = 0
+    request_stall_ms: int = 100
+    request_stale_latency_check: bool = False
+    op_wait_ms: int = 0
+    large_request_threshold: int = -1
+    large_request_max_bytes: int = 100 << 20
+
+    def __attrs_post_init__(self) -> None:
+        off = {"connection_tokens": 0, "connection_freeze_ms": -1, "large_request_threshold": -1}
+        check_settings(self, {**off, "request_max_requests": 0, "op_wait_ms": 0})
+
+
+class ConnectionThrottle:
+    """A bucket of tokens, of which each new connection takes one or more. Time and chance are arguments."""
+
+    def __init__(self, settings: ThrottleSettings, chance: Callable[[], float], now_ms: int) -> None:
+        self._settings = settings
+        self._chance = chance
+        self._tokens = settings.connection_tokens
+        self._filled_at = self._frozen_at = now_ms
+        self._drop = 0.0
+
+    def weight(self, *, renews: bool, local: bool) -> int:
+        """Return the tokens that a connection costs whose client renews a session, or gets a local one."""
+        settings = self._settings
+        if not settings.connection_weight_enabled:
+            return 1
+        if renews:
+            return settings.connection_renew_session_weight
+        return settings.connection_local_session_weight if local else settings.connection_global_session_weight
+
+    def take(self, wanted: int, now_ms: int) -> bool:
+        """Take tokens. Return False, and take none, if the connection is to be closed."""
+        settings = self._settings
+        if not settings.connection_tokens:
+            return True
+        passed = now_ms - self._filled_at
+        if passed > settings.connection_fill_ms:
+            come_back = passed * settings.connection_fill_count // settings.connection_fill_ms
+            self._tokens = min(self._tokens + come_back, settings.connection_tokens)
+            self._filled_at = now_ms
+        if settings.connection_freeze_ms != -1 and self._unlucky(now_ms):
+            return False
+        if self._tokens < wanted:
+            return False
+        self._tokens -= wanted
+        return True
+
+    def _unlucky(self, now_ms: int) -> bool:
+        settings = self._settings
+        if now_ms - self._frozen_at > settings.connection_freeze_ms:
+            missing = settings.connection_tokens - self._tokens
+            if missing == settings.connection_tokens:
+                self._drop = min(self._drop + settings.connection_drop_increase, 1.0)
+            elif missing <= round(settings.connection_tokens * settings.connection_decrease_ratio):
+                self._drop = max(self._drop - settings.connection_drop_decrease, 0.0)
+            self._frozen_at = now_ms
+        return self._chance() < self._drop
+
+
+class RequestTotals(Protocol):
+    """What all connections of a server have open."""
+
+    open_requests: int
+    large_bytes: int
+
+
+class RequestThrottle:
+    """Admits the requests of one connection as far as the totals of all connections allow.
+
+    A server without such a limit has none of these. While requests wait, nothing more is read from their client.
+    """
+
+    def __init__(self, settings: ThrottleSettings, totals: RequestTotals) -> None:
+        self._settings = settings
+        self._totals = totals
+        self._since_ms: int | None = None
+        """The time since which requests of this connection wait."""
+        self._large_bytes = 0
+        """This connection's part of `totals.large_bytes`."""
+
+    @classmethod
+    def wanted(cls, settings: ThrottleSettings) -> bool:
+        """Return whether these settings limit any request."""
+        return settings.request_max_requests > 0 or settings.large_request_threshold >= 0
+
+    @property
+    def closed(self) -> bool:
+        most = self._settings.request_max_requests
+        return most > 0 and self._totals.open_requests >= most
+
+    def admit(self, wanted: int, now_ms: int) -> tuple[int, bool]:
+        """Return how many requests may go on now, and whether they are late: then they are answered, not executed."""
+        most = self._settings.request_max_requests
+        count = min(wanted, max(most - self._totals.open_requests, 0)) if most else wanted
+        late = self._settings.op_wait_ms > 0 and self._waited_ms(now_ms) >= self._settings.op_wait_ms
+        if late:
+            count = wanted
+        if count == wanted:
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms = now_ms
+        return count, late
+
+    def is_stale(self, timeout_ms: int, now_ms: int) -> bool:
+        """Return whether requests have waited for longer than the session's timeout, and the client is to be cut."""
+        return self._settings.request_stale_latency_check and self._waited_ms(now_ms) > timeout_ms
+
+    def _waited_ms(self, now_ms: int) -> int:
+        return 0 if self._since_ms is None else now_ms - self._since_ms
+
+    # -- large requests ----------------------------------------------------------------------------
+
+    def weigh(self, requests: Sequence[Request]) -> None:
+        """Count the large ones among these requests. Raises `WireError` if the server has no room for them."""
+        threshold = self._settings.large_request_threshold
+        if threshold < 0:
+            return
+        sizes = (len(body) + REQUEST_HEAD_BYTES for _, _, body in requests)
+        size = sum(each for each in sizes if each > threshold)
+        if not size:
+            return
+        if self._totals.large_bytes + size > self._settings.large_request_max_bytes:
+            raise WireError(f"{self._totals.large_bytes} bytes of large requests are open, and {size} more came")
+        self._large_bytes += size
+        self._totals.large_bytes += size
+
+    def drained(self) -> None:
+        """Give back this connection's large bytes: none of its requests is open any more."""
+        self._totals.large_bytes -= self._large_bytes
+        self._large_bytes = 0

@@ -1,0 +1,35 @@
+"""Ready-made ACLs, and functions that make others."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Final
+
+from zab.store import acl
+from zab.store.acl import Acl, digest_id
+
+
+class Permission(IntFlag):
+    """`CREATE` and `DELETE` are about the node's children; `ADMIN` is to change the list itself."""
+
+    READ = acl.READ
+    WRITE = acl.WRITE
+    CREATE = acl.CREATE
+    DELETE = acl.DELETE
+    ADMIN = acl.ADMIN
+    ALL = acl.ALL
+
+
+OPEN_ACL: Final[Acl] = acl.OPEN
+"""All permissions for every client: the default ACL of a node."""
+
+READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
+"""Read permission for every client, and no other permission."""
+
+CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
+"""Everything, for whomever the session that makes the node has proved to be."""
+
+
+def digest_acl(user: str, password: str, permissions: int = Permission.ALL) -> Acl:
+    """Grant permissions to the user with these credentials. The ACL holds only their digest."""
+    return ((int(permissions), "digest", digest_id(f"{user}:{password}".encode())),)

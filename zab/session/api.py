@@ -1,0 +1,435 @@
+"""A session with the store, in this process or over a connection.
+
+    async with store.session() as session:                  # in this process
+    async with zab.connect("127.0.0.1:2181") as session:    # over ZooKeeper's protocol
+        await session.create("/a", b"1")
+        async with session.watch("/a") as events:
+            data, stat = await session.get("/a")
+            async for event in events: ...
+
+Every call returns when it is done, or raises. While no server can be reached it waits: put a deadline around it
+(`trio.fail_after`) if you have one. After cancelling a change you cannot know whether it will still be made.
+`OutcomeUnknown` says the same of a change whose reply was lost with its connection.
+
+The abstract methods here are implemented by the two kinds of sessions; everything else is shared.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from zab.core.errors import LocalProtocolError, OutcomeUnknown
+from zab.session.errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
+from zab.session.multi import (
+    Multi,
+    MultiRead,
+    acl_of,
+    config_version_of,
+    create_request,
+    data_of,
+    done_by_multi,
+    path_of,
+    read_by_multi,
+    version_of,
+)
+from zab.session.state import SessionState, States, StateTeller
+from zab.session.trees import delete_tree, ensure_path
+from zab.session.watch import Watch
+from zab.session.watch_manager import WatchManager
+from zab.store.acl import OPEN, Acl
+from zab.store.errors import ErrorCode
+from zab.store.node import Stat
+from zab.store.ops import ANY_VERSION, Fields, Op
+from zab.store.paths import CONFIG, ROOT, child_of
+from zab.store.watches import WatchKind, WatchMode
+
+Servers = str | Iterable[str] | None
+"""One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`."""
+
+
+class Session(ABC):
+    """`id` is what the store calls it, `timeout_ms` how long it may be out of reach before it is over."""
+
+    id: int
+    timeout_ms: int
+
+    def __init__(self, state: SessionState, book: WatchManager, events_max: int) -> None:
+        self._teller = StateTeller(state)
+        self._book = book
+        self._events_max = events_max
+        self._watches: dict[Watch, None] = {}
+        self._over: tuple[int, str] | None = None
+
+    # -- what a door adds --------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
+        """Returns what the protocol's reply to `op` holds, or raises.
+
+        The moment it is answered, and before any event that comes later, `self._book.answered` is called.
+        Not `rooted`: the path in it is the server's.
+        """
+
+    @abstractmethod
+    def _unwatch(self, path: str, kind: WatchKind) -> None:
+        """Let the server drop its watch on this path (as the server names it) soon, without waiting for it."""
+
+    def _at_server(self, path: str) -> str:
+        """Return the server's name of this path."""
+        return path
+
+    @abstractmethod
+    async def add_auth(self, scheme: str, credentials: bytes) -> None:
+        """Add an identity to this session; `digest` takes b"user:password".
+
+        If the server rejects the credentials, the session ends with `AuthFailed`.
+        """
+
+    # -- how it stands -----------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def heard_at(self) -> float:
+        """The time, on Trio's clock, of the last sign of life that the leader is known to have received from this
+        session.
+
+        The session cannot expire before this time plus `timeout_ms`. A `sync` renews it; no other reply proves that a
+        leader exists.
+        """
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session now."""
+        return self._teller.state
+
+    def states(self) -> States:
+        """Iterate over the state now and then each change, in order: `async for state in session.states()`.
+
+        The iteration ends behind the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
+        AUTH_FAILED; `over` tells the reason. A slow consumer misses the oldest of 64 changes, never the newest.
+        """
+        return States(self._teller)
+
+    @property
+    def over(self) -> str | None:
+        """Why the session is no more."""
+        return None if self._over is None else self._over[1]
+
+    def _check(self) -> None:
+        if self._over is not None:
+            raise _ended(*self._over)
+
+    def _finish(self, state: SessionState, why: str, code: int = ErrorCode.SESSION_EXPIRED) -> None:
+        if self._over is None:
+            self._over = code, why
+            for watch in self._watches:
+                watch.end(_ended(code, why))
+            self._teller.tell(state)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> str:
+        """Returns the path, which is complete with its number only then if `sequential`."""
+        op, fields = create_request(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
+        )
+        created = await self._ask(op, fields, path)
+        found: str = created if op == Op.CREATE else created[0]
+        return found
+
+    async def create_with_stat(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> tuple[str, Stat]:
+        """Make a node; return its path and its stat. The arguments are those of `create`."""
+        op, fields = create_request(
+            path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms, stat=True
+        )
+        created: tuple[str, Stat] = await self._ask(op, fields, path)
+        return created
+
+    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        """Replace the data of a node; return its new stat. Raises `BadVersion` if the node is not at `version`."""
+        stat: Stat = await self._ask(Op.SET_DATA, (path_of(path), data_of(data), version_of(version)), path)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node without children. Raises `BadVersion` if the node is not at `version`."""
+        await self._ask(Op.DELETE, (path_of(path), version_of(version)), path)
+
+    async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
+        """`version` is held against the `aversion` of the stat."""
+        stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), acl_of(acl), version_of(version)), path)
+        return stat
+
+    async def multi(self, operations: Multi) -> list[str | Stat | None]:
+        """Return the result of each operation: the created path, the new stat, or None. Raise the error of the failed
+        one.
+
+        `index` of that error is the operation's number.
+        """
+        if not isinstance(operations, Multi):
+            raise TypeError(f"multi takes zab.Multi().create(...).set(...), not {type(operations).__name__}")
+        return done_by_multi(operations, await self._ask(Op.MULTI, tuple(operations.operations), "multi"))
+
+    async def reconfigure(
+        self,
+        *,
+        joining: Servers = None,
+        leaving: Servers = None,
+        members: Servers = None,
+        version: int = ANY_VERSION,
+    ) -> tuple[bytes | None, Stat]:
+        """Change the membership: let some servers join and leave, or name all `members`. Return the same as `config`.
+
+        `version` is the version of the present membership, a hexadecimal number in its text.
+        """
+        fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))
+        found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
+        return found
+
+    # With a `watch`, the read also registers for the next change: the event comes once, before any reply shows the
+    # change.
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """Return the node's data and its `Stat`: versions, zxids, times. Raise `NoNode` if it does not exist.
+
+        `watch` comes from `async with session.watcher() as watch`: it receives the next change, once.
+        """
+        found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, path, watch)
+        return found
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """The stat of the node. With a `watch` also of one that is not there yet."""
+        try:
+            stat: Stat = await self._read(Op.EXISTS, path, watch)
+        except NoNode:
+            return None
+        return stat
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Their names, in no order."""
+        names: list[str] = await self._read(Op.GET_CHILDREN, path, watch)
+        return names
+
+    async def children_with_stat(self, path: str, watch: Watch | None = None) -> tuple[list[str], Stat]:
+        """Return the names of the children, and the stat of the node."""
+        found: tuple[list[str], Stat] = await self._read(Op.GET_CHILDREN2, path, watch)
+        return found
+
+    async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """Return the membership in ZooKeeper's text: a node of the store, the same under every root of a session."""
+        found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
+        return found
+
+    async def _read(self, op: Op, path: str, watch: Watch | None, *, rooted: bool = True) -> Any:
+        if watch is None:
+            return await self._ask(op, (path_of(path), False), path, rooted=rooted)
+        self._own(watch)
+        return await self._ask(op, (path_of(path), True), path, watch, rooted=rooted)
+
+    async def read_many(self, reads: MultiRead) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
+        """Return the result of each read, or the error that it would have raised alone, all of one moment."""
+        if not isinstance(reads, MultiRead):
+            raise TypeError(f"read_many takes zab.MultiRead().get(...).children(...), not {type(reads).__name__}")
+        return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))
+
+    async def acl(self, path: str) -> tuple[Acl, Stat]:
+        """Return the list of permissions of a node, and its stat."""
+        found: tuple[Acl, Stat] = await self._ask(Op.GET_ACL, (path_of(path),), path)
+        return found
+
+    async def ephemerals(self, prefix: str = ROOT) -> list[str]:
+        """Return the paths of this session's ephemeral nodes that begin with `prefix`."""
+        paths: list[str] = await self._ask(Op.GET_EPHEMERALS, (path_of(prefix),), prefix)
+        return paths
+
+    async def count_below(self, path: str) -> int:
+        """Count the nodes of the subtree, without its root."""
+        count: int = await self._ask(Op.GET_ALL_CHILDREN_NUMBER, (path_of(path),), path)
+        return count
+
+    async def who_am_i(self) -> list[tuple[str, str]]:
+        """(scheme, user), as the server takes this session to be."""
+        return list(await self._ask(Op.WHO_AM_I, (), "who am I"))
+
+    async def sync(self, path: str = ROOT) -> None:
+        """Wait until this server has every change that was acknowledged to any client before this call. Later reads see
+        them.
+        """
+        await self._ask(Op.SYNC, (path_of(path),), path)
+
+    # -- watches -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def watcher(self) -> AsyncIterator[Watch]:
+        """Open a `Watch` for the `watch=` of reads and for `add_watch`: one iterator over the events of any number of
+        nodes.
+        """
+        self._check()
+        watch = Watch(self, self._events_max)
+        self._watches[watch] = None
+        try:
+            yield watch
+        finally:
+            del self._watches[watch]
+            watch.end(LocalProtocolError("the block of this watch is left"))
+            for path, kind in self._book.drop(watch):
+                self._unwatch(path, kind)
+
+    @asynccontextmanager
+    async def watch(self, path: str, *, recursive: bool = False) -> AsyncIterator[Watch]:
+        """Watch a node from now on: `async with session.watch("/a") as events`, then `async for event in events`.
+
+        Events cover the node (created, deleted, its data set) and its list of children; if `recursive`, every node of
+        the subtree, but no lists of children. The node need not exist. An event names what changed and where
+        (`event.event`, `event.path`), not the new state: read it with `get` or `children`. Over a connection,
+        `MAYBE_MISSED` reports that the connection was lost and is back. One task may iterate; the iteration ends with
+        the session's error when the session ends.
+        """
+        async with self.watcher() as watch:
+            await self.add_watch(path, watch, recursive=recursive)
+            yield watch
+
+    async def add_watch(self, path: str, watch: Watch, *, recursive: bool = False) -> None:
+        """Add a node to a watch, for as long as the watch lasts. The node need not exist."""
+        self._own(watch)
+        mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
+        try:
+            await self._ask(Op.ADD_WATCH, (path_of(path), int(mode)), path, watch)
+        except trio.Cancelled:
+            self._added_in_vain(path, WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT)
+            raise
+
+    async def remove_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> None:
+        """Remove the watches of the whole session on a path: every affected `Watch` gets an event. `NoWatcher` if there
+        are none.
+        """
+        await self._ask(Op.REMOVE_WATCHES, (path_of(path), _kind_of(kind)), path)
+
+    async def has_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> bool:
+        """Return whether the server has a watch on this path for this session."""
+        try:
+            await self._ask(Op.CHECK_WATCHES, (path_of(path), _kind_of(kind)), path)
+        except StoreError as error:
+            if error.code == ErrorCode.NO_WATCHER:
+                return False
+            raise
+        return True
+
+    def _added_in_vain(self, path: str, kind: WatchKind) -> None:
+        """Drop a watch that the server has added but that is closed here."""
+        path = self._at_server(path)
+        if not self._book.watches(path, kind):
+            self._unwatch(path, kind)
+
+    def _own(self, watch: Watch) -> None:
+        if not isinstance(watch, Watch):
+            raise TypeError(
+                f"a watch is what `async with session.watcher() as watch:` gives, not {type(watch).__name__}"
+            )
+        watch.check()
+        if watch.owner is not self:
+            raise LocalProtocolError("this watch belongs to another session")
+
+    # -- in several steps --------------------------------------------------------------------------
+
+    async def ensure_path(self, path: str, acl: Acl = OPEN) -> None:
+        """Create the node and all missing nodes above it. `acl` applies to those that this call creates."""
+        await ensure_path(self, path_of(path), acl, self._make_root)
+
+    async def _make_root(self, acl: Acl) -> bool:
+        """Create the node that is this session's root, and return whether the session has such a root."""
+        return False
+
+    async def delete_tree(self, path: str) -> None:
+        """The node and all below it, leaves first; also what is added meanwhile. Nothing there: nothing to do."""
+        if path_of(path) == ROOT:
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, "the root cannot be deleted")
+        await delete_tree(self, path)
+
+    async def create_protected(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        token: str | None = None,
+        ephemeral: bool = True,
+        sequential: bool = True,
+        acl: Acl = OPEN,
+    ) -> str:
+        """Create a node without a doubtful outcome: if the reply is lost, look for the created node.
+
+        The name holds a unique `token`. If none is given, a random one is put in front of the name (as Apache Curator
+        does). With a token of your own you can find the node even after cancelling: `find_token`.
+        """
+        parent, _, name = path_of(path).rpartition("/")
+        parent = parent or ROOT
+        if token is None:
+            token = os.urandom(16).hex()
+            name = f"_c_{token}-{name}"
+        elif not token or token not in name:
+            raise LocalProtocolError(f"the name {name!r} does not hold the token {token!r}")
+        while True:
+            try:
+                return await self.create(
+                    child_of(parent, name), data, ephemeral=ephemeral, sequential=sequential, acl=acl
+                )
+            except OutcomeUnknown:
+                found = await self.find_token(parent, token)
+                if found is not None:
+                    return found
+
+    async def find_token(self, parent: str, token: str) -> str | None:
+        """Return the child of `parent` whose name holds `token`, or None. It sees the effect of every earlier call."""
+        await self.sync(parent)
+        try:
+            names = await self.children(parent)
+        except NoNode:
+            return None
+        return next((child_of(parent, name) for name in names if token in name), None)
+
+
+def _ended(code: int, why: str) -> StoreError:
+    return SessionClosed(why) if why is LEFT else error_of(code, why)
+
+
+def _listed(servers: Servers) -> str | None:
+    if servers is None or isinstance(servers, str):
+        return servers
+    try:
+        return ",".join(servers)
+    except TypeError:
+        raise TypeError(
+            f"servers are text, or several texts, like 'server.1=host:2888:3888;2181', not {servers!r}"
+        ) from None
+
+
+def _kind_of(kind: WatchKind) -> int:
+    try:
+        return int(WatchKind(kind))
+    except ValueError:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{kind!r}, which is no zab.WatchKind") from None

@@ -1,0 +1,208 @@
+"""The errors of the store as exceptions: one for each that a caller can act upon."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError, present_as
+from zab.store.errors import ErrorCode
+from zab.store.ops import CREATES, READS, CreateFlag, Fields, Op
+from zab.store.paths import ROOT, parent_of, why_invalid
+
+
+class StoreError(ZabError):
+    """The store refused the operation. `code` is the reason, in ZooKeeper's numbers; `path` the node, if there is one;
+    `index` the operation's number in a multi.
+    """
+
+    path: str | None = None
+    index: int | None = None
+
+    def __init__(self, code: int, what: str, more: str = "") -> None:
+        try:
+            name = ErrorCode(code).name
+        except ValueError:
+            name = f"error {code}"
+        super().__init__(f"{what}: {name.lower().replace('_', ' ')}{more and f' ({more})'}")
+        self.code = code
+
+
+class NoNode(StoreError):
+    """There is no node at this path, or no parent for it."""
+
+
+class NodeExists(StoreError):
+    """There is a node at this path already."""
+
+
+class NotEmpty(StoreError):
+    """The node has children, and only one without can be deleted."""
+
+
+class BadVersion(StoreError):
+    """The node was changed since the caller looked: look again, and decide again."""
+
+
+class NoAuth(StoreError):
+    """The node's ACL does not grant this permission to the session's identities."""
+
+
+class InvalidAcl(StoreError):
+    """The ACL is invalid, or it names no identity."""
+
+
+class NoChildrenForEphemerals(StoreError):
+    """A node that goes with its session cannot have children, since they would stay."""
+
+
+class QuotaExceeded(StoreError):
+    """The subtree has a quota, and this would be beyond it."""
+
+
+class NotReadOnly(StoreError):
+    """The server that this session is connected to can only be read from. Wait for the state CONNECTED."""
+
+
+class EphemeralOnLocalSession(StoreError):
+    """The session is known to one server only, and such a session cannot own nodes."""
+
+
+class NoWatcher(StoreError):
+    """There is no such watch."""
+
+
+class BadArguments(StoreError):
+    """A path, a version or a flag that cannot be."""
+
+
+class Unimplemented(StoreError):
+    """The server does not know the operation, or is configured not to."""
+
+
+class ReconfigDisabled(StoreError):
+    """The ensemble is configured not to let clients change the membership."""
+
+
+class Throttled(StoreError):
+    """The request waited for too long in a busy server, and was not carried out. Try again, later."""
+
+
+class AuthFailed(StoreError):
+    """The server rejected the credentials. The session is over: correct the credentials first."""
+
+
+class SessionExpired(StoreError):
+    """The session is over, and its ephemeral nodes are gone."""
+
+
+class SessionClosed(SessionExpired, LocalProtocolError):
+    """The block of this session has ended, and the session is still in use: a bug of the caller."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(ErrorCode.SESSION_EXPIRED, why)
+        self.args = (f"{why}: use a session only inside its block",)
+
+
+LEFT: Final = "the block of this session is left"
+"""Why a session is over that its owner ended."""
+
+
+class EventsLost(ZabError):
+    """A watch's events were not looked at for so long that they were dropped. Look at the nodes, and watch anew."""
+
+
+present_as("zab", globals())
+
+
+class MembershipChanging(StoreError, ReconfigInProgress):
+    """Another change of membership is under way."""
+
+
+class MembershipWithoutQuorum(StoreError, NewConfigNoQuorum):
+    """Too few servers of the new membership are there and up to date."""
+
+
+_VERSION_AT: Final[dict[int, int]] = {Op.SET_DATA: 2, Op.DELETE: 1, Op.SET_ACL: 2, Op.CHECK: 1}
+"""The index of the expected version among a request's fields."""
+
+_BY_CODE: Final = {
+    ErrorCode.NO_NODE: NoNode,
+    ErrorCode.NODE_EXISTS: NodeExists,
+    ErrorCode.NOT_EMPTY: NotEmpty,
+    ErrorCode.BAD_VERSION: BadVersion,
+    ErrorCode.NO_AUTH: NoAuth,
+    ErrorCode.INVALID_ACL: InvalidAcl,
+    ErrorCode.NO_CHILDREN_FOR_EPHEMERALS: NoChildrenForEphemerals,
+    ErrorCode.QUOTA_EXCEEDED: QuotaExceeded,
+    ErrorCode.NOT_READ_ONLY: NotReadOnly,
+    ErrorCode.EPHEMERAL_ON_LOCAL_SESSION: EphemeralOnLocalSession,
+    ErrorCode.NO_WATCHER: NoWatcher,
+    ErrorCode.BAD_ARGUMENTS: BadArguments,
+    ErrorCode.UNIMPLEMENTED: Unimplemented,
+    ErrorCode.RECONFIG_DISABLED: ReconfigDisabled,
+    ErrorCode.RECONFIG_IN_PROGRESS: MembershipChanging,
+    ErrorCode.NEW_CONFIG_NO_QUORUM: MembershipWithoutQuorum,
+    ErrorCode.THROTTLED_OP: Throttled,
+    ErrorCode.AUTH_FAILED: AuthFailed,
+    ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH: AuthFailed,
+    ErrorCode.SESSION_EXPIRED: SessionExpired,
+    ErrorCode.SESSION_MOVED: SessionExpired,
+}
+
+_EPHEMERAL: Final = (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
+
+
+def error_of(code: int, what: str, more: str = "") -> StoreError:
+    return _BY_CODE.get(code, StoreError)(code, what, more)  # type: ignore[call-overload, no-any-return]
+
+
+def refused(code: int, op: int, fields: Fields, what: str, *, index: int | None = None) -> StoreError:
+    """Turn an error code of the store into an exception that names the node and, where known, the remedy."""
+    path = what if what.startswith(ROOT) else None
+    shown = what if path is None else as_shown(path)
+    if code == ErrorCode.NO_NODE and path is not None and _why_invalid(op, fields, path):
+        code = ErrorCode.BAD_ARGUMENTS  # the store looks for the node or its parent first, and finds none
+    part = "" if index is None else f"operation {index} of a multi, {Op(op).name.lower().replace('_', ' ')} "
+    error = error_of(code, part + shown, _more_of_several(code, op) if path is None else _more(code, op, fields, path))
+    error.path, error.index = path, index
+    return error
+
+
+def _more_of_several(code: int, op: int) -> str:
+    if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
+        return "the reply would be too large, or they cannot be read: ask for less at once"
+    if code == ErrorCode.BAD_ARGUMENTS and op == Op.MULTI:
+        return "it has more operations than one multi may have: StoreSettings.multi_ops_max, or maxMultiOps"
+    return ""
+
+
+def named(op: int, what: str) -> str:
+    """Name the operation and its node."""
+    name = Op(op).name.lower()
+    return name if name == what else f"{name} {what}"
+
+
+def as_shown(path: str) -> str:
+    """Escape a path for messages: a path chosen by a client must not forge lines of a log."""
+    return path if path.isprintable() else repr(path)
+
+
+def _why_invalid(op: int, fields: Fields, path: str) -> str:
+    numbered = op in CREATES and fields[3] & CreateFlag.PERSISTENT_SEQUENTIAL
+    return why_invalid(f"{path}0" if numbered else path)
+
+
+def _more(code: int, op: int, fields: Fields, path: str) -> str:
+    if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
+        return why
+    if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
+        return "no room for another watch: DoorSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
+    if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
+        return "its path or its session may hold no more: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
+    if code == ErrorCode.NO_NODE and op in CREATES:
+        return f"its parent {as_shown(parent_of(path))} is missing"
+    if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:
+        return f"it is not {fields[_VERSION_AT[op]]}"
+    if code == ErrorCode.UNIMPLEMENTED and op == Op.CREATE_TTL:
+        return "TTLs are off: StoreSettings(extended_types=True), or zookeeper.extendedTypesEnabled=true"
+    return ""

@@ -1,0 +1,204 @@
+"""Several operations in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Self, TypeAlias
+
+from zab.core.errors import RemoteProtocolError
+from zab.session.errors import BadArguments, StoreError, as_shown, refused
+from zab.store.acl import OPEN, Acl, can_be_carried, is_text
+from zab.store.errors import ErrorCode
+from zab.store.node import INT_MAX, INT_MIN, Stat
+from zab.store.ops import ANY_VERSION, CreateFlag, Fields, Op
+
+Parts: TypeAlias = Iterable[tuple[int, Any]]
+"""(op, value) of each that was done, (`Op.ERROR`, code) of each that was not."""
+
+_WITH_STAT: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+LONG: Final = 1 << 63
+_ROLLED_BACK: Final = (0, ErrorCode.RUNTIME_INCONSISTENCY)
+
+
+def path_of(path: str) -> str:
+    """Check that the path is text; the store checks the rest."""
+    if not isinstance(path, str):
+        raise TypeError(f"a path is text, not {type(path).__name__}")
+    if not is_text(path):
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which holds what is no character")
+    if not path.startswith("/"):
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, a path without / in front")
+    return path
+
+
+def data_of(data: bytes | None) -> bytes | None:
+    if data is not None and type(data) is not bytes:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data is bytes or None, not {type(data).__name__}")
+        return bytes(data)
+    return data
+
+
+def ttl_of(ttl_ms: int) -> int:
+    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int):
+        raise TypeError(f"ttl_ms is a whole number of milliseconds, not {type(ttl_ms).__name__}")
+    if not -LONG <= ttl_ms < LONG:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"ttl_ms {ttl_ms}, which does not fit into 64 bits")
+    return ttl_ms
+
+
+def config_version_of(version: int) -> int:
+    """Check the version of a membership: a zxid."""
+    if not isinstance(version, int):
+        raise TypeError(f"a version is a number, not {type(version).__name__}")
+    if not -LONG <= version < LONG:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 64 bits")
+    return version
+
+
+def version_of(version: int) -> int:
+    if not isinstance(version, int):
+        raise TypeError(f"a version is a number, not {type(version).__name__}")
+    if not INT_MIN <= version <= INT_MAX:
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}, which does not fit into 32 bits")
+    return version
+
+
+def acl_of(acl: Acl) -> Acl:
+    if acl is OPEN:
+        return acl
+    try:
+        entries: tuple[Any, ...] = tuple(acl)
+        for permissions, scheme, identity in entries:
+            if not (isinstance(permissions, int) and isinstance(scheme, str) and isinstance(identity, str)):
+                raise ValueError
+    except (TypeError, ValueError):
+        raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
+    for entry in entries:
+        if not can_be_carried(entry):
+            why = "its permissions do not fit into 32 bits, or its text holds what is no character"
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{entry!r} in a list of permissions: {why}")
+    return entries
+
+
+def create_request(
+    path: str,
+    data: bytes | None,
+    acl: Acl,
+    *,
+    ephemeral: bool = False,
+    sequential: bool = False,
+    container: bool = False,
+    ttl_ms: int | None = None,
+    stat: bool = False,
+) -> tuple[Op, Fields]:
+    if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
+        why = "it is ephemeral, a container, or has a TTL, or none of these; and a container has no number"
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path_of(path)), why)
+    path, data, acl = path_of(path), data_of(data), acl_of(acl)
+    if container:
+        return Op.CREATE_CONTAINER, (path, data, acl, int(CreateFlag.CONTAINER))
+    if ttl_ms is not None:
+        flags = CreateFlag.PERSISTENT_SEQUENTIAL_TTL if sequential else CreateFlag.PERSISTENT_TTL
+        return Op.CREATE_TTL, (path, data, acl, int(flags), ttl_of(ttl_ms))
+    return Op.CREATE2 if stat else Op.CREATE, (path, data, acl, ephemeral + 2 * sequential)
+
+
+class Multi:
+    """Operations that are done all together, or not at all. Later ones see what earlier ones will have done."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[int, Fields]] = []
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def create(
+        self,
+        path: str,
+        data: bytes | None = b"",
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        container: bool = False,
+        ttl_ms: int | None = None,
+        acl: Acl = OPEN,
+    ) -> Self:
+        """Add the making of a node. The arguments are those of `Session.create`."""
+        self.operations.append(
+            create_request(
+                path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
+            )
+        )
+        return self
+
+    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
+        """Add the replacement of a node's data."""
+        self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version_of(version))))
+        return self
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> Self:
+        """Add the deletion of a node."""
+        self.operations.append((Op.DELETE, (path_of(path), version_of(version))))
+        return self
+
+    def check(self, path: str, version: int) -> Self:
+        """Add the condition that a node is at this version."""
+        self.operations.append((Op.CHECK, (path_of(path), version_of(version))))
+        return self
+
+
+class MultiRead:
+    """Reads that are answered together, at one zxid; each for itself, so one may fail and the others not."""
+
+    def __init__(self) -> None:
+        self.operations: list[tuple[int, Fields]] = []
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def get(self, path: str) -> Self:
+        """Add the reading of a node's data."""
+        self.operations.append((Op.GET_DATA, (path_of(path), False)))
+        return self
+
+    def children(self, path: str) -> Self:
+        """Add the listing of a node's children."""
+        self.operations.append((Op.GET_CHILDREN, (path_of(path), False)))
+        return self
+
+
+def done_by_multi(operations: Multi, parts: Parts) -> list[str | Stat | None]:
+    """Return each operation's result: the created path, the new stat, or None. Raise the error of the failed one."""
+    found: list[str | Stat | None] = []
+    for index, (op, value) in enumerate(parts):
+        if op == Op.ERROR:
+            if value not in _ROLLED_BACK:
+                asked, fields = operations.operations[index]
+                raise refused(value, asked, fields, fields[0], index=index)
+            continue
+        found.append(value[0] if op in _WITH_STAT else value)
+    return found
+
+
+def read_by_multi(reads: MultiRead, parts: Parts) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
+    found = list(parts)
+    if len(found) != len(reads):
+        raise RemoteProtocolError(f"{len(found)} answers to {len(reads)} reads")
+    return [
+        refused(value, asked, fields, fields[0]) if op == Op.ERROR else value
+        for (asked, fields), (op, value) in zip(reads.operations, found, strict=True)
+    ]
+
+
+_CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
+
+
+def with_acls(op: int, fields: Fields, acl: Callable[[str], Acl]) -> Fields:
+    """The same request, with these ACLs for what it makes and leaves open to all."""
+    if op == Op.MULTI:
+        return tuple((one, with_acls(one, of, acl)) for one, of in fields)
+    if op in _CREATES and fields[2] is OPEN:
+        path, data, _, *rest = fields
+        return (path, data, acl_of(acl(path)), *rest)
+    return fields

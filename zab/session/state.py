@@ -1,0 +1,80 @@
+"""The states of a session, and the iterator over their changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Final, Self
+
+import trio
+
+CHANGES_MAX: Final = 64
+"""Changes kept for a slow consumer. A still slower one misses the oldest, never the newest."""
+
+
+class SessionState(Enum):
+    """The connection of a session."""
+
+    CONNECTED = "connected"
+    READ_ONLY = "read only"
+    """The server is cut off from the others: it serves reads, which may be old."""
+    SUSPENDED = "suspended"
+    """The state of the store is unknown right now. The session may have expired there: act as if it had."""
+    AUTH_FAILED = "authentication failed"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+    @property
+    def final(self) -> bool:
+        """True if the session is over."""
+        return self in _FINAL
+
+
+_FINAL: Final = frozenset({SessionState.AUTH_FAILED, SessionState.EXPIRED, SessionState.CLOSED})
+
+
+class StateTeller:
+    """The session's side of its states: `tell` reports a change. No change follows a final state."""
+
+    def __init__(self, state: SessionState) -> None:
+        self.state = state
+        self._changes: deque[SessionState] = deque([state], CHANGES_MAX)
+        self._told = 1
+        self._changed = trio.Event()
+
+    def tell(self, state: SessionState) -> None:
+        if state is self.state or self.state.final:
+            return
+        self.state = state
+        self._changes.append(state)
+        self._told += 1
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def after(self, seen: int) -> tuple[int, SessionState] | None:
+        """The first change behind the `seen`th that is still known. None: there will be no more."""
+        await trio.lowlevel.checkpoint()
+        while seen >= self._told:
+            if self.state.final:
+                return None
+            await self._changed.wait()
+        number = max(seen + 1, self._told - len(self._changes) + 1)
+        return number, self._changes[number - self._told - 1]
+
+
+class States:
+    """An async iterator: the state now, then each change in order. Ends behind a final state."""
+
+    def __init__(self, teller: StateTeller) -> None:
+        self._teller = teller
+        self._seen = teller._told - 1
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionState:
+        found = await self._teller.after(self._seen)
+        if found is None:
+            raise StopAsyncIteration
+        self._seen, state = found
+        return state

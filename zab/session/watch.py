@@ -1,0 +1,120 @@
+"""The events of watched nodes, as an async iterator."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import IntEnum
+from typing import Self
+
+import trio
+from attrs import frozen
+
+from zab.net.wakeup import Wakeup
+from zab.session.errors import EventsLost
+
+
+class Event(IntEnum):
+    """ZooKeeper's numbers."""
+
+    MAYBE_MISSED = -1
+    """The connection was lost and is back. A watch that stays was not served in between: look at the nodes again."""
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+    DATA_WATCH_REMOVED = 5
+    CHILD_WATCH_REMOVED = 6
+    PERSISTENT_WATCH_REMOVED = 7
+    """The last three follow a `remove_watch` of this session: this watch receives nothing more about this path."""
+
+
+@frozen
+class WatchEvent:
+    """`zxid` is that of the change, or -1 if it is not known any more."""
+
+    event: Event
+    path: str
+    zxid: int = -1
+
+
+class Watch:
+    """An async iterator of events, for one task. It begins with the first change after it was opened.
+
+    It is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, it ends with the
+    session's error, behind the last event.
+    """
+
+    def __init__(self, owner: object, events_max: int) -> None:
+        self.owner = owner
+        """The session."""
+        self._events: deque[WatchEvent] = deque()
+        self._events_max = events_max
+        self._bell = Wakeup()
+        self._over: Exception | None = None
+        self._waited_for = False
+
+    def __repr__(self) -> str:
+        how = f"{len(self._events)} events" if self._over is None else f"over: {self._over}"
+        return f"<{type(self).__name__} of {self.owner!r}, {how}>"
+
+    @property
+    def over(self) -> bool:
+        """True if no event can come any more."""
+        return self._over is not None
+
+    def __len__(self) -> int:
+        """Events that can be had without waiting."""
+        return len(self._events)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def notify(self, event: WatchEvent) -> None:
+        """Add an event. For the session."""
+        if self._over is not None:
+            return
+        if len(self._events) >= self._events_max:
+            self.end(EventsLost(f"{self._events_max} events were not looked at"))
+            return
+        self._events.append(event)
+        self._bell.ring()
+
+    def check(self) -> None:
+        """Raise if the watch is over: it cannot take on another node."""
+        if self._over is not None:
+            raise self._over
+
+    def end(self, error: Exception) -> None:
+        """Let the iteration raise this error behind the events that are there. For the session."""
+        if self._over is None:
+            self._over = error
+            self._bell.ring()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        await self._wait()
+        return self._events.popleft()
+
+    async def take(self) -> list[WatchEvent]:
+        """Wait for at least one event and return all that are present, for a caller that reads the nodes once for all
+        of them.
+        """
+        await self._wait()
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    async def _wait(self) -> None:
+        if self._waited_for:
+            raise trio.BusyResourceError("another task waits for this watch already: one task, one watch")
+        self._waited_for = True
+        try:
+            await trio.lowlevel.checkpoint()
+            while not self._events:
+                if self._over is not None:
+                    raise self._over
+                await self._bell.wait()
+        finally:
+            self._waited_for = False

@@ -1,0 +1,192 @@
+"""Reading what is on the disk, up through the snapshots and then along the log, and judging what it adds up to.
+
+It only reads. What has to be changed, if anything, is for recovery to do when the verdict is known.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError
+from zab.core.zxid import NOTHING, Zxid, epoch_of, show
+from zab.storage import snapshots
+from zab.storage.disk import Disk, read_all
+from zab.storage.epochs import Record
+from zab.storage.segment import FILE_HEAD, PREFIX, Scan, Segment, decode_segment, guess_segment, name_of, scan
+from zab.storage.snapshots import SNAPSHOT
+from zab.storage.torn import contradiction
+
+
+@define
+class HistoryScan:
+    """The findings. If `damage` is empty, these pieces are a complete history that ends at `last`.
+
+    snapshot    the snapshot that the history starts from, or NOTHING; `newest` tells a snapshot at NOTHING apart
+    start       the log holds everything behind it
+    batches     everything that reaches behind `snapshot`
+    segments    the files that hold the log, in order
+    tail        the newest file that counts, read; None without one
+    torn        the log ends in a record that was being written when the server died
+    void        files that never counted
+    rotten      notes about damage to files that are not needed
+    forgotten   the epochs record turned out to be an old one
+    salvage     continue behind a file's damaged header: for a rescue, never for a server that votes
+    """
+
+    disk: Disk
+    record: Record
+    notes: list[str]
+    damage: list[str] = field(factory=list)
+    snapshot: Zxid = NOTHING
+    newest: Zxid | None = None
+    digest: int = 0
+    unsound: list[Zxid] = field(factory=list)
+    rotten: list[str] = field(factory=list)
+    start: Zxid = NOTHING
+    last: Zxid = NOTHING
+    batches: list[Batch] = field(factory=list)
+    epoch_ends: list[Zxid] = field(factory=list)
+    segments: list[Segment] = field(factory=list)
+    void: list[str] = field(factory=list)
+    tail: tuple[bytes, Scan] | None = None
+    torn: bool = False
+    forgotten: bool = False
+    salvage: bool = False
+
+    def read(self) -> None:
+        self._read_snapshots()
+        self._read_log()
+        if not self.damage:
+            self._check()
+
+    def _read_snapshots(self) -> None:
+        """The newest sound one."""
+        for zxid in snapshots.listed(self.disk.list(), SNAPSHOT):
+            try:
+                self.digest = snapshots.verify(self.disk, snapshots.name_of(zxid))
+            except DamagedError as error:
+                self._rotten(str(error))
+                self.unsound.append(zxid)
+                continue
+            self.snapshot, self.newest = zxid, zxid
+            break
+        self.start = self.last = self.snapshot
+
+    def _read_log(self) -> None:
+        newest = self.record.segment
+        firsts = sorted(snapshots.listed(self.disk.list(), PREFIX))
+        known = [first for first in firsts if first <= newest]
+        if newest and newest not in known:
+            self.damage.append(f"{name_of(newest)}: missing, but it was the newest log")
+        gap: str | None = None
+        for first in known:
+            name = name_of(first)
+            try:
+                data = read_all(self.disk, name)
+                segment = self._segment(first, data)
+            except DamagedError as error:
+                gap = gap or str(error)
+                continue
+            if not self._join(segment, gap):
+                return
+            found = scan(data, segment, after=self.snapshot)
+            gap = self._take(segment, data, found, is_last=first == newest)
+        if gap is not None:
+            self.damage.append(gap)
+        for first in firsts[len(known) :]:
+            self._try_unannounced(first)
+
+    def _segment(self, first: Zxid, data: bytes) -> Segment:
+        try:
+            return decode_segment(name_of(first), data)
+        except DamagedError as error:
+            segment = guess_segment(first, data) if self.salvage else None
+            if segment is None:
+                raise
+            self.damage.append(str(error))
+            return segment
+
+    def _try_unannounced(self, first: Zxid) -> None:
+        """Try a file that is newer than the epochs record knows: never used, or about to be truncated away.
+
+        No server relies on it. If it continues the history without a flaw, it is kept all the same: on a disk that lies
+        about syncs, others may have relied on it.
+        """
+        name = name_of(first)
+        if not self.void and not self.torn:
+            try:
+                data = read_all(self.disk, name)
+                segment = decode_segment(name, data)
+            except DamagedError:
+                pass
+            else:
+                found = scan(data, segment, after=self.snapshot)
+                if segment.previous == self.last and found.end > FILE_HEAD and found.trouble is None:
+                    self._take(segment, data, found, is_last=True)
+                    return
+        self.void.append(name)
+
+    def _join(self, segment: Segment, gap: str | None) -> bool:
+        """Return whether this file continues the history so far, or begins where the snapshot fills the gap."""
+        if self.segments and gap is None and segment.previous == self.last:
+            return True
+        if segment.previous > self.snapshot or self.batches:
+            missing = f"{segment.name}: offset 0: it begins behind {show(segment.previous)}, the history before ends at"
+            self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
+            return False
+        if self.segments or gap is not None:
+            why = gap or f"{segment.name}: offset 0: the log in front of it ends at {show(self.last)}"
+            (self.notes.append if gap is None else self._rotten)(
+                f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies behind it"
+            )
+        self.start = self.last = segment.previous
+        self.segments.clear()
+        self.epoch_ends.clear()
+        return True
+
+    def _take(self, segment: Segment, data: bytes, found: Scan, is_last: bool) -> str | None:
+        self.segments.append(segment)
+        self.batches += found.batches
+        if self.epoch_ends and found.epoch_ends and epoch_of(self.epoch_ends[-1]) == epoch_of(found.epoch_ends[0]):
+            self.epoch_ends.pop()
+        self.epoch_ends += found.epoch_ends
+        self.last = found.last
+        for offset, reaches in found.skipped:
+            self.start = reaches
+            self._rotten(
+                f"{segment.name}: offset {offset}: the checksum is wrong; not needed, as it ends at {show(reaches)} "
+                f"and the snapshot at {show(self.snapshot)} lies behind it"
+            )
+        if is_last:
+            self.tail = data, found
+        if found.trouble is None:
+            return None
+        where = f"{segment.name}: offset {found.end}: {found.trouble}"
+        if not is_last:
+            return where
+        why_not = "no crash puts it there" if found.misplaced else contradiction(data, segment, found.end, found.last)
+        if why_not is not None:
+            return f"{where}; {why_not}"
+        self.torn = True
+        self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off behind {show(found.last)}")
+        return None
+
+    def _rotten(self, what: str) -> None:
+        """Note damage that does not matter to the history, but to an operator who trusts this disk."""
+        self.notes.append(what)
+        self.rotten.append(what)
+
+    def _check(self) -> None:
+        """Check that the pieces, each sound by itself, form a complete history."""
+        record = self.record
+        if self.last < self.snapshot:
+            self.damage.append(f"the log ends at {show(self.last)}, before the snapshot at {show(self.snapshot)}")
+        for zxid in self.unsound:
+            if zxid > self.last:
+                self.damage.append(f"{snapshots.name_of(zxid)}: damaged, and the log does not reach as far")
+        if self.last < record.reaches:
+            self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
+        if epoch_of(self.last) > record.accepted:
+            self.damage.append(f"the history ends at {show(self.last)}, but only epoch {record.accepted} was accepted")
+            self.forgotten = True  # the record is an old one, so later promises are unknown

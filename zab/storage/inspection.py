@@ -1,0 +1,164 @@
+"""Read a directory without changing it: for dumps, checks and exports.
+
+Recovery repairs what it finds; an inspection must not. Nothing is written here, not even a lock, so a server may run
+meanwhile. The log then ends wherever it was when it was read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from zab.core.batch import Batch
+from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
+from zab.storage import epochs, snapshots
+from zab.storage.disk import Disk, read_all
+from zab.storage.epochs import EpochsFile, Record, Standing
+from zab.storage.history_scan import HistoryScan
+from zab.storage.real import LOCK, RealFile, named
+from zab.storage.segment import PREFIX, Scan, decode_segment, guess_segment, name_of, scan
+from zab.storage.snapshots import INSTALL, SNAPSHOT
+
+
+class ReadOnlyDisk:
+    """One directory, read only. Every method that would change it raises."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def list(self) -> tuple[str, ...]:
+        with named("list", str(self.path)), os.scandir(self.path) as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.name != LOCK and entry.is_file()))
+
+    def open(self, name: str) -> RealFile:
+        where = f"{self.path}/{name}"
+        with named("open", where):
+            return RealFile(os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC), name, where)
+
+    def create(self, name: str) -> RealFile:
+        raise LocalProtocolError(f"{self.path} is only looked at: {name} is not created")
+
+    def rename(self, old: str, new: str) -> None:
+        raise LocalProtocolError(f"{self.path} is only looked at: {old} is not renamed to {new}")
+
+    def delete(self, name: str) -> None:
+        raise LocalProtocolError(f"{self.path} is only looked at: {name} is not deleted")
+
+    def sync_dir(self) -> None:
+        """There is nothing to be made durable."""
+
+    def close(self) -> None:
+        """Do nothing: no lock is held."""
+
+
+def is_ours(disk: Disk) -> bool:
+    return any(name == epochs.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL)) for name in disk.list())
+
+
+# -- file by file --------------------------------------------------------------------------------------
+
+
+@frozen
+class LogFile:
+    """One file of the log, for itself. `trouble`: its header is damaged, it ends in what is no record, or both.
+
+    `scan` is None where nothing can be read.
+    """
+
+    name: str
+    size: int
+    scan: Scan | None
+    trouble: str | None
+
+
+def log_files(disk: Disk) -> Iterator[LogFile]:
+    """Iterate over the log files in order; each is read when it is requested."""
+    for first in sorted(snapshots.listed(disk.list(), PREFIX)):
+        name, size = name_of(first), 0
+        segment, trouble = None, []
+        try:
+            data = read_all(disk, name)
+            size = len(data)
+            segment = decode_segment(name, data)
+        except DamagedError as error:
+            trouble.append(str(error).removeprefix(f"{name}: "))
+            segment = guess_segment(first, data) if size else None
+        records = None if segment is None else scan(data, segment)
+        if records is not None and records.trouble is not None:
+            trouble.append(f"offset {records.end}: {records.trouble}")
+        yield LogFile(name, size, records, "; ".join(trouble) or None)
+
+
+# -- the whole history ---------------------------------------------------------------------------------
+
+
+@frozen
+class FoundHistory:
+    """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
+
+    newest   the newest sound snapshot, or None; `batches` is everything behind it
+    torn     the log ends in a record that a crash left half written; it does not count
+    lost     the line of `damage` about the epochs record. Without the record, log files that vanished as a whole go
+             unnoticed, and the server's promises are unknown. The rest may be sound
+    """
+
+    record: Record | None
+    newest: Zxid | None
+    batches: tuple[Batch, ...]
+    last: Zxid
+    torn: bool
+    notes: tuple[str, ...]
+    damage: tuple[str, ...]
+    lost: str | None = None
+
+
+def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
+    """Read the history. With `salvage`, include files with a damaged header as far as they continue the rest."""
+    try:
+        names = disk.list()
+        pieces = tuple(name for name in names if name.startswith((PREFIX, SNAPSHOT, INSTALL)))
+        if pieces and epochs.NAME not in names:
+            raise DamagedError(epochs.missing(pieces))
+        file, found = EpochsFile.read(disk)
+    except DamagedError as error:
+        lost = f"{error}; what this server promised is lost"
+        return evolve(_whatever_is_left(disk, [lost], salvage), lost=lost)
+    record, notes = file.record, list(found)
+    if snapshots.listed(disk.list(), INSTALL):
+        return _whatever_is_left(
+            disk, ["a snapshot from the leader is half installed: start the server, it will finish"], salvage
+        )
+    if record.standing is not Standing.WHOLE:
+        standing = record.standing.name.lower()
+        return _whatever_is_left(disk, [f"this history may not be voted with: it is {standing}"], salvage)
+    walk = HistoryScan(disk, record, notes, salvage=salvage)
+    walk.read()
+    return _told(record, walk)
+
+
+def _whatever_is_left(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
+    """Read as much as hangs together, without the epochs record."""
+    firsts = snapshots.listed(disk.list(), PREFIX)
+    walk = HistoryScan(disk, Record(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
+    walk.read()
+    walk.damage[:0] = damage
+    return _told(None, walk)
+
+
+def _told(record: Record | None, walk: HistoryScan) -> FoundHistory:
+    batches = [batch for batch in walk.batches if batch.last > walk.snapshot]
+    if batches:
+        batches[0] = batches[0].after(walk.snapshot)
+    return FoundHistory(
+        record,
+        walk.newest,
+        tuple(batches),
+        max(walk.last, walk.snapshot),
+        walk.torn,
+        tuple(walk.notes),
+        tuple(walk.damage),
+    )

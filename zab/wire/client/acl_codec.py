@@ -1,0 +1,69 @@
+"""Access control lists as they travel: in requests, in replies and in ZooKeeper's files.
+
+Nearly every list there is lets the world do everything. Its bytes are known, and comparing them is cheaper
+than reading them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from zab.core.errors import WireError
+from zab.store.acl import ALL, OPEN, Acl, AclEntry
+from zab.wire.jute import INT, NULL, Reader, text, vector
+
+_ENTRY_BYTES_MIN: Final = 12
+_SAY_WHO: Final = frozenset({"world", "digest", "ip"})
+
+
+def _entry(entry: AclEntry) -> bytes:
+    permissions, scheme, identity = entry
+    try:
+        return INT.pack(permissions) + text(scheme) + text(identity)
+    except (struct.error, UnicodeEncodeError):
+        return _entry(carried(entry))
+
+
+def carried(entry: AclEntry) -> AclEntry:
+    """Return the entry as it travels on the wire.
+
+    The client port refuses entries that would change on the way, but a store may hold older ones. They are still sent:
+    meaningful permission bits stay, and what is not a character is replaced.
+    """
+    permissions, scheme, identity = entry
+    return permissions & ALL, _carried(scheme), _carried(identity)
+
+
+def _carried(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()
+
+
+OPEN_BYTES: Final = vector(map(_entry, OPEN))
+_OPEN_LENGTH: Final = len(OPEN_BYTES)
+
+
+def encode_acl(acl: Acl | None) -> bytes:
+    if acl == OPEN:
+        return OPEN_BYTES
+    return NULL if acl is None else vector(map(_entry, acl))
+
+
+def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
+    """The list at `at`, and where it ends. Null is not nothing: it is refused, but not here."""
+    end = at + _OPEN_LENGTH
+    if data[at:end] == OPEN_BYTES:
+        return OPEN, end
+    reader = Reader(data, at)
+    acl = reader.vector_or_null(lambda: _read_entry(reader), _ENTRY_BYTES_MIN)
+    return acl, reader.position
+
+
+def _read_entry(reader: Reader) -> AclEntry:
+    """Read an entry. Clients, kazoo among them, send null for an empty text; an id that names an identity must be
+    present.
+    """
+    permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
+    if identity is None and scheme in _SAY_WHO:
+        raise WireError(f"at {reader.position - 4}: an id of {scheme} that is null")
+    return permissions, scheme, identity or ""

@@ -1,0 +1,131 @@
+"""Several operations in one request, several results in one reply.
+
+Each is preceded by a header that repeats what kind it is; a header with its flag set ends the list. A multi
+changes the tree, or is refused, as a whole; a multiRead only reads, and each of its parts fares on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+from zab.core.errors import WireError
+from zab.store.ops import Fields, Op
+from zab.wire.client import bodies, shapes
+from zab.wire.client.bodies import Body
+from zab.wire.client.shapes import Shape
+
+Operation: TypeAlias = tuple[int, Fields]
+"""Opcode, fields."""
+
+Result: TypeAlias = tuple[int, Any]
+"""Opcode, value; or `Op.ERROR` and the error's code."""
+
+_ERROR: Final = int(Op.ERROR)
+_HEADER: Final = Struct(">iBi")
+_unpack_header: Final = Struct(">iB4x").unpack_from
+"""The error in this header is redundant: the result has one of its own."""
+_END: Final = _HEADER.pack(-1, 1, -1)
+_FAILED: Final = Struct(">iBii")
+_SET_DATA: Final = int(Op.SET_DATA)
+_pack_set: Final = Struct(">iBi" + bodies.STAT_FORMAT).pack
+"""Header and stat: most results are these."""
+
+WRITES: Final[Mapping[int, Shape]] = {
+    Op.CREATE: shapes.CREATE,
+    Op.CREATE2: shapes.CREATE,
+    Op.CREATE_CONTAINER: shapes.CREATE,
+    Op.CREATE_TTL: shapes.CREATE_TTL,
+    Op.DELETE: shapes.PATH_AND_NUMBER,
+    Op.SET_DATA: shapes.SET_DATA,
+    Op.CHECK: shapes.PATH_AND_NUMBER,
+}
+READS: Final[Mapping[int, Shape]] = {
+    Op.GET_DATA: shapes.PATH_AND_FLAG,
+    Op.GET_CHILDREN: shapes.PATH_AND_FLAG,
+}
+RESULTS: Final[Mapping[int, Body]] = {
+    Op.CREATE: bodies.PATH,
+    Op.CREATE2: bodies.CREATED,
+    Op.DELETE: bodies.NOTHING,
+    Op.SET_DATA: bodies.STAT_ONLY,
+    Op.CHECK: bodies.NOTHING,
+    Op.GET_DATA: bodies.DATA,
+    Op.GET_CHILDREN: bodies.NAMES,
+}
+_RESULT_OF: Final[Mapping[int, int]] = {
+    Op.CREATE_CONTAINER: Op.CREATE2,
+    Op.CREATE_TTL: Op.CREATE2,
+}
+"""The protocol has no results of their own for these two."""
+
+
+def of(allowed: Mapping[int, Shape]) -> Shape:
+    """The shape of a multi of these operations. Reads and writes do not mix."""
+
+    decoders = {int(opcode): shape.decode for opcode, shape in allowed.items()}
+
+    def decode(body: bytes, at: int) -> tuple[Fields, int]:
+        operations: list[Operation] = []
+        while True:
+            opcode, done = _unpack_header(body, at)
+            at += 9
+            if done:
+                return tuple(operations), at
+            decode_fields = decoders.get(opcode)
+            if decode_fields is None:
+                raise WireError(f"operation {opcode} cannot be part of this")
+            fields, at = decode_fields(body, at)
+            operations.append((opcode, fields))
+
+    def encode(operations: Iterable[Operation]) -> bytes:
+        parts: list[bytes] = []
+        for opcode, fields in operations:
+            parts += (_HEADER.pack(opcode, 0, -1), allowed[opcode].encode(fields))
+        parts.append(_END)
+        return b"".join(parts)
+
+    return Shape(decode, encode)
+
+
+_RESULT_ENCODERS: Final = {
+    **{opcode: (_HEADER.pack(opcode, 0, 0), body.encode) for opcode, body in RESULTS.items()},
+    **{opcode: (_HEADER.pack(of, 0, 0), RESULTS[of].encode) for opcode, of in _RESULT_OF.items()},
+}
+
+
+def encode_results(results: Iterable[Result]) -> bytes:
+    parts: list[bytes] = []
+    for opcode, value in results:
+        if opcode == _SET_DATA:
+            parts.append(_pack_set(_SET_DATA, 0, 0, *value))
+        elif opcode == _ERROR:
+            parts.append(_FAILED.pack(-1, 0, value, value))
+        else:
+            head, encode = _RESULT_ENCODERS[opcode]
+            parts += (head, encode(value))
+    parts.append(_END)
+    return b"".join(parts)
+
+
+def decode_results(body: bytes, at: int = 0) -> tuple[list[Result], int]:
+    results: list[Result] = []
+    while True:
+        opcode, done, _ = _HEADER.unpack_from(body, at)
+        at += 9
+        if done:
+            return results, at
+        if opcode == Op.ERROR:
+            value, at = bodies.NUMBER.decode(body, at)
+        else:
+            kind = RESULTS.get(opcode)
+            if kind is None:
+                raise WireError(f"no operation has a result of type {opcode}")
+            value, at = kind.decode(body, at)
+        results.append((opcode, value))
+
+
+MULTI: Final = of(WRITES)
+MULTI_READ: Final = of(READS)
+RESULT_LIST: Final = Body(encode_results, decode_results)
