@@ -1,5 +1,5 @@
-# Everything a person does with this tree. Needed beforehand: Python 3.11 or newer, and make.
-# The virtual environment in .venv is made on demand, and made anew when pyproject.toml changes.
+# Commands for this tree. Prerequisites: Python 3.11 or newer, and make.
+# The virtual environment in .venv is created on demand, and created anew after a change of pyproject.toml.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,21 +16,21 @@ SECONDS ?= 600
 .PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential drill kill9 kill9-controller bench bench-gate
 
 help:
-	@echo 'make run     the whole on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
+	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
 	@echo '             data in $(DATA); Ctrl-C ends it'
-	@echo 'make test    format, lint, types, contracts and every test'
+	@echo 'make test    check format, lint, types and contracts, and run every test'
 	@echo 'make check   the same without the tests'
-	@echo 'make docs    follow every link of the docs and run every example in them'
-	@echo 'make peers   clients and servers of others that tests and benchmarks want to meet: Apache Kafka, kafkajs, go-zookeeper'
-	@echo 'make fuzz    $(RUNS) simulated histories under faults (RUNS=n for another number)'
-	@echo 'make fuzz-port  whatever comes to mind, thrown at a running client port, until something is found'
-	@echo 'make fuzz-cost  hostile requests at a running store for $(SECONDS) s, and at a broker, until one costs too much (SECONDS=n, SEED=n)'
-	@echo 'make differential  $(OPERATIONS) random operations at Apache ZooKeeper and at ours, compared (OPERATIONS=n, SEED=n)'
-	@echo 'make drill   three servers, their leader cut off, and a picture of it: drill.html'
+	@echo 'make docs    check every link of the docs and run every example in them'
+	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, kafkajs, go-zookeeper'
+	@echo 'make fuzz    simulate $(RUNS) histories under faults (RUNS=n for another number)'
+	@echo 'make fuzz-port  send mutated input to a running client port until it misbehaves'
+	@echo 'make fuzz-cost  send hostile requests to a running store for $(SECONDS) s, and to a broker, until one costs too much (SECONDS=n, SEED=n)'
+	@echo 'make differential  run $(OPERATIONS) random operations on Apache ZooKeeper and on ours, and compare (OPERATIONS=n, SEED=n)'
+	@echo 'make drill   cut off the leader of three servers and draw the outcome in drill.html'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
-	@echo 'make kill9-controller  kill -9 the controller of three brokers in the midst of its work, $(ROUNDS) times (ROUNDS=n)'
-	@echo 'make bench   side by side with a peer, in one run'
-	@echo 'make bench-gate  a fixed workload against stored figures: it warns of what has become dearer'
+	@echo 'make kill9-controller  kill -9 the controller of three brokers while it works, $(ROUNDS) times (ROUNDS=n)'
+	@echo 'make bench   benchmark side by side with other systems, in one run'
+	@echo 'make bench-gate  compare the cost of a fixed workload with stored figures; warn if it grew'
 
 run: $(VENV)/.with-broker
 	@$(BIN)/zab dev --servers $(SERVERS) --brokers $(BROKERS) --data $(DATA)
@@ -75,7 +75,7 @@ bench: $(VENV)/.with-bench
 bench-gate: $(VENV)/.with-bench
 	@$(BIN)/python -m bench gate
 
-# One stamp for each set of dependencies: `make run` shall not wait for a type checker to be installed.
+# One stamp for each set of dependencies, so that `make run` does not wait for the installation of a type checker.
 $(VENV)/.with-%: pyproject.toml scripts/venv
 	@scripts/venv $(VENV) $*
 	@touch $@
