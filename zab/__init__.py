@@ -87,7 +87,8 @@ if TYPE_CHECKING:
     from zab.service.replicated_machine import Machine, Passive, View
     from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
     from zab.session.api import Session
-    from zab.session.errors import (
+    from zab.session.multi import Multi, MultiRead
+    from zab.session.session_errors import (
         AuthFailed,
         BadArguments,
         BadVersion,
@@ -109,7 +110,6 @@ if TYPE_CHECKING:
         Throttled,
         Unimplemented,
     )
-    from zab.session.multi import Multi, MultiRead
     from zab.session.state import SessionState
     from zab.session.watch import Event, Watch, WatchEvent
     from zab.storage.storage import StorageSettings
@@ -251,7 +251,7 @@ _HOMES: Final = {
     "zab.net.network": ("TlsConfig",),
     "zab.session.acls": ("CREATOR_ACL", "OPEN_ACL", "READ_ONLY_ACL", "Permission", "digest_acl"),
     "zab.session.api": ("Session",),
-    "zab.session.errors": (
+    "zab.session.session_errors": (
         "AuthFailed",
         "BadArguments",
         "BadVersion",

@@ -168,7 +168,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-end-takes-the-new",
         "the end of a connection takes the next one of its session along, which has come before it was heard",
         (
-            "zab.service.sessions:ClientSessions.detach",
+            "zab.service.client_sessions:ClientSessions.detach",
             "if self.attached.get(client.session) is client:",
             "if client.session in self.attached:",
         ),

@@ -16,7 +16,7 @@ from zab.client.session import connect
 from zab.core.errors import OutcomeUnknown
 from zab.runtime.coordination.server import ServerRuntime
 from zab.session.api import Session
-from zab.session.errors import StoreError
+from zab.session.session_errors import StoreError
 from zab.session.watch import Watch
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Fields, Op

@@ -22,7 +22,8 @@ from zab.recipes import Lock, Lost
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.coordination.store_server import StoreServer
-from zab.session.errors import (
+from zab.session.multi import Multi
+from zab.session.session_errors import (
     BadArguments,
     BadVersion,
     EventsLost,
@@ -33,7 +34,6 @@ from zab.session.errors import (
     SessionExpired,
     Unimplemented,
 )
-from zab.session.multi import Multi
 from zab.session.state import SessionState
 from zab.session.watch import Event, Watch, WatchEvent
 from zab.storage.memory import MemoryDisk

@@ -14,7 +14,7 @@ from zab.client.session import connect
 from zab.core.errors import LocalProtocolError
 from zab.recipes import Cached, Change, ChildrenCache, NodeCache, TreeCache
 from zab.runtime.coordination.settings import DoorSettings
-from zab.session.errors import NodeExists, NoNode, NotEmpty, SessionExpired
+from zab.session.session_errors import NodeExists, NoNode, NotEmpty, SessionExpired
 from zab.session.state import SessionState
 
 doors = pytest.mark.parametrize("door", DOORS)

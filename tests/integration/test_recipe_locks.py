@@ -18,7 +18,7 @@ from zab.recipes.settings import RecipeSettings
 from zab.recipes.waiting_queue import in_line
 from zab.runtime.coordination.session import InProcessSession
 from zab.session.api import Session
-from zab.session.errors import NotReadOnly, SessionExpired
+from zab.session.session_errors import NotReadOnly, SessionExpired
 from zab.session.state import SessionState
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Op

@@ -15,7 +15,7 @@ from tests.integration.doors import DOORS, Door, in_doubt, opened, until
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes import Contended, Counter, EntryInDoubt, LockingQueue, Lost, Queue, RecipeSettings, Taken
 from zab.session.api import Session
-from zab.session.errors import SessionExpired
+from zab.session.session_errors import SessionExpired
 
 doors = pytest.mark.parametrize("door", DOORS)
 

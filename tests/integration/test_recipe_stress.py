@@ -17,7 +17,7 @@ from tests.integration.doors import Door, in_doubt, opened
 from zab.recipes import Lock, Lost, ReadLock, Semaphore, WriteLock
 from zab.recipes.holding import Holdable
 from zab.session.api import Session
-from zab.session.errors import SessionExpired
+from zab.session.session_errors import SessionExpired
 
 CONTENDERS = 6
 TURNS = 12

@@ -24,7 +24,7 @@ from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
 from zab.runtime.coordination.opening import open_store
-from zab.session.errors import StoreError
+from zab.session.session_errors import StoreError
 from zab.store.acl import digest_id
 from zab.store.errors import ErrorCode
 from zab.store.ops import CreateFlag, Op

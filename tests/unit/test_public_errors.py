@@ -15,7 +15,7 @@ from zab.core.errors import ZabError
 HOMES = (
     "zab.core.errors",
     "zab.net.cannot_listen",
-    "zab.session.errors",
+    "zab.session.session_errors",
     "zab.client.unreachable",
     "zab.recipes.recipe_errors",
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import LocalProtocolError
-from zab.session.errors import BadArguments, named
+from zab.session.session_errors import BadArguments, named
 from zab.session.watch_manager import Listener
 from zab.store.errors import ErrorCode
 from zab.store.ops import WRITES, Fields

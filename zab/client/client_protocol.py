@@ -19,7 +19,7 @@ from zab.client.calls import Call, Done, check_size
 from zab.client.settings import ClientSettings
 from zab.client.unreachable import Unreachable
 from zab.core.errors import OutcomeUnknown, RemoteProtocolError, WireError
-from zab.session.errors import error_of, named, refused
+from zab.session.session_errors import error_of, named, refused
 from zab.session.watch_manager import WatchManager
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op

@@ -24,8 +24,8 @@ from zab.runtime.blocks import beside_a_block
 from zab.runtime.waiting import Waiter
 from zab.session.api import Session
 from zab.session.call_arguments import credentials_of
-from zab.session.errors import LEFT, NodeExists, StoreError
 from zab.session.multi import with_acls
+from zab.session.session_errors import LEFT, NodeExists, StoreError
 from zab.session.state import SessionState
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, overload
 from attrs import define, field, frozen
 
 from zab.config.key_table import KeyTable
-from zab.config.properties_file import Entry, decode, parse
+from zab.config.properties_file import PropertiesEntry, decode, parse
 from zab.config.values import Adjusted
 from zab.core.errors import ConfigError
 
@@ -85,13 +85,13 @@ class ConfigSource:
         else:
             self.add_entries(path, self.parsed(path, text))
 
-    def parsed(self, path: Path, text: str) -> list[Entry]:
+    def parsed(self, path: Path, text: str) -> list[PropertiesEntry]:
         malformed: list[int] = []
         entries = parse(text, malformed)
         self.problems += [f"{path}:{line}: four hexadecimal digits must follow \\u" for line in malformed]
         return entries
 
-    def add_entries(self, path: Path, entries: Iterable[Entry]) -> None:
+    def add_entries(self, path: Path, entries: Iterable[PropertiesEntry]) -> None:
         for each in entries:
             key = self.table.canonical(each.key)
             entry = ConfigEntry(key, each.value, self.table.shown(key, each.value), f"{path}:{each.line}", each.line)

@@ -54,7 +54,7 @@ def digest_users(text: str, section: str = SERVER, source: str = "the login conf
 
 def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str, str]]]]:
     """Return all sections: for each its login modules with their options."""
-    reader = _Reader(text, source)
+    reader = _JaasReader(text, source)
     sections: dict[str, list[tuple[str, Mapping[str, str]]]] = {}
     while not reader.at_end:
         name = reader.word("the name of a section")
@@ -78,7 +78,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
     return sections
 
 
-class _Reader:
+class _JaasReader:
     """Reads one token after the other, and knows its line."""
 
     def __init__(self, text: str, source: str) -> None:

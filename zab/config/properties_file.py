@@ -17,7 +17,7 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 @frozen
-class Entry:
+class PropertiesEntry:
     key: str
     value: str
     line: int
@@ -34,7 +34,7 @@ class MalformedEscape(ValueError):
         self.line = line
 
 
-def parse(text: str, malformed: list[int] | None = None) -> list[Entry]:
+def parse(text: str, malformed: list[int] | None = None) -> list[PropertiesEntry]:
     """Return all entries in the order of the file, repeated keys included.
 
     `malformed` receives the numbers of lines with a wrong escape, which are left out. Without it, the first of them
@@ -75,7 +75,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
         yield started, number, held
 
 
-def _entry(line: str, number: int, last: int) -> Entry:
+def _entry(line: str, number: int, last: int) -> PropertiesEntry:
     at = 0
     while at < len(line) and line[at] not in _BLANKS and line[at] not in _SEPARATORS:
         at += 2 if line[at] == "\\" else 1
@@ -83,7 +83,7 @@ def _entry(line: str, number: int, last: int) -> Entry:
     if rest[:1] and rest[0] in _SEPARATORS:
         rest = rest[1:].lstrip(_BLANKS)
     # ZooKeeper and Kafka trim both, though escaped blanks of a properties file belong to the value.
-    return Entry(_unescaped(line[:at], number).strip(), _unescaped(rest, number).strip(), number, last)
+    return PropertiesEntry(_unescaped(line[:at], number).strip(), _unescaped(rest, number).strip(), number, last)
 
 
 def _unescaped(text: str, line: int) -> str:

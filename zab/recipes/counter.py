@@ -13,7 +13,7 @@ from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.recipe_errors import Contended
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
-from zab.session.errors import BadVersion, NoNode
+from zab.session.session_errors import BadVersion, NoNode
 
 Number = TypeVar("Number", int, float)
 

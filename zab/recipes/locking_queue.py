@@ -17,8 +17,8 @@ from zab.recipes.queue import ENTRY, PRIORITY, entry_of
 from zab.recipes.recipe_errors import Taken
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
-from zab.session.errors import NodeExists, NoNode
 from zab.session.multi import Multi
+from zab.session.session_errors import NodeExists, NoNode
 from zab.session.watch import Watch
 from zab.store.paths import child_of
 

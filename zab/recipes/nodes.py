@@ -11,7 +11,7 @@ from zab.core.errors import OutcomeUnknown, Stopped, ZabError
 from zab.recipes.recipe_errors import Lost
 from zab.recipes.settings import RecipeSettings
 from zab.session.api import Session
-from zab.session.errors import NodeExists, NoNode, NotReadOnly, SessionExpired
+from zab.session.session_errors import NodeExists, NoNode, NotReadOnly, SessionExpired
 from zab.session.state import SessionState
 from zab.store.acl import Acl
 from zab.store.node import Stat

@@ -14,7 +14,7 @@ from zab.recipes.nodes import names_of
 from zab.recipes.recipe_errors import EntryInDoubt
 from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
-from zab.session.errors import NoNode
+from zab.session.session_errors import NoNode
 from zab.session.watch import Watch
 from zab.store.paths import child_of
 

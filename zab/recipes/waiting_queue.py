@@ -18,7 +18,7 @@ from zab.recipes.nodes import names_of, remove, texts_of
 from zab.recipes.recipe_errors import Lost, Taken
 from zab.recipes.settings import RecipeSettings
 from zab.session.api import Session
-from zab.session.errors import NoNode
+from zab.session.session_errors import NoNode
 from zab.session.watch import Watch
 from zab.store.node import Stat
 from zab.store.paths import child_of

@@ -25,7 +25,6 @@ from typing import Any
 import trio
 
 from zab.core.errors import LocalProtocolError, OutcomeUnknown
-from zab.session.errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
 from zab.session.multi import (
     Multi,
     MultiRead,
@@ -38,6 +37,7 @@ from zab.session.multi import (
     read_by_multi,
     version_of,
 )
+from zab.session.session_errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
 from zab.session.state import SessionState, States, StateTeller
 from zab.session.trees import delete_tree, ensure_path
 from zab.session.watch import Watch

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import RemoteProtocolError
-from zab.session.errors import BadArguments, StoreError, as_shown, refused
+from zab.session.session_errors import BadArguments, StoreError, as_shown, refused
 from zab.store.acl import OPEN, Acl, can_be_carried, is_text
 from zab.store.errors import ErrorCode
 from zab.store.node import INT_MAX, INT_MIN, Stat

@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeVar
 import trio
 
 from zab.core.errors import OutcomeUnknown
-from zab.session.errors import NodeExists, NoNode, NotEmpty
 from zab.session.multi import Multi
+from zab.session.session_errors import NodeExists, NoNode, NotEmpty
 from zab.store.acl import Acl
 from zab.store.errors import ErrorCode
 from zab.store.paths import ROOT, ancestors_of, child_of

@@ -10,7 +10,7 @@ import trio
 from attrs import frozen
 
 from zab.net.wakeup import Wakeup
-from zab.session.errors import EventsLost
+from zab.session.session_errors import EventsLost
 
 
 class Event(IntEnum):

@@ -13,7 +13,7 @@ from zab.client.client_protocol import ClientProtocol
 from zab.client.settings import ClientSettings
 from zab.client.unreachable import Unreachable
 from zab.core.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, WireError
-from zab.session.errors import AuthFailed, BadArguments, NoNode, SessionExpired
+from zab.session.session_errors import AuthFailed, BadArguments, NoNode, SessionExpired
 from zab.session.watch import Event, WatchEvent
 from zab.session.watch_manager import WatchManager
 from zab.store.errors import ErrorCode

@@ -11,8 +11,8 @@ import trio.testing
 from zab.core.errors import Overloaded
 from zab.runtime.coordination.request_poster import FLUSHED_AT_ONCE, RequestPoster
 from zab.runtime.member import Member
+from zab.service.client_sessions import ignore_result
 from zab.service.pending_submissions import Done, Submission
-from zab.service.sessions import ignore_result
 
 
 class RoomyMember:

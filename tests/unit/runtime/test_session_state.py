@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from zab.session.errors import EventsLost
+from zab.session.session_errors import EventsLost
 from zab.session.state import CHANGES_MAX, SessionState, States, StateTeller
 from zab.session.watch import Event, Watch, WatchEvent
 

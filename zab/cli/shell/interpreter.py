@@ -14,7 +14,7 @@ from zab.cli.shell.shell_commands import COMMANDS
 from zab.core.errors import ZabError
 from zab.runtime.blocks import beside_a_block
 from zab.session.api import Session
-from zab.session.errors import (
+from zab.session.session_errors import (
     BadVersion,
     EventsLost,
     InvalidAcl,

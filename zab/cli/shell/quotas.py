@@ -6,7 +6,7 @@ from typing import Final
 
 from zab.cli.shell.parsing import BadLine
 from zab.session.api import Session
-from zab.session.errors import NoNode
+from zab.session.session_errors import NoNode
 from zab.store.errors import ErrorCode
 from zab.store.node import Stat
 from zab.store.paths import QUOTA, ROOT, ancestors_of

@@ -15,8 +15,8 @@ from attrs import frozen
 from zab.cli.shell import formatting, quotas
 from zab.cli.shell.parsing import BadLine, ParsedLine, parse_words, split
 from zab.cli.shell.shell_context import ShellContext
-from zab.session.errors import StoreError
 from zab.session.multi import Multi, MultiRead
+from zab.session.session_errors import StoreError
 from zab.session.watch import Watch
 from zab.store.acl import OPEN
 from zab.store.ops import ANY_VERSION

@@ -30,12 +30,12 @@ from zab.runtime.driver import now_ms
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange, missing_voters
 from zab.service.attached import Connected, Latency, Traffic
+from zab.service.client_sessions import BARRIER, SECRET_BYTES, ClientSessions, Steps, ignore_result
 from zab.service.connection.handshake import SessionHandshake
 from zab.service.container_reaper import ContainerReaper, ReaperSettings
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import ALIVE, Findings, SessionTracker
-from zab.service.sessions import BARRIER, SECRET_BYTES, ClientSessions, Steps, ignore_result
 from zab.service.slow_clients import CHECK_MS, REASON, SlowClients
 from zab.service.throttle import ConnectionThrottle
 from zab.session.call_arguments import timeout_of

@@ -25,7 +25,7 @@ from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.pending_submissions import Done
 from zab.service.session_tracker import SessionTracker
 from zab.session.api import Session
-from zab.session.errors import LEFT, named, refused
+from zab.session.session_errors import LEFT, named, refused
 from zab.session.state import SessionState
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager

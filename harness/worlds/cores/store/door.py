@@ -22,6 +22,7 @@ from zab.core.zxid import Epoch, Zxid
 from zab.runtime.coordination.machine import Change
 from zab.runtime.coordination.settings import DoorSettings
 from zab.service.attached import Latency, Traffic
+from zab.service.client_sessions import ClientSessions, Steps, ignore_result
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.handshake import SessionHandshake
 from zab.service.connection.ports import ConnectionPhase, Done
@@ -30,7 +31,6 @@ from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
 from zab.service.pending_submissions import Submission
 from zab.service.session_tracker import ALIVE, SessionTracker
-from zab.service.sessions import ClientSessions, Steps, ignore_result
 from zab.service.throttle import ConnectionThrottle
 from zab.store.errors import ErrorCode
 from zab.store.ops import Op

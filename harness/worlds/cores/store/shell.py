@@ -9,10 +9,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from zab.service.client_sessions import Steps
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.pending_submissions import Submission
-from zab.service.sessions import Steps
 from zab.store.ops import Fields
 from zab.wire.client.frames import Command
 

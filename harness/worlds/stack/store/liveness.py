@@ -18,7 +18,7 @@ from harness.worlds.cores.store.passing import left_over, timely
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
 from zab.core.errors import OutcomeUnknown
-from zab.session.errors import StoreError
+from zab.session.session_errors import StoreError
 from zab.store.paths import ROOT, SYSTEM, child_of
 
 if TYPE_CHECKING:
