@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.cli.common import HELD, VIOLATED, Misuse, natural
 from harness.spark.analysis import Analysis, is_small
 from harness.spark.layout import Layout, LayoutError, appearing, find
-from zab.core.words import counted, noun
+from zab.core.plurals import counted, noun
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ from harness.profiles import BY_NAME as PROFILES
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, from_json, loads, to_json
 from harness.worlds import WORLDS
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 HELD, VIOLATED, MISUSED = 0, 1, 2
 

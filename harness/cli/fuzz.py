@@ -44,7 +44,7 @@ from harness.script.checks import SERVERS_MAX
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_promise, shrink
 from harness.worlds import WORLDS, world
-from zab.core.words import counted, noun
+from zab.core.plurals import counted, noun
 
 if TYPE_CHECKING:
     from harness.spark.chunk import Done

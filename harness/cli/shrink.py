@@ -37,7 +37,7 @@ from harness.rerun import rerun
 from harness.scripts import describe, dumps
 from harness.shrink import Shrunk, same_promise, shrink
 from harness.worlds import WORLDS, Run, world
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from harness.faults import Script
 from harness.outcome import Outcome
 from harness.scripts import describe, dumps, loads
 from harness.shrink import same_promise, shrink
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 
 @frozen

@@ -6,9 +6,10 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-LEADING: Final = "zab.core.leading:Leading"
-LEARNING: Final = "zab.core.learning:Learning"
-REPLICA: Final = "zab.core.replica:Replica"
+LEADER: Final = "zab.core.leader.leader:Leader"
+LEARNER: Final = "zab.core.learner.learner:Learner"
+LOG_STATE: Final = "zab.core.log_state:LogState"
+BARRIERS: Final = "zab.core.leader.barriers:Barriers"
 QUORUM: Final = "zab.core.ensemble:Ensemble.quorum_zxid"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -16,8 +17,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "leader-answers-unapplied",
         "a leader answers its own barrier before it has applied what the answer says",
         (
-            "zab.core.barriers:Barriers.release",
-            "if self._waiting[0].origin == self._replica.me and self._replica.applied < self._waiting[0].zxid:",
+            f"{BARRIERS}.release",
+            "if self._waiting[0].origin == self._log_state.me and self._log_state.applied < self._waiting[0].zxid:",
             "if False:",
         ),
     ),
@@ -25,21 +26,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "observer-synced-to-applied",
         "an observer is synchronized up to what its leader has applied, and not to what is committed",
         (
-            "zab.core.leading:Leading._synchronize",
-            "decided = max(self._initial, replica.committed, how.common)",
-            "decided = max(self._initial, replica.applied, how.common)",
+            "zab.core.leader.leader:Leader._synchronize",
+            "decided = max(self._initial, log_state.committed, how.common)",
+            "decided = max(self._initial, log_state.applied, how.common)",
         ),
     ),
     mutant(
         "M27",
         "ZOOKEEPER-4882, 5094: a committed transaction is applied although this server's disk does not have it yet",
-        (f"{REPLICA}._apply", "min(self.committed, self.durable)", "self.committed"),
+        (f"{LOG_STATE}._apply", "min(self.committed, self.durable)", "self.committed"),
     ),
     mutant(
         "M39",
         "ZOOKEEPER-1277: the counter overflows into the epoch",
         (
-            f"{LEADING}._next_zxid",
+            f"{LEADER}._next_zxid",
             """
             self.over = "the counter of this epoch is used up"
             raise NotLeader(self.over)
@@ -53,7 +54,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ack-before-durable",
         "a proposal is acknowledged when it was handed to the disk",
         (
-            f"{REPLICA}.append",
+            f"{LOG_STATE}.append",
             """
             self._appends.append((ticket, batch.last))
             """,
@@ -63,14 +64,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
         (
-            f"{LEARNING}._log",
+            f"{LEARNER}._log",
             """
             if self._received is None:
-                self._replica.append(batch)
+                self._log_state.append(batch)
             """,
             """
             if self._received is None:
-                self._replica.append(batch)
+                self._log_state.append(batch)
                 self._ack()
             """,
         ),
@@ -78,7 +79,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "leader-counts-itself-early",
         "the leader counts its own disk before it has reported back",
-        (f"{LEADING}._count", "acked[replica.me] = replica.durable", "acked[replica.me] = replica.history.last"),
+        (f"{LEADER}._count", "acked[log_state.me] = log_state.durable", "acked[log_state.me] = log_state.history.last"),
     ),
     mutant(
         "commit-without-quorum",
@@ -95,20 +96,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "observers-count",
         "acknowledgements are counted without asking who may vote",
         (QUORUM, "for sid in self.voters], reverse=True)", "for sid in self.by_id], reverse=True)"),
-        (f"{LEARNING}._ack", " and not self.observer", ""),
+        (f"{LEARNER}._ack", " and not self.observer", ""),
     ),
     mutant(
         "commit-is-forgotten",
         "a commit of all that a follower has is taken for one that it knows already",
         (
-            f"{LEARNING}._on_commit",
+            f"{LEARNER}._on_commit",
             """
-            self._replica.commit(message.zxid)
+            self._log_state.commit(message.zxid)
             self._check_readmission()
             """,
             """
-            if message.zxid < self._replica.history.last:
-                self._replica.commit(message.zxid)
+            if message.zxid < self._log_state.history.last:
+                self._log_state.commit(message.zxid)
             self._check_readmission()
             """,
         ),
@@ -117,7 +118,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "barrier-without-proof",
         "a leader answers a barrier without asking whether it still leads",
         (
-            "zab.core.barriers:Barriers.release",
+            f"{BARRIERS}.release",
             "if each.counts and each.pong >= ping]):",
             "if True]) and False:",
         ),
@@ -125,28 +126,32 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "barrier-by-old-pong",
         "a pong to a ping from before the question counts as an answer to it",
-        ("zab.core.barriers:Barriers.release", "each.counts and each.pong >= ping", "each.counts and each.pong > 0"),
+        (
+            f"{BARRIERS}.release",
+            "each.counts and each.pong >= ping",
+            "each.counts and each.pong > 0",
+        ),
     ),
     mutant(
         "barrier-at-what-is-applied",
         "a barrier stands where the leader has applied, and others have applied more when its disk is slow",
-        ("zab.core.barriers:Barriers.ask", "self._replica.committed", "self._replica.applied"),
+        (f"{BARRIERS}.ask", "self._log_state.committed", "self._log_state.applied"),
     ),
     mutant(
         "barrier-outlives-its-link",
         "what was asked on a link that another one replaced is answered on that, where the numbers begin anew",
-        (f"{LEADING}.link_up", "self.link_down(source, now)", "pass"),
+        (f"{LEADER}.link_up", "self.link_down(source, now)", "pass"),
     ),
     mutant(
         "barrier-answered-locally",
         "a follower answers a barrier with what it has applied",
         (
-            f"{LEARNING}.barrier",
+            f"{LEARNER}.barrier",
             """
             self._barrier_number += 1
             """,
             """
-            self._out.barriers.append(BarrierDone(token, self._replica.applied))
+            self._out.barriers.append(BarrierDone(token, self._log_state.applied))
             return
             """,
         ),
@@ -154,6 +159,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "barrier-before-applied",
         "a follower answers a barrier before it has applied what the answer says",
-        (f"{LEARNING}.flush", "if zxid is not None and applied >= zxid:", "if zxid is not None:"),
+        (f"{LEARNER}.flush", "if zxid is not None and applied >= zxid:", "if zxid is not None:"),
     ),
 )

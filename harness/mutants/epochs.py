@@ -6,14 +6,14 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-ELECTION: Final = "zab.core.election"
-LEADING: Final = "zab.core.leading:Leading"
-LEARNING: Final = "zab.core.learning:Learning"
+ELECTION: Final = "zab.core.leader_election"
+LEADER: Final = "zab.core.leader.leader:Leader"
+LEARNER: Final = "zab.core.learner.learner:Learner"
 
 WHOEVER_LEADS: Final = (
-    f"{ELECTION}:Election._is_followed",
-    "return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, heard)",
-    "return self._leader_confirms(votes, heard)",
+    f"{ELECTION}:LeaderElection._is_followed",
+    "return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, received)",
+    "return self._leader_confirms(votes, received)",
 )
 """A second guard that must fall before some bugs matter: a server in search of a leader follows anybody who says
 that it leads, although no quorum follows that one."""
@@ -23,9 +23,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M01a",
         "ZOOKEEPER-335: the epoch is chosen from the log, not from what was promised",
         (
-            f"{LEADING}._choose_epoch",
-            "max(replica.accepted, replica.newest_promise) + 1",
-            "max(replica.current, replica.history.last >> 32) + 1",
+            f"{LEADER}._choose_epoch",
+            "max(log_state.accepted, log_state.newest_promise) + 1",
+            "max(log_state.current, log_state.history.last >> 32) + 1",
         ),
     ),
     mutant(
@@ -61,16 +61,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M04",
         "ZOOKEEPER-1264, 1282: the epoch is adopted at UPTODATE, not before NEWLEADER is acknowledged",
-        (f"{LEARNING}._on_new_leader", "replica.current = message.epoch", "pass"),
+        (f"{LEARNER}._on_new_leader", "log_state.current = message.epoch", "pass"),
         (
-            f"{LEARNING}._on_up_to_date",
+            f"{LEARNER}._on_up_to_date",
             """
             self._serve_from = message.committed
             """,
             """
             self._serve_from = message.committed
-            self._replica.current = self._epoch
-            self._replica.save_epochs()
+            self._log_state.current = self._epoch
+            self._log_state.save_epochs()
             """,
         ),
     ),
@@ -78,13 +78,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M05",
         "ZOOKEEPER-4643: the epoch is durable before the history that it stands for",
         (
-            f"{LEARNING}._on_leader_info",
+            f"{LEARNER}._on_leader_info",
             """
-            replica.accepted = message.epoch
+            log_state.accepted = message.epoch
             """,
             """
-            replica.accepted = message.epoch
-            replica.current = message.epoch
+            log_state.accepted = message.epoch
+            log_state.current = message.epoch
             """,
         ),
     ),
@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M08",
         "ZOOKEEPER-1732, 1805, 1818: rounds and zxids of established servers must agree, but rightly differ",
         (
-            f"{ELECTION}:Heard.agrees_with",
+            f"{ELECTION}:ReceivedVote.agrees_with",
             "return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch",
             "return self.vote == other.vote and self.round == other.round",
         ),
@@ -110,9 +110,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-promise-counted",
         "a promise that was made before, perhaps to somebody else, counts again; and whoever leads is followed",
         (
-            f"{LEARNING}._on_leader_info",
-            "counts = message.epoch > replica.accepted and not replica.forgotten",
-            "counts = not replica.forgotten",
+            f"{LEARNER}._on_leader_info",
+            "counts = message.epoch > log_state.accepted and not log_state.forgotten",
+            "counts = not log_state.forgotten",
         ),
         WHOEVER_LEADS,
     ),
@@ -120,46 +120,46 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "forgotten-promise-counted",
         "a server that lost its disk, and its promises with it, is counted again as soon as it is synchronized",
         (
-            f"{LEARNING}._on_new_leader",
+            f"{LEARNER}._on_new_leader",
             """
-            replica.whole = True
+            log_state.whole = True
             """,
             """
-            replica.whole = True
-            replica.forgotten = False
+            log_state.whole = True
+            log_state.forgotten = False
             """,
         ),
-        (f"{LEADING}._on_ack_epoch", "learner.forgotten = message.forgotten", "pass"),
+        (f"{LEADER}._on_ack_epoch", "learner.forgotten = message.forgotten", "pass"),
         WHOEVER_LEADS,
     ),
     mutant(
         "old-leader-accepted",
         "a server that promised a newer epoch follows a leader of an older one",
-        (f"{LEARNING}._on_leader_info", "if message.epoch < replica.accepted:", "if False:"),
+        (f"{LEARNER}._on_leader_info", "if message.epoch < log_state.accepted:", "if False:"),
         (
-            f"{LEARNING}._on_leader_info",
-            "replica.accepted = message.epoch",
-            "replica.accepted = max(replica.accepted, message.epoch)",
+            f"{LEARNER}._on_leader_info",
+            "log_state.accepted = message.epoch",
+            "log_state.accepted = max(log_state.accepted, message.epoch)",
         ),
-        (f"{LEADING}._on_follower_info", "if message.accepted_epoch > self.epoch and", "if False and"),
+        (f"{LEADER}._on_follower_info", "if message.accepted_epoch > self.epoch and", "if False and"),
         WHOEVER_LEADS,
     ),
     mutant(
         "newer-history-ignored",
         "the highest id wins, and imposes its history on followers that have a newer one",
-        (f"{LEADING}._on_ack_epoch", "newer = (message.current_epoch, message.last) > self._summary", "newer = False"),
+        (f"{LEADER}._on_ack_epoch", "newer = (message.current_epoch, message.last) > self._summary", "newer = False"),
         (f"{ELECTION}:beats", "new > old", "new.leader > old.leader"),
     ),
     mutant(
         "promise-before-durable",
         "an epoch is promised to a leader when the promise was handed to the disk",
         (
-            f"{LEARNING}._on_leader_info",
+            f"{LEARNER}._on_leader_info",
             """
-            self._promise = (replica.save_epochs(), counts)
+            self._promise = (log_state.save_epochs(), counts)
             """,
             """
-            replica.save_epochs()
+            log_state.save_epochs()
             self._ack_epoch(counts)
             """,
         ),
@@ -167,14 +167,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "epoch-announced-before-durable",
         "ZOOKEEPER-1291: a leader announces its epoch before it has durably promised it itself",
-        (f"{LEADING}._tell_epoch", "if not self._promise_durable:", "if self.epoch is None:"),
+        (f"{LEADER}._tell_epoch", "if not self._promise_durable:", "if self.epoch is None:"),
         (
-            f"{LEADING}._choose_epoch",
+            f"{LEADER}._choose_epoch",
             """
-            self._promised = replica.save_epochs()
+            self._promised = log_state.save_epochs()
             """,
             """
-            self._promised = replica.save_epochs()
+            self._promised = log_state.save_epochs()
             self._tell_epoch(now)
             """,
         ),
@@ -183,7 +183,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "established-without-quorum",
         "one acknowledgement of NEWLEADER is enough to begin",
         (
-            f"{LEADING}._count_new_leader",
+            f"{LEADER}._count_new_leader",
             "if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):",
             "if not any(learner.counts for learner in self.learners.values()):",
         ),
@@ -193,7 +193,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "dead-leader-followed",
         "a server follows whom a quorum follows, although that one does not say that it leads, and may be gone",
         (
-            f"{ELECTION}:Election._leader_confirms",
+            f"{ELECTION}:LeaderElection._leader_confirms",
             "return leader in votes and votes[leader].state is _LEADING",
             "return True",
         ),
@@ -202,12 +202,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "leader-stays-without-quorum",
         "a leader never notices that nobody follows it any more",
-        (f"{LEADING}.tick", 'self.over = "a quorum no longer follows"', "pass"),
+        (f"{LEADER}.tick", 'self.over = "a quorum no longer follows"', "pass"),
     ),
     mutant(
         "follower-stays-without-leader",
         "a follower never notices that it hears nothing from its leader",
-        (f"{LEARNING}.tick", "if now >= self._silent_until:", "if False:"),
-        (f"{LEARNING}.deadline", "return self._silent_until if", "return self._silent_until + 3_600_000 if"),
+        (f"{LEARNER}.tick", "if now >= self._silent_until:", "if False:"),
+        (f"{LEARNER}.deadline", "return self._silent_until if", "return self._silent_until + 3_600_000 if"),
     ),
 )

@@ -8,43 +8,43 @@ from harness.mutants.edit import Mutant, mutant
 
 ENSEMBLE: Final = "zab.core.ensemble:Ensemble"
 HISTORY: Final = "zab.core.history:History"
-LEADING: Final = "zab.core.leading:Leading"
-LEARNING: Final = "zab.core.learning:Learning"
-REPLICA: Final = "zab.core.replica:Replica"
+LEADER: Final = "zab.core.leader.leader:Leader"
+LEARNER: Final = "zab.core.learner.learner:Learner"
+LOG_STATE: Final = "zab.core.log_state:LogState"
 BOTH: Final = "return (self.ensemble,) if pending is None else (self.ensemble, pending)"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "old-membership-commits-the-new",
         "a membership change needs a quorum of the old members only",
-        (f"{LEADING}._count", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
-        (f"{REPLICA}.views", BOTH, "return (self.ensemble,)"),
+        (f"{LEADER}._count", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
+        (f"{LOG_STATE}.views", BOTH, "return (self.ensemble,)"),
     ),
     mutant(
         "new-membership-commits-itself",
         "a membership change needs a quorum of the new members only",
         (
-            f"{LEADING}._count",
-            "reached = replica.ensemble.quorum_zxid(acked)",
-            "reached = (replica.pending or replica.ensemble).quorum_zxid(acked)",
+            f"{LEADER}._count",
+            "reached = log_state.ensemble.quorum_zxid(acked)",
+            "reached = (log_state.pending or log_state.ensemble).quorum_zxid(acked)",
         ),
-        (f"{REPLICA}.views", BOTH, "return (pending or self.ensemble,)"),
+        (f"{LOG_STATE}.views", BOTH, "return (pending or self.ensemble,)"),
     ),
     mutant(
         "former-membership-not-asked",
         "what was sent before a membership change was in force is decided by the new members alone",
-        (f"{LEADING}._commit", "self._joint = old, replica.history.last", "self._joint = None"),
+        (f"{LEADER}._commit", "self._joint = old, log_state.history.last", "self._joint = None"),
     ),
     mutant(
         "removed-leader-stays",
         "a leader that was removed goes on leading",
-        (f"{LEADING}._yield_if_left", "if replica.me in replica.ensemble.voters:", "if True:"),
+        (f"{LEADER}._yield_if_left", "if log_state.me in log_state.ensemble.voters:", "if True:"),
     ),
     mutant(
         "membership-forgotten",
         "a restarted server goes back to the membership of its configuration file",
         (
-            f"{REPLICA}.__init__",
+            f"{LOG_STATE}.__init__",
             "self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble",
             "self.ensemble = ensemble",
         ),
@@ -52,12 +52,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "membership-hidden-by-a-snapshot",
         "who catches up by a snapshot, which hides that the members changed, goes by the old ones until UPTODATE",
-        (f"{LEARNING}._on_new_leader", "replica.activate(message.ensemble)", "pass"),
+        (f"{LEARNER}._on_new_leader", "log_state.activate(message.ensemble)", "pass"),
     ),
     mutant(
         "decided-and-not-in-force",
         "who hears while it is brought up to date that a membership is decided goes on by the one before",
-        (f"{LEARNING}._on_commit", "self._replica.activate_decided(message.zxid)", "pass"),
+        (f"{LEARNER}._on_commit", "self._log_state.activate_decided(message.zxid)", "pass"),
     ),
     mutant(
         "cut-change-stays-pending",
@@ -73,17 +73,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "let-in-by-the-first-it-hears",
         "who forgot its promises counts again with the first membership that it is told of",
         (
-            f"{LEARNING}._check_readmission",
-            "if replica.forgotten and replica.ensemble.version > self._brought and not self.observer:",
-            "if replica.forgotten:",
+            f"{LEARNER}._check_readmission",
+            "if log_state.forgotten and log_state.ensemble.version > self._brought and not self.observer:",
+            "if log_state.forgotten:",
         ),
     ),
     mutant(
         "let-in-by-what-it-was-sent",
         "who forgot its promises counts again with a change of the members that was under way before it was healed",
         (
-            f"{LEARNING}._on_new_leader",
-            "self._brought = max(message.ensemble.version, replica.history.last)",
+            f"{LEARNER}._on_new_leader",
+            "self._brought = max(message.ensemble.version, log_state.history.last)",
             "self._brought = message.ensemble.version",
         ),
     ),
@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "counted-by-what-it-was-sent",
         "a leader counts who forgot its promises as soon as any change is decided, also one that it had sent it before",
         (
-            f"{LEADING}._commit",
+            f"{LEADER}._commit",
             "if learner.synced and learner.synced_until < zxid and not learner.observer:",
             "if learner.synced:",
         ),
@@ -114,11 +114,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "no-quorum-of-the-new",
         "a membership is proposed although too few of its voters follow, and nothing commits any more",
-        (f"{LEADING}.reconfigure", "if not ensemble.is_quorum([*synced, replica.me]):", "if False:"),
+        (f"{LEADER}.reconfigure", "if not ensemble.is_quorum([*synced, log_state.me]):", "if False:"),
     ),
     mutant(
         "promoted-and-still-observes",
         "an observer that is given a vote goes on as one, and is not counted",
-        (f"{LEARNING}._on_inform_and_activate", "self._check_role()", "pass"),
+        (f"{LEARNER}._on_inform_and_activate", "self._check_role()", "pass"),
     ),
 )

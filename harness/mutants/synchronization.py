@@ -6,39 +6,39 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-LEADING: Final = "zab.core.leading:Leading"
-LEARNING: Final = "zab.core.learning:Learning"
-REPLICA: Final = "zab.core.replica:Replica"
+LEADER: Final = "zab.core.leader.leader:Leader"
+LEARNER: Final = "zab.core.learner.learner:Learner"
+LOG_STATE: Final = "zab.core.log_state:LogState"
 STORAGE: Final = "zab.storage.storage:Storage"
-PLAN: Final = "zab.core.synchronization:plan"
+PLAN: Final = "zab.core.sync_plan:plan"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M06a",
         "ZOOKEEPER-3911, 3023: what DIFF brought is logged at UPTODATE, after NEWLEADER was acknowledged",
         (
-            f"{LEARNING}._log",
+            f"{LEARNER}._log",
             """
             if self._received is None:
-                self._replica.append(batch)
+                self._log_state.append(batch)
             """,
             """
             if self.phase is not _BROADCAST and self._received is None:
                 self.__dict__.setdefault("unlogged", []).append(batch)
             elif self._received is None:
-                self._replica.append(batch)
+                self._log_state.append(batch)
             """,
         ),
-        (f"{LEARNING}._on_commit", "elif message.zxid <= self._replica.history.last:", "elif True:"),
+        (f"{LEARNER}._on_commit", "elif message.zxid <= self._log_state.history.last:", "elif True:"),
         (
-            f"{LEARNING}._on_up_to_date",
+            f"{LEARNER}._on_up_to_date",
             """
             self.phase = _BROADCAST
             """,
             """
             self.phase = _BROADCAST
             for batch in self.__dict__.pop("unlogged", []):
-                self._replica.append(batch)
+                self._log_state.append(batch)
             """,
         ),
     ),
@@ -46,12 +46,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M06b",
         "ZOOKEEPER-4646, 4785: NEWLEADER is acknowledged when the history was handed to the disk",
         (
-            f"{LEARNING}._on_new_leader",
+            f"{LEARNER}._on_new_leader",
             """
-            self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
+            self._adoption = log_state.save_epochs()  # behind all of the history: the disk keeps the order
             """,
             """
-            replica.save_epochs()
+            log_state.save_epochs()
             self._adopted()
             """,
         ),
@@ -74,8 +74,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "return SyncPlan(Form.DIFF if cut is None else Form.TRUNC, common, cut)",
             "return SyncPlan(Form.DIFF, common)",
         ),
-        (f"{LEARNING}._on_diff", "if message.common != self._replica.history.last:", "if False:"),
-        (f"{LEARNING}._agree", "if history.floor(common) != common:", "if False:"),
+        (f"{LEARNER}._on_diff", "if message.common != self._log_state.history.last:", "if False:"),
+        (f"{LEARNER}._agree", "if history.floor(common) != common:", "if False:"),
         ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
     ),
     mutant(
@@ -86,7 +86,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M14",
         "ZOOKEEPER-2418: the gap between the log on disk and the window in memory is not sent",
-        (f"{LEADING}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
+        (f"{LEADER}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
         ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
     ),
     mutant(
@@ -98,30 +98,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M17",
         "ZOOKEEPER-4925: what a synchronization brought is not in the window from which others are synchronized",
         (
-            f"{LEARNING}._log",
+            f"{LEARNER}._log",
             """
             if self._received is None:
-                self._replica.append(batch)
+                self._log_state.append(batch)
             """,
             """
             if self._received is None:
-                self._replica.append(batch)
-                if self.phase is _SYNCHRONIZATION and len(self._replica.history._batches) > 1:
-                    del self._replica.history._batches[-2]
+                self._log_state.append(batch)
+                if self.phase is _SYNCHRONIZATION and len(self._log_state.history._batches) > 1:
+                    del self._log_state.history._batches[-2]
             """,
         ),
     ),
     mutant(
         "M19",
         "ZOOKEEPER-2678, 2845: votes and promises tell what is in memory, not what is in the log",
-        (f"{REPLICA}.last", "return self.history.last if", "return self.applied if"),
-        (f"{LEARNING}._on_diff", "if message.common != self._replica.history.last:", "if False:"),
+        (f"{LOG_STATE}.last", "return self.history.last if", "return self.applied if"),
+        (f"{LEARNER}._on_diff", "if message.common != self._log_state.history.last:", "if False:"),
     ),
     mutant(
         "M20",
         "ZOOKEEPER-3642: what arrived of a snapshot before the leader was lost is kept",
         (
-            f"{REPLICA}.keep_snapshot",
+            f"{LOG_STATE}.keep_snapshot",
             """
             self._receiving, self.holds = False, True
             self.out.save.append(KeepSnapshot(self.out.next_ticket()))
@@ -131,7 +131,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
         (
-            f"{REPLICA}.begin_snapshot",
+            f"{LOG_STATE}.begin_snapshot",
             """
             self._receiving, self.holds = True, False
             """,
@@ -166,7 +166,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M23",
         "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds nothing",
         (
-            f"{LEARNING}._on_commit",
+            f"{LEARNER}._on_commit",
             "self._commit_seen = max(self._commit_seen, message.zxid)",
             "raise RemoteProtocolError('a COMMIT for nothing')",
         ),
@@ -174,13 +174,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M29",
         "ZOOKEEPER-3500: a learner serves before it has applied what was committed when it joined",
-        (f"{LEARNING}.serving", " and self._replica.applied >= self._serve_from", ""),
+        (f"{LEARNER}.serving", " and self._log_state.applied >= self._serve_from", ""),
     ),
     mutant(
         "proposals-only-to-the-synced",
         "Zab issue 1: what is proposed while a learner synchronizes is not sent to it",
         (
-            f"{LEADING}._propose",
+            f"{LEADER}._propose",
             "if learner.forwarding and not learner.observer:",
             "if learner.synced and not learner.observer:",
         ),
@@ -188,20 +188,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "up-to-date-with-uncommitted",
         "Zab issue 3: UPTODATE carries what was acknowledged, not what was committed",
-        (f"{LEADING}._on_ack_new_leader", "UpToDate(self._replica.committed)", "UpToDate(learner.acked)"),
+        (f"{LEADER}._on_ack_new_leader", "UpToDate(self._log_state.committed)", "UpToDate(learner.acked)"),
     ),
     mutant(
         "truncate-to-own-commit",
         "a follower cuts its own uncommitted tail before it asks the leader (the mistake of KIP-101)",
         (
-            f"{LEARNING}.link_up",
+            f"{LEARNER}.link_up",
             """
             self._linked = True
             """,
             """
             self._linked = True
-            if not replica._appends:
-                replica.truncate(max(replica.committed, replica.history.base))
+            if not log_state._appends:
+                log_state.truncate(max(log_state.committed, log_state.history.base))
             """,
         ),
     ),
@@ -227,6 +227,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "veto-without-need",
         "a learner vetoes a leader that lacks only what was not committed",
-        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if message.common < replica.history.last:"),
+        (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if message.common < log_state.history.last:"),
     ),
 )

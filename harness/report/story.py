@@ -8,8 +8,8 @@ from harness.faults import Fault
 from harness.outcome import Outcome
 from harness.report.diagram.picture import Picture, Shade
 from harness.script.writing import describe_item
+from zab.core.plurals import counted
 from zab.core.ready import Append, Note, Truncate
-from zab.core.words import counted
 from zab.core.zxid import show
 
 

@@ -8,7 +8,7 @@ from attrs import asdict, field, frozen
 
 from harness.spark.analysis import RECOVERED, Analysis, Row
 from harness.spark.shapes import shape
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 NOTABLE: Final = 0.1
 """A number that moved by less than a tenth is the same number."""

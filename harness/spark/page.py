@@ -12,7 +12,7 @@ from typing import Final
 from harness.spark import plots
 from harness.spark.analysis import POINTS, Analysis, Row
 from harness.spark.chance import corrected
-from zab.core.words import noun
+from zab.core.plurals import noun
 
 Columns = dict[str, str]
 """By a name in a row, what stands above it."""

@@ -18,7 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from harness.spark.chance import HARDLY
-from zab.core.words import noun
+from zab.core.plurals import noun
 
 Rows = Sequence[dict[str, Any]]
 PHASES: Final = ("election", "discovery", "synchronization", "acknowledged", "broadcast")

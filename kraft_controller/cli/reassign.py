@@ -22,7 +22,7 @@ from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import check_exclusive
 from zab.cli.kit.output import progress, say, show
 from zab.cli.kit.verb_group import Arguments
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 THROTTLE = 10_000_000
 

@@ -13,9 +13,9 @@ from harness.mutants.edit import Edit, Mutant, Stale, mutant, planted, replaced
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 from harness.watchdog import watchdog
 from harness.worlds.cores.world import run
-from zab.core import election, node
-from zab.core.election import Vote
-from zab.core.learning import Learning
+from zab.core import leader_election, node
+from zab.core.leader_election import Vote
+from zab.core.learner.learner import Learner
 from zab.core.zxid import Epoch, ServerId, Zxid
 
 QUICK = {
@@ -85,40 +85,40 @@ def test_possible_and_impossible_are_different_bugs() -> None:
 
 def test_a_planted_bug_is_gone_afterwards() -> None:
     worse, better = Vote(Epoch(1), Zxid(9), ServerId(1)), Vote(Epoch(2), Zxid(1), ServerId(1))
-    kept = election.beats
+    kept = leader_election.beats
     with planted(BY_NAME["M07"].edits):
-        assert election.beats is not kept
-    assert election.beats is kept
+        assert leader_election.beats is not kept
+    assert leader_election.beats is kept
     assert better > worse
 
 
 def test_a_handler_is_replaced_where_it_is_looked_up() -> None:
-    kept = Learning._HANDLERS.copy()
+    kept = Learner._HANDLERS.copy()
     with planted(BY_NAME["M05"].edits):
-        assert [kind.__name__ for kind in kept if Learning._HANDLERS[kind] is not kept[kind]] == ["LeaderInfo"]
-    assert kept == Learning._HANDLERS
+        assert [kind.__name__ for kind in kept if Learner._HANDLERS[kind] is not kept[kind]] == ["LeaderInfo"]
+    assert kept == Learner._HANDLERS
 
 
 def test_a_function_is_replaced_where_it_was_imported() -> None:
-    kept = election.is_voter
-    with planted([Edit("zab.core.election:is_voter", "return any(", "return not any(")]):
-        assert vars(node)["is_voter"] is election.is_voter is not kept
-    assert vars(node)["is_voter"] is election.is_voter is kept
+    kept = leader_election.is_voter
+    with planted([Edit("zab.core.leader_election:is_voter", "return any(", "return not any(")]):
+        assert vars(node)["is_voter"] is leader_election.is_voter is not kept
+    assert vars(node)["is_voter"] is leader_election.is_voter is kept
 
 
 @pytest.mark.parametrize(
     "edit",
     [
-        Edit("zab.core.election:beats", "no such piece", ""),
-        Edit("zab.core.election:nobody", "", ""),
-        Edit("zab.core.election:Nobody.method", "", ""),
-        Edit("zab.core.election:NOBODY", "", ""),
-        Edit("zab.core.learning:Learning._log", "\nself._replica.append(batch)\n", "\npass\n"),
+        Edit("zab.core.leader_election:beats", "no such piece", ""),
+        Edit("zab.core.leader_election:nobody", "", ""),
+        Edit("zab.core.leader_election:Nobody.method", "", ""),
+        Edit("zab.core.leader_election:NOBODY", "", ""),
+        Edit("zab.core.learner.learner:Learner._log", "\nself._log_state.append(batch)\n", "\npass\n"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused(edit: Edit) -> None:
     if edit.where.endswith("_log"):
-        edit = Edit(edit.where, "\nself._replica.extend(batch)\n", "\npass\n")
+        edit = Edit(edit.where, "\nself._log_state.extend(batch)\n", "\npass\n")
     with pytest.raises(Stale), planted([edit]):
         raise AssertionError("planted")
 
@@ -130,7 +130,7 @@ def test_blocks_are_found_whatever_their_indentation() -> None:
 
 
 def test_two_edits_of_one_function_add_up() -> None:
-    where = "zab.core.election:is_voter"
+    where = "zab.core.leader_election:is_voter"
     twice = mutant(
         "twice", "", (where, "return any(", "return (any("), (where, "for view in views)", "for view in views))")
     )
@@ -139,11 +139,11 @@ def test_two_edits_of_one_function_add_up() -> None:
 
 
 def test_a_core_that_goes_round_and_round_is_noticed() -> None:
-    where = "zab.core.leading:Leading._count"
+    where = "zab.core.leader.leader:Leader._count"
     stuck = mutant(
         "stuck",
         "",
-        (where, "if reached <= replica.committed or", "if False and"),
+        (where, "if reached <= log_state.committed or", "if False and"),
         (where, "if pending is None and self._joint is None:", "if False:"),
     )
     with planted(stuck.edits), watchdog(0.3):
@@ -156,7 +156,7 @@ def test_shipped_code_knows_nothing_of_mutants() -> None:
 
 
 def test_hunting_stops_at_its_budget() -> None:
-    healthy = mutant("healthy", "nothing is wrong", ("zab.core.election:is_voter", "return any(", "return any("))
+    healthy = mutant("healthy", "nothing is wrong", ("zab.core.leader_election:is_voter", "return any(", "return any("))
     began = time.process_time()
     verdict = hunt(healthy, seconds=0.05)
     assert not verdict.killed

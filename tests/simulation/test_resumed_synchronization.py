@@ -9,10 +9,10 @@ import pytest
 from harness.faults import LoseDisk, Script, Write
 from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.world import World
-from zab.core.leading import Leading
-from zab.core.learning import Learning
+from zab.core.leader.leader import Leader
+from zab.core.learner.learner import Learner
+from zab.core.log_state import LogState
 from zab.core.messages import SnapBegin, SnapChunk, SnapHeld, SnapResume
-from zab.core.replica import Replica
 from zab.core.zxid import Millis, ServerId
 
 LOST_MS = 1_500
@@ -81,31 +81,31 @@ def test_rest_of_a_snapshot_follows_on_the_next_link(whole: int, cuts: tuple[int
 # -- with a server of an earlier version ---------------------------------------------------------------------
 
 
-class EarlierReplica(Replica):
+class EarlierLogState(LogState):
     def keep_snapshot(self) -> None:
         super().keep_snapshot()
         self.drop_held()
 
 
-class EarlierLeading(Leading):
-    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+class EarlierLeader(Leader):
+    def handle(self, source: ServerId, message: object, now: Millis) -> None:
         assert not isinstance(message, SnapHeld), "an earlier version would cut the link"
-        super().heard(source, message, now)
+        super().handle(source, message, now)
         if source in self.learners:
             self.learners[source].asks = False
 
 
-class EarlierLearning(Learning):
-    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+class EarlierLearner(Learner):
+    def handle(self, source: ServerId, message: object, now: Millis) -> None:
         assert not isinstance(message, SnapResume), "an earlier version would cut the link"
-        super().heard(source, message, now)
+        super().handle(source, message, now)
         self._resumes = False
 
 
 class EarlierNode(ToldNode):
-    leading_class = EarlierLeading
-    learning_class = EarlierLearning
-    replica_class = EarlierReplica
+    leader_class = EarlierLeader
+    learner_class = EarlierLearner
+    log_state_class = EarlierLogState
 
 
 @pytest.mark.parametrize("earlier", [LEADER, LATE])

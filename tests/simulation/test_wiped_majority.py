@@ -8,7 +8,8 @@ from harness.mutants.edit import Mutant, mutant, planted
 from harness.worlds.cores.wiped import WipedWorld
 
 SEEDS = 80
-LEADING, LEARNING, PLAN = "zab.core.leading:Leading", "zab.core.learning:Learning", "zab.core.synchronization:plan"
+ELECTION = "zab.core.leader_election:LeaderElection"
+LEADER, LEARNER, PLAN = "zab.core.leader.leader:Leader", "zab.core.learner.learner:Learner", "zab.core.sync_plan:plan"
 
 
 def test_survivors_keep_what_was_committed_and_all_serve_one_history_after_a_decision() -> None:
@@ -25,24 +26,24 @@ BUGS = (
     mutant(
         "veto-obeys-truncation",
         "a survivor truncates what was committed",
-        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if False:"),
-        ("zab.core.replica:Replica.truncate", "if zxid < self.committed:", "if False:"),
+        (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if False:"),
+        ("zab.core.log_state:LogState.truncate", "if zxid < self.committed:", "if False:"),
     ),
     mutant(
         "history-given-up-unasked",
         "a survivor gives its history up at once",
-        (f"{LEARNING}._keep", "if not replica.settings.veto_lost_history:", "if True:"),
+        (f"{LEARNER}._keep", "if not log_state.settings.veto_lost_history:", "if True:"),
     ),
     mutant(
         "veto-without-need",
         "a learner vetoes a leader that lacks only what was not committed",
-        (f"{LEARNING}._on_trunc", "if message.common < replica.known:", "if message.common < replica.history.last:"),
+        (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if message.common < log_state.history.last:"),
     ),
     mutant(
         "epoch-of-two-leaders-shared",
         "transactions under the number of the leader's epoch count as its own",
         (
-            f"{LEADING}._synchronize",
+            f"{LEADER}._synchronize",
             "foreign = last != UNKNOWN and epoch_of(last) == self.epoch and sid not in self._given",
             "foreign = False",
         ),
@@ -51,7 +52,7 @@ BUGS = (
         "no-truncation-before-a-snapshot",
         "a leader that sends a snapshot does not say what the two histories have in common",
         (
-            f"{LEADING}._synchronize",
+            f"{LEADER}._synchronize",
             "if how.cut is not None:",
             "if how.cut is not None and how.form is not Form.SNAP:",
         ),
@@ -59,12 +60,16 @@ BUGS = (
     mutant(
         "no-digest-behind-the-log",
         "a leader does not compare the contents where its memory begins",
-        (f"{LEADING}._synchronize", "if digest is None and stop == history.base:", "if False:"),
+        (f"{LEADER}._synchronize", "if digest is None and stop == history.base:", "if False:"),
     ),
     mutant(
         "vetoed-leader-tried-at-once",
         "a survivor votes for the leader that it has just vetoed",
-        ("zab.core.election:Election._has_vetoed", "return self._vetoed.get(leader, now) > now", "return False"),
+        (
+            f"{ELECTION}._has_vetoed",
+            "return self._vetoed.get(leader, now) > now",
+            "return False",
+        ),
     ),
 )
 

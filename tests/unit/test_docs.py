@@ -88,7 +88,7 @@ def resolve(name: str) -> object:
 
 
 @pytest.mark.parametrize(
-    "name", ["zab.Paxos", "zab.core.paxos", "zab.core.election.Election.bribe", "zab.core.zxid.Zxid.x"]
+    "name", ["zab.Paxos", "zab.core.paxos", "zab.core.leader_election.Election.bribe", "zab.core.zxid.Zxid.x"]
 )
 def test_a_name_that_is_not_there_is_noticed(name: str) -> None:
     with pytest.raises((AttributeError, ImportError)):

@@ -6,8 +6,8 @@ from typing import Final
 
 from attrs import frozen
 
-from zab.core.checks import check_settings
 from zab.core.errors import ConfigError
+from zab.core.settings_checks import check_settings
 
 PARTS: Final = frozenset({"commands", "metrics", "page"})
 

@@ -12,7 +12,7 @@ from zab.cli.data_files.state_writer import check_new, export_to, found_in, writ
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.progress import byte_progress
 from zab.core.errors import DamagedError
-from zab.core.words import counted
+from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.identity import owner_of

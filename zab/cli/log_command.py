@@ -18,7 +18,7 @@ from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_
 from zab.cli.data_files.state_writer import found_in
 from zab.cli.kit.failures import Misused, report_failures
 from zab.core.errors import DamagedError
-from zab.core.words import counted
+from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
 from zab.runtime.identity import NAME as IDENTITY
 from zab.runtime.identity import owner_of

@@ -16,7 +16,7 @@ from zab.cli.data_files.state_reader import StoreState, read_state
 from zab.cli.data_files.state_writer import write_file
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.progress import byte_progress
-from zab.core.words import counted
+from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
 from zab.storage.real import in_use
 from zab.store.node import CONTAINER, Node, is_session, ttl_of

@@ -20,7 +20,7 @@ from typing import Final
 from attrs import define, frozen
 
 from zab.core.addresses import address_of
-from zab.core.checks import check_settings
+from zab.core.settings_checks import check_settings
 
 _NETWORK_BITS: Final = 64
 """The bits of an IPv6 address that name its network: one host may choose the rest."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from zab.core.election import NOBODY, Election, Vote, is_voter
 from zab.core.ensemble import Ensemble
 from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
-from zab.core.leading import Leading
-from zab.core.learning import Learning
+from zab.core.leader.leader import Leader
+from zab.core.leader_election import NO_VOTE, LeaderElection, Vote, is_voter
+from zab.core.learner.learner import Learner
+from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
     ON_LINKS,
@@ -35,7 +36,6 @@ from zab.core.messages import (
     Veto,
 )
 from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, Ready, Recovered, Settings
-from zab.core.replica import Replica
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
 # A member of an enum is looked up slowly, and these with every word that is heard.
@@ -44,10 +44,10 @@ _LOOKING: Final = State.LOOKING
 
 class Node:
     # The parts, named here so that a test can put a broken one in the place of a good one.
-    election_class: type[Election] = Election
-    leading_class: type[Leading] = Leading
-    learning_class: type[Learning] = Learning
-    replica_class: type[Replica] = Replica
+    election_class: type[LeaderElection] = LeaderElection
+    leader_class: type[Leader] = Leader
+    learner_class: type[Learner] = Learner
+    log_state_class: type[LogState] = LogState
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Node:
         self.settings = settings
         self.state = _LOOKING
         self.elections = 0
-        self.stirred = True
+        self.has_ready = True
         """Since `ready` was asked last, something was told or asked. Else there is nothing that it could say."""
-        self.stretch: Leading | Learning | None = None
+        self.serving_role: Leader | Learner | None = None
         """One and the same for as long as this serves in one role, and so are then epoch and leader. Else None."""
         self.veto: Veto | None = None
         """The last one against a leader, until this server serves again or an operator decides."""
@@ -72,18 +72,18 @@ class Node:
         """Until when this server neither votes for nor follows a leader that it has vetoed."""
         self._jitter = jitter
         self._now = now
-        self._replica = self.replica_class(me, ensemble, recovered, settings)
-        self._out = self._replica.out
+        self._log_state = self.log_state_class(me, ensemble, recovered, settings)
+        self._out = self._log_state.out
         self._round = 0
-        self._vote = NOBODY
-        self._role: Election | Leading | Learning
+        self._vote = NO_VOTE
+        self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
         """A change that would give me a vote, and that somebody who needs mine told me of. For one LOOKING."""
-        self._parked: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
+        self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
         """Who dialled while this is LOOKING: until when it is kept on the line, and its first words, one of a kind."""
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
-        self._look(now)
+        self._start_election(now)
         self._settle(now)  # the first vote is not for the first tick to send
 
     # -- what can be asked ---------------------------------------------------------------------------
@@ -97,89 +97,89 @@ class Node:
     def serving(self) -> bool:
         """In broadcast, and everything that the leader called committed when I joined is applied here."""
         role = self._role
-        return not isinstance(role, Election) and role.serving
+        return not isinstance(role, LeaderElection) and role.serving
 
-    def standing(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
+    def status(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
         """`committed`, `state`, `epoch`, `leader` and `serving` at once, for who looks after every turn."""
-        role, replica = self._role, self._replica
-        if isinstance(role, Election):
-            return replica.committed, _LOOKING, replica.current, None, False
-        serving = self.stretch is not None or role.serving
-        return replica.committed, self.state, replica.current, self._vote.leader, serving
+        role, log_state = self._role, self._log_state
+        if isinstance(role, LeaderElection):
+            return log_state.committed, _LOOKING, log_state.current, None, False
+        serving = self.serving_role is not None or role.serving
+        return log_state.committed, self.state, log_state.current, self._vote.leader, serving
 
     @property
     def cut_off_since(self) -> Millis | None:
         """The time since which this server looks for a leader and hears from no quorum, or None."""
         role = self._role
-        return role.began if isinstance(role, Election) and not role.sees_quorum else None
+        return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
     @property
-    def heard(self) -> frozenset[ServerId]:
+    def responsive_voters(self) -> frozenset[ServerId]:
         """The voters that have sent a notification since this server began to look for a leader, and itself."""
         role = self._role
-        return frozenset(role.sources if isinstance(role, Election) else ())
+        return frozenset(role.sources if isinstance(role, LeaderElection) else ())
 
     @property
     def phase(self) -> str:
         role = self._role
-        return "election" if isinstance(role, Election) else role.phase.value
+        return "election" if isinstance(role, LeaderElection) else role.phase.value
 
     @property
     def epoch(self) -> Epoch:
-        return self._replica.current
+        return self._log_state.current
 
     @property
     def accepted(self) -> Epoch:
-        return self._replica.accepted
+        return self._log_state.accepted
 
     @property
     def ensemble(self) -> Ensemble:
-        return self._replica.ensemble
+        return self._log_state.ensemble
 
     @property
     def pending(self) -> Ensemble | None:
         """A membership change that is under way as far as this server knows."""
-        return self._replica.pending
+        return self._log_state.pending
 
     @property
     def last(self) -> Zxid:
-        return self._replica.history.last
+        return self._log_state.history.last
 
     @property
     def durable(self) -> Zxid:
-        return self._replica.durable
+        return self._log_state.durable
 
     @property
     def committed(self) -> Zxid:
-        return self._replica.committed
+        return self._log_state.committed
 
     @property
     def applied(self) -> Zxid:
-        return self._replica.applied
+        return self._log_state.applied
 
     @property
     def voting(self) -> bool:
         """False while the history on this disk may be incomplete: heard, not counted."""
-        return self._replica.voting
+        return self._log_state.voting
 
     @property
     def synced(self) -> tuple[ServerId, ...]:
         """At a leader: who follows and has this epoch's history."""
         role = self._role
-        if not isinstance(role, Leading):
+        if not isinstance(role, Leader):
             return ()
         return tuple(sorted(sid for sid, learner in role.learners.items() if learner.synced))
 
     @property
     def deadline(self) -> Millis:
         deadline = self._role.deadline
-        if self._parked:
-            return min(deadline, *(until for until, _ in self._parked.values()))
+        if self._early_links:
+            return min(deadline, *(until for until, _ in self._early_links.values()))
         return deadline
 
     def digest(self) -> int:
         """Of the history up to `applied`."""
-        digest = self._replica.history.digest_at(self._replica.applied)
+        digest = self._log_state.history.digest_at(self._log_state.applied)
         assert digest is not None, "what is applied last is in memory"
         return digest
 
@@ -190,21 +190,21 @@ class Node:
         role = self._role
         kind = type(message)
         try:
-            if kind in ON_LINKS and not isinstance(role, Election):
-                role.heard(source, message, now)
+            if kind in ON_LINKS and not isinstance(role, LeaderElection):
+                role.handle(source, message, now)
             elif isinstance(message, Notification):
                 self._on_notification(source, message, now)
             elif isinstance(message, Reachable):
-                if isinstance(role, Election):
+                if isinstance(role, LeaderElection):
                     role.reachable(source, now)
             elif isinstance(message, LinkUp):
                 self._on_link_up(source, message.dialled, now)
             elif isinstance(message, LinkDown):
                 self._on_link_down(source, message.dialled, now)
-            elif source in self._parked and (isinstance(message, FollowerInfo) or message == ALIVE):
-                until, said = self._parked[source]
+            elif source in self._early_links and (isinstance(message, FollowerInfo) or message == ALIVE):
+                until, said = self._early_links[source]
                 others = tuple(each for each in said if type(each) is not kind)
-                self._parked[source] = (until, (*others, message))
+                self._early_links[source] = (until, (*others, message))
             else:
                 self._out.note("ignored", "debug", source=source, message=kind.__name__)
         except RemoteProtocolError as error:
@@ -214,11 +214,11 @@ class Node:
 
     def saved(self, ticket: Ticket, now: Millis) -> None:
         """Everything handed over up to `ticket` is durable."""
-        grew = self._replica.saved(ticket)
+        grew = self._log_state.saved(ticket)
         role = self._role
-        if isinstance(role, Leading):
+        if isinstance(role, Leader):
             role.saved(ticket, grew, now)
-        elif isinstance(role, Learning):
+        elif isinstance(role, Learner):
             role.saved(ticket, grew)
         self._settle(now)
 
@@ -227,12 +227,12 @@ class Node:
 
         Only a server that does not serve needs to hear of it.
         """
-        self._replica.held = held
+        self._log_state.held = held
 
     def found(self, question: FindSnapshot, found: FoundSnapshot | None, now: Millis) -> None:
         """Take the disk's answer to a question of `Ready.finds`: None if there is no such file."""
         role = self._role
-        if isinstance(role, Leading):
+        if isinstance(role, Leader):
             role.found(question, found)
             self._settle(now)
 
@@ -242,21 +242,21 @@ class Node:
         Call it before `tick`: a synchronization that is slow and goes on is not given up.
         """
         role = self._role
-        if not isinstance(role, Election):
+        if not isinstance(role, LeaderElection):
             role.progress(peer, moved, now)
 
     def tick(self, now: Millis) -> None:
         if now >= self._role.deadline:
             self._role.tick(now)
-        for sid, (until, _) in list(self._parked.items()):
+        for sid, (until, _) in list(self._early_links.items()):
             if now >= until:
-                self._unpark(sid)
+                self._drop_early_link(sid)
         self._settle(now)
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         """Give these transactions their places in history. Returns the first one's zxid; the rest follow it."""
         role = self._role
-        if not isinstance(role, Leading):
+        if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} is {self.state.name}")
         try:
             return role.propose(payloads, now)
@@ -266,7 +266,7 @@ class Node:
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
         """Propose another membership; `expect` is the version that it is meant to replace."""
         role = self._role
-        if not isinstance(role, Leading):
+        if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} is {self.state.name}")
         try:
             return role.reconfigure(ensemble, expect, now)
@@ -276,8 +276,8 @@ class Node:
     def barrier(self, token: int, now: Millis) -> None:
         """Ask for a point in history behind every write acknowledged anywhere before this call."""
         role = self._role
-        self.stirred = True
-        if isinstance(role, Election):
+        self.has_ready = True
+        if isinstance(role, LeaderElection):
             self._out.barriers.append(BarrierDone(token, None))
         else:
             role.barrier(token)
@@ -290,63 +290,63 @@ class Node:
         self.veto = None
         self._vetoed.clear()
         role = self._role
-        if not isinstance(role, Election):
+        if not isinstance(role, LeaderElection):
             role.leave()
-        self._replica.give_up(veto)
-        self._look(now)
+        self._log_state.give_up(veto)
+        self._start_election(now)
         self._settle(now)
         return veto
 
     def log_starts(self, zxid: Zxid) -> None:
         """The driver purged the log, which now begins behind `zxid`."""
-        self._replica.history.purged(zxid)
+        self._log_state.history.purged(zxid)
 
     def ready(self) -> Ready:
         role = self._role
-        if isinstance(role, Leading):
+        if isinstance(role, Leader):
             role.flush(self._now)
             self._settle(self._now)
-        elif isinstance(role, Learning):
+        elif isinstance(role, Learner):
             role.flush()
-        self.stirred = False
+        self.has_ready = False
         return self._out.drain()
 
     # -- election ------------------------------------------------------------------------------------
 
     def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        replica = self._replica
+        log_state = self._log_state
         role = self._role
-        if isinstance(role, Election) and notification.ensemble.version > replica.ensemble.version:
+        if isinstance(role, LeaderElection) and notification.ensemble.version > log_state.ensemble.version:
             # It is in force somewhere, so a quorum has it: looking for a leader in an older one is in vain.
-            changed = not notification.ensemble.same_members(replica.ensemble)
-            replica.activate(notification.ensemble)
+            changed = not notification.ensemble.same_members(log_state.ensemble)
+            log_state.activate(notification.ensemble)
             if changed:
-                self._look(now)
+                self._start_election(now)
                 role = self._role
-        if isinstance(role, Election) and self._invites(notification):
+        if isinstance(role, LeaderElection) and self._is_invitation(notification):
             self._round = (
                 notification.round - 1
             )  # theirs: whoever has nobody to propose cannot call others into his own
-            self._look(now, notification.pending)
+            self._start_election(now, notification.pending)
             role = self._role
         if not is_voter(source, self._views):
             # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
             # leader. Not by a server that looks, too, and has nobody to propose: whatever it says is a question, and
             # those who know it as a voter answer it, so that the two would answer each other for ever.
-            knows = not isinstance(role, Election) or role.proposal != NOBODY
+            knows = not isinstance(role, LeaderElection) or role.proposal != NO_VOTE
             if notification.state is _LOOKING and knows:
-                self._tell(source)
-        elif isinstance(role, Election):
-            role.heard(source, notification, now)
+                self._notify(source)
+        elif isinstance(role, LeaderElection):
+            role.handle(source, notification, now)
         elif notification.state is _LOOKING:
-            self._tell(source)
+            self._notify(source)
 
     @property
     def _views(self) -> tuple[Ensemble, ...]:
-        views = self._replica.views
+        views = self._log_state.views
         return views if self._invited is None else (*views, self._invited)
 
-    def _invites(self, notification: Notification) -> bool:
+    def _is_invitation(self, notification: Notification) -> bool:
         """Whether somebody needs my vote of whom I do not know that I have one.
 
         A leader may be the only one that has logged a change. It is not elected again without a quorum of what
@@ -362,22 +362,22 @@ class Node:
             and pending.version > max(view.version for view in self._views)
         )
 
-    def _tell(self, peer: ServerId) -> None:
-        replica = self._replica
+    def _notify(self, peer: ServerId) -> None:
+        log_state = self._log_state
         role = self._role
-        vote, turn = (role.proposal, role.round) if isinstance(role, Election) else (self._vote, self._round)
-        said = Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, replica.ensemble, replica.pending)
+        vote, turn = (role.proposal, role.round) if isinstance(role, LeaderElection) else (self._vote, self._round)
+        said = Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, log_state.ensemble, log_state.pending)
         self._out.send(peer, said)
 
-    def _look(self, now: Millis, invited: Ensemble | None = None) -> None:
+    def _start_election(self, now: Millis, invited: Ensemble | None = None) -> None:
         """Back to LOOKING: what was true of the last role is not carried over."""
-        replica = self._replica
+        log_state = self._log_state
         self.state = _LOOKING
         self.elections += 1
         self._invited = invited
-        votes = is_voter(self.me, self._views) and replica.voting
-        stands = votes and replica.ensemble.weight(self.me) > 0
-        own = Vote(replica.epoch, replica.last, self.me) if stands else NOBODY
+        votes = is_voter(self.me, self._views) and log_state.voting
+        is_candidate = votes and log_state.ensemble.weight(self.me) > 0
+        own = Vote(log_state.epoch, log_state.last, self.me) if is_candidate else NO_VOTE
         delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
         self._vote = own
         self._vetoed = {sid: until for sid, until in self._vetoed.items() if until > now}
@@ -385,68 +385,68 @@ class Node:
             self.me, own, self._round, self._views, self.settings, now, delay, votes, self._vetoed
         )
         self._round = self._role.round
-        self._out.note("looking", round=self._round, epoch=replica.epoch, last=show(replica.last))
+        self._out.note("looking", round=self._round, epoch=log_state.epoch, last=show(log_state.last))
 
     # -- roles -----------------------------------------------------------------------------------------
 
     def _settle(self, now: Millis) -> None:
         """Act on what the role concluded, until nothing is left to conclude."""
         self._now = now
-        self.stirred = True
-        stretch = self.stretch
-        if stretch is not None and stretch.over is None:
+        self.has_ready = True
+        serving_role = self.serving_role
+        if serving_role is not None and serving_role.over is None:
             return
         while True:
             role = self._role
-            if isinstance(role, Election):
+            if isinstance(role, LeaderElection):
                 for peer in role.outgoing:
-                    self._tell(peer)
+                    self._notify(peer)
                 role.outgoing.clear()
                 self._round = role.round
                 if role.decision is None:
                     return
                 self._vote = role.decision
                 self._out.note("elected", leader=self._vote.leader, round=self._round, zxid=show(self._vote.zxid))
-                self._take_role(now)
+                self._enter_role(now)
             elif role.over is not None:
                 self._out.note("role_over", state=self.state.name, why=role.over)
-                self.stretch = None
-                if isinstance(role, Learning) and role.veto is not None:
+                self.serving_role = None
+                if isinstance(role, Learner) and role.veto is not None:
                     self.veto = role.veto
                     self._vetoed[role.leader] = now + self.settings.veto_retry_ms
                 role.leave()
                 if role.designated is None:
-                    self._look(now)
+                    self._start_election(now)
                 else:
-                    self._vote = Vote(self._replica.epoch, self._replica.last, role.designated)
-                    self._take_role(now)
+                    self._vote = Vote(self._log_state.epoch, self._log_state.last, role.designated)
+                    self._enter_role(now)
             else:
                 if role.serving:
-                    self.stretch = role
+                    self.serving_role = role
                     if self.veto is not None:
                         self.veto = None
                         self._vetoed.clear()
-                    if self._vote.epoch != self._replica.current:
+                    if self._vote.epoch != self._log_state.current:
                         # What LOOKING servers are told must agree among all who follow one leader.
-                        self._vote = Vote(self._replica.current, self._vote.zxid, self._vote.leader)
+                        self._vote = Vote(self._log_state.current, self._vote.zxid, self._vote.leader)
                 return
 
-    def _take_role(self, now: Millis) -> None:
-        replica = self._replica
+    def _enter_role(self, now: Millis) -> None:
+        log_state = self._log_state
         if self._vote.leader == self.me:
             self.state = State.LEADING
-            self._role = leading = self.leading_class(replica, now)
-            for sid, (_, said) in self._parked.items():
-                leading.link_up(sid, now)
+            self._role = leader = self.leader_class(log_state, now)
+            for sid, (_, said) in self._early_links.items():
+                leader.link_up(sid, now)
                 for message in said:
-                    leading.heard(sid, message, now)
-            self._parked.clear()
+                    leader.handle(sid, message, now)
+            self._early_links.clear()
         else:
-            observer = replica.observer and self._invited is None
+            observer = log_state.observer and self._invited is None
             self.state = State.OBSERVING if observer else State.FOLLOWING
-            self._role = self.learning_class(replica, self._vote.leader, now, observer)
-            for sid in list(self._parked):
-                self._unpark(sid)
+            self._role = self.learner_class(log_state, self._vote.leader, now, observer)
+            for sid in list(self._early_links):
+                self._drop_early_link(sid)
         # The invitation was for this one search. Kept, it would have a server that is made an observer later on come
         # as a follower again and again.
         self._invited = None
@@ -457,15 +457,15 @@ class Node:
         role = self._role
         self._out.forget_link(source, dialled)
         if dialled:
-            if isinstance(role, Learning) and role.leader == source:
+            if isinstance(role, Learner) and role.leader == source:
                 role.link_up(now)
             else:
                 self._out.links.append(HangUp(source, dialled=True))
-        elif isinstance(role, Leading):
+        elif isinstance(role, Leader):
             role.link_up(source, now)
-        elif isinstance(role, Election):
+        elif isinstance(role, LeaderElection):
             # It decided before me, perhaps for me. Keep it on the line for as long as it would redial.
-            self._parked[source] = (now + 5 * self.settings.dial_retry_ms, ())
+            self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
 
@@ -473,22 +473,22 @@ class Node:
         role = self._role
         self._out.forget_link(source, dialled)
         if dialled:
-            if isinstance(role, Learning) and role.leader == source:
+            if isinstance(role, Learner) and role.leader == source:
                 role.link_down(now)
         else:
-            self._parked.pop(source, None)
-            if isinstance(role, Leading):
+            self._early_links.pop(source, None)
+            if isinstance(role, Leader):
                 role.link_down(source, now)
 
-    def _unpark(self, sid: ServerId) -> None:
-        del self._parked[sid]
+    def _drop_early_link(self, sid: ServerId) -> None:
+        del self._early_links[sid]
         self._out.links.append(HangUp(sid, dialled=False))
 
     def _cut(self, source: ServerId, now: Millis) -> None:
         """End the link to a peer that broke the rules, as if it had broken by itself."""
         role = self._role
-        if isinstance(role, Leading):
+        if isinstance(role, Leader):
             if source in role.learners:
                 role.hang_up(source, "broke the protocol")
-        elif isinstance(role, Learning) and role.leader == source and role.over is None:
+        elif isinstance(role, Learner) and role.leader == source and role.over is None:
             role.over = f"leader {source} broke the protocol"

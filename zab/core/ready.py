@@ -11,10 +11,10 @@ from typing import TypeAlias
 from attrs import frozen
 
 from zab.core.batch import Batch
-from zab.core.checks import check_ordered, check_settings
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.messages import Message, SnapHeld
+from zab.core.settings_checks import check_ordered, check_settings
 from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
 
 # -- to the disk, strictly in order ------------------------------------------------------------------

@@ -295,7 +295,7 @@ class Driver:
         requests.turn(now)
         if requests.barriers.waiting:
             requests.ask_barrier(now)
-        while node.stirred:
+        while node.has_ready:
             ready = node.ready()
             if ready is NOTHING:
                 break
@@ -494,7 +494,7 @@ class Driver:
 
     def _report_role(self) -> None:
         node, role = self.node, self.role
-        _, state, epoch, leader, serving = node.standing()
+        _, state, epoch, leader, serving = node.status()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:
             level = "warning" if role.serving and not serving else "info"
             self.role = RoleChange(state, epoch, leader, serving, node.veto)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from zab.core.checks import check_ordered, check_settings
+from zab.core.settings_checks import check_ordered, check_settings
 
 
 @frozen

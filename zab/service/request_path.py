@@ -91,11 +91,11 @@ class RequestPath:
         node, leadership = self._node, self._leadership
         if (
             leadership is None
-            or node.stretch is not self._role
+            or node.serving_role is not self._role
             or (leadership.link is not None and self._links.dialled.get(leadership.link.peer) is not leadership.link)
         ):
             self._find_leadership()
-            self._role, leadership = node.stretch, self._leadership
+            self._role, leadership = node.serving_role, self._leadership
             if leadership is None:
                 return
         link = leadership.link
@@ -137,7 +137,7 @@ class RequestPath:
 
     def _current_leadership(self) -> Leadership | None:
         node = self._node
-        _, state, epoch, leader, serving = node.standing()
+        _, state, epoch, leader, serving = node.status()
         if not serving:
             return None
         if state is State.LEADING:

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from zab.core.checks import check_settings
 from zab.core.errors import WireError
+from zab.core.settings_checks import check_settings
 from zab.wire.client.frames import Request
 
 PROBABILITIES: Final = ("connection_drop_increase", "connection_drop_decrease", "connection_decrease_ratio")

@@ -17,8 +17,8 @@ from attrs import define, evolve, field
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.messages import SnapHeld
+from zab.core.plurals import counted
 from zab.core.ready import Recovered
-from zab.core.words import counted
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, epoch_of, show
 from zab.storage import epochs as epochs_file
 from zab.storage import install, snapshots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zab.core.words import counted
+from zab.core.plurals import counted
 from zab.storage.disk import Disk
 from zab.storage.epochs import ASIDE
 

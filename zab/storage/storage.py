@@ -12,7 +12,6 @@ from typing import Final
 from attrs import frozen
 
 from zab.core.batch import Batch
-from zab.core.checks import check_settings
 from zab.core.errors import ConfigError, LocalProtocolError, StorageError
 from zab.core.messages import SnapHeld
 from zab.core.ready import (
@@ -29,6 +28,7 @@ from zab.core.ready import (
     Truncate,
     Write,
 )
+from zab.core.settings_checks import check_settings
 from zab.core.zxid import NOTHING, Zxid, epoch_of, show
 from zab.storage import remains, snapshots
 from zab.storage.disk import Disk

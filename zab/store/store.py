@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from zab.core.checks import check_settings
 from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.settings_checks import check_settings
 from zab.store import missed, snapshot
 from zab.store import txn as txns
 from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access

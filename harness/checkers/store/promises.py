@@ -9,7 +9,7 @@ from attrs import frozen
 from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions, watches
 from harness.checkers.store.broken import Broken
 from harness.checkers.store.case import Case, Promise
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 ALL: Final[tuple[Promise, ...]] = (
     log.check,

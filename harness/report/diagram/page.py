@@ -13,7 +13,7 @@ from harness.report.diagram.picture import Picture
 from harness.report.diagram.read import read
 from harness.report.diagram.slice import causes
 from harness.scripts import describe
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 _HERE: Final = files(__package__)
 

@@ -347,7 +347,7 @@ class Server:
         if ready.save:
             self._save(ready.save)
         reached = self._reached(node) if self.watched else None
-        seen = node.standing()
+        seen = node.status()
         if seen != self._seen:
             self._tell_judge(seen)
         if reached is not None:

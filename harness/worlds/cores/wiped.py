@@ -214,7 +214,7 @@ class WipedWorld(World):
             retry = self.settings.veto_retry_ms
             self.keeps.vetoed(server.id, server.life, veto.leader, veto.committed, self.now_ms, retry)
         elif note.event == "synchronize":
-            self.keeps.outlined[server.id] = server.node._replica.history.outlined
+            self.keeps.outlined[server.id] = server.node._log_state.history.outlined
         super().noted(server, note)
 
     def make_liveness(self) -> Liveness:

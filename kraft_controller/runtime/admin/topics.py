@@ -21,7 +21,7 @@ from kraft_controller.core.state import Assignment, Topic
 from kraft_controller.runtime.admin.configs import CHANGE, Entity, note
 from kraft_controller.runtime.admin.picture import names_below, read_brokers
 from kraft_controller.wire import znodes
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 TRIES_MAX = 20
 

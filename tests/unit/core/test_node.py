@@ -135,7 +135,7 @@ def a_leader(*batches: Batch, settings: Settings | None = None, members: Ensembl
 def join(leader: Node, sid: int, last: Zxid = NOTHING, *, accepted: int = 1, observer: bool = False) -> Ready:
     """This server goes all the way from its link to UPTODATE; it has whatever the leader has, up to `last`."""
     hear(leader, sid, LinkUp(dialled=False), FollowerInfo(Epoch(accepted), NOTHING, observer))
-    digest = leader._replica.history.digest_at(last)
+    digest = leader._log_state.history.digest_at(last)
     assert digest is not None
     first = hear(leader, sid, AckEpoch(Epoch(1), last, digest))
     second = hear(leader, sid, AckNewLeader(leader.accepted))
@@ -426,7 +426,7 @@ def test_an_observer_hears_that_what_it_brought_along_is_decided() -> None:
     leader.propose([b"y"], 0)
     turn(leader)
     hear(leader, 4, LinkUp(dialled=False), FollowerInfo(Epoch(2), NOTHING, observer=True))
-    digest = leader._replica.history.digest_at(first)
+    digest = leader._log_state.history.digest_at(first)
     assert digest is not None
     hear(leader, 4, AckEpoch(Epoch(2), first, digest))
     assert said(hear(leader, 4, AckNewLeader(Epoch(2))), 4) == [UpToDate(NOTHING)]

@@ -159,8 +159,8 @@ ALONE = Script(
 def test_a_server_that_commits_alone_is_noticed() -> None:
     """Before it steps down, the leader is asked for more, and nobody is there to agree."""
     assert run(ALONE, checkers=[]).held
-    alone = mutant("alone", "", ("zab.core.leading:Leading._count", "reached = replica.ensemble.quorum_zxid(acked)",
-                                 "reached = max(acked.values())"))  # fmt: skip
+    edit = "reached = log_state.ensemble.quorum_zxid(acked)", "reached = max(acked.values())"
+    alone = mutant("alone", "", ("zab.core.leader.leader:Leader._count", *edit))
     with planted(alone.edits):
         outcome = run(ALONE, checkers=[])
     assert outcome.promise == "answers only where it can"
@@ -173,7 +173,7 @@ CALM = Script(5, length_ms=20_000, faults=(Crash(2_000, 17_000, 3),))
 def test_an_ensemble_that_does_not_come_back_is_noticed(name: str) -> None:
     """Server 3 leads at first. When it is gone the others are a quorum, and must find each other."""
     assert run(CALM, checkers=[]).held
-    stubborn = mutant(name, "", ("zab.core.leading:Leading._choose_epoch", "if not self._is_quorum(list(infos)):",
+    stubborn = mutant(name, "", ("zab.core.leader.leader:Leader._choose_epoch", "if not self._is_quorum(list(infos)):",
                                  "if len(infos) < 2:"))  # fmt: skip
     with planted(stubborn.edits):
         outcome = run(CALM, checkers=[])

@@ -8,7 +8,7 @@ from harness.cli import main
 from harness.cli.common import verdict
 from harness.faults import Script
 from harness.outcome import Outcome
-from zab.core.words import counted
+from zab.core.plurals import counted
 
 
 @pytest.mark.parametrize(

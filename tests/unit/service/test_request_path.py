@@ -40,7 +40,7 @@ class FakeNode:
         self.state = State.LOOKING
         self.leader: ServerId | None = None
         self.serving = False
-        self.stretch: object = None
+        self.serving_role: object = None
         self.epoch = Epoch(1)
         self.last = self.applied = make(1, 5)
         self.ensemble = ENSEMBLE
@@ -55,20 +55,20 @@ class FakeNode:
     def committed(self) -> Zxid:
         return self.last
 
-    def standing(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
+    def status(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
         return self.committed, self.state, self.epoch, self.leader, self.serving
 
     def lead(self, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.LEADING, ServerId(1), True, Epoch(epoch)
-        self.stretch = object()
+        self.serving_role = object()
 
     def follow(self, leader: int, epoch: int) -> None:
         self.state, self.leader, self.serving, self.epoch = State.FOLLOWING, ServerId(leader), True, Epoch(epoch)
-        self.stretch = object()
+        self.serving_role = object()
 
     def look(self) -> None:
         self.state, self.leader, self.serving = State.LOOKING, None, False
-        self.stretch = None
+        self.serving_role = None
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         if self.full:

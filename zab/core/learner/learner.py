@@ -14,6 +14,7 @@ from typing import Any, Final
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
+from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
     RESUMES,
@@ -43,7 +44,6 @@ from zab.core.messages import (
     Veto,
 )
 from zab.core.ready import BarrierDone, Dial, HangUp
-from zab.core.replica import Replica
 from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, epoch_of, show
 
 DIAL_ATTEMPTS: Final = 5
@@ -65,10 +65,10 @@ _ACKNOWLEDGED: Final = Phase.ACKNOWLEDGED
 _BROADCAST: Final = Phase.BROADCAST
 
 
-class Learning:
+class Learner:
     """One attempt to follow one leader. When `over` is set, the attempt has ended and says why."""
 
-    def __init__(self, replica: Replica, leader: ServerId, now: Millis, observer: bool) -> None:
+    def __init__(self, log_state: LogState, leader: ServerId, now: Millis, observer: bool) -> None:
         self.leader = leader
         self.observer = observer
         self.phase = _DIALLING
@@ -76,8 +76,8 @@ class Learning:
         self.veto: Veto | None = None
         """Why this server keeps its history and leaves the leader, if it does."""
         self.designated: ServerId | None = None
-        self._replica = replica
-        self._out = replica.out
+        self._log_state = log_state
+        self._out = log_state.out
         self._epoch: Epoch | None = None
         self._ensemble: Ensemble | None = None
         self._promise: tuple[Ticket, bool] | None = None
@@ -101,9 +101,9 @@ class Learning:
         self._dialled = False
         self._linked = False
         self._linked_at = now
-        self._init_ms, self._sync_ms = replica.settings.init_ms, replica.settings.sync_ms
+        self._init_ms, self._sync_ms = log_state.settings.init_ms, log_state.settings.sync_ms
         self._silent_until = now + self._init_ms
-        self._alive_ms = max(1, replica.settings.tick_ms // 2)
+        self._alive_ms = max(1, log_state.settings.tick_ms // 2)
         self._alive_at = now
         """When the next report of progress to the leader is due, if there is progress by then."""
         self._progressed = False
@@ -114,7 +114,7 @@ class Learning:
 
     @property
     def serving(self) -> bool:
-        return self.phase is _BROADCAST and self._replica.applied >= self._serve_from
+        return self.phase is _BROADCAST and self._log_state.applied >= self._serve_from
 
     @property
     def deadline(self) -> Millis:
@@ -131,16 +131,16 @@ class Learning:
         self._out.links.append(Dial(self.leader))
 
     def link_up(self, now: Millis) -> None:
-        replica = self._replica
+        log_state = self._log_state
         self._linked = True
         self._linked_at = now
         self._redial_at = None
         self.phase = _DISCOVERY
-        self._silent_until = now + replica.settings.init_ms
+        self._silent_until = now + log_state.settings.init_ms
         self._resumes = False
-        if replica.holds:
+        if log_state.holds:
             self._out.send(self.leader, ALIVE)
-        self._out.send(self.leader, FollowerInfo(replica.accepted, replica.ensemble.version, self.observer))
+        self._out.send(self.leader, FollowerInfo(log_state.accepted, log_state.ensemble.version, self.observer))
 
     def link_down(self, now: Millis) -> None:
         was = self.phase
@@ -148,13 +148,13 @@ class Learning:
         if self._attempts < DIAL_ATTEMPTS and was in (_DIALLING, _DISCOVERY) and self._epoch is None:
             # The elected may not know yet that it is: it decides at its own time.
             self.phase = _DIALLING
-            self._redial_at = now + self._replica.settings.dial_retry_ms
+            self._redial_at = now + self._log_state.settings.dial_retry_ms
         else:
             self.over = f"link to leader {self.leader} lost in {was.value}"
 
     def leave(self) -> None:
         """Structured: nothing of this attempt outlives it, but what the disk was handed."""
-        self._replica.keep_snapshot()
+        self._log_state.keep_snapshot()
         if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
         for token, _ in self._barriers.values():
@@ -163,7 +163,7 @@ class Learning:
 
     # -- inputs ------------------------------------------------------------------------------------
 
-    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+    def handle(self, source: ServerId, message: object, now: Millis) -> None:
         handler = self._HANDLERS.get(type(message))
         if handler is None or source != self.leader or not self._linked:
             self._out.note("ignored", "debug", source=source, message=type(message).__name__)
@@ -230,7 +230,7 @@ class Learning:
         """Answer the barriers whose zxid has been applied."""
         if not self._barriers:
             return
-        applied = self._replica.applied
+        applied = self._log_state.applied
         for number, (token, zxid) in list(self._barriers.items()):
             if zxid is not None and applied >= zxid:
                 del self._barriers[number]
@@ -239,27 +239,29 @@ class Learning:
     # -- discovery ---------------------------------------------------------------------------------
 
     def _on_leader_info(self, message: LeaderInfo) -> None:
-        replica = self._replica
+        log_state = self._log_state
         self._require(_DISCOVERY, message)
         if self._epoch is not None:
             raise RemoteProtocolError("a second LeaderInfo on one link")
-        if message.epoch < replica.accepted:
-            self.over = f"leader {self.leader} proposes epoch {message.epoch}; {replica.accepted} was promised already"
+        if message.epoch < log_state.accepted:
+            self.over = (
+                f"leader {self.leader} proposes epoch {message.epoch}; {log_state.accepted} was promised already"
+            )
             return
         # A promise repeated may have been given to somebody else the first time: it must not be counted twice.
-        counts = message.epoch > replica.accepted and not replica.forgotten
+        counts = message.epoch > log_state.accepted and not log_state.forgotten
         self._epoch = message.epoch
-        replica.accepted = message.epoch
-        self._promise = (replica.save_epochs(), counts)
+        log_state.accepted = message.epoch
+        self._promise = (log_state.save_epochs(), counts)
 
     def _ack_epoch(self, counts: bool) -> None:
-        replica = self._replica
-        digest = replica.history.digest_at(replica.history.last)
+        log_state = self._log_state
+        digest = log_state.history.digest_at(log_state.history.last)
         assert digest is not None, "the end of the history is in memory"
-        if self._resumes and replica.held is not None:
-            self._offered = replica.held
+        if self._resumes and log_state.held is not None:
+            self._offered = log_state.held
             self._out.send(self.leader, self._offered)
-        self._out.send(self.leader, AckEpoch(replica.epoch, replica.last, digest, counts, replica.forgotten))
+        self._out.send(self.leader, AckEpoch(log_state.epoch, log_state.last, digest, counts, log_state.forgotten))
         self.phase = _SYNCHRONIZATION
         self._progressed = False
 
@@ -267,28 +269,28 @@ class Learning:
 
     def _on_diff(self, message: Diff) -> None:
         self._require(_SYNCHRONIZATION, message)
-        if message.common != self._replica.history.last:
+        if message.common != self._log_state.history.last:
             raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
         self._agree(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require(_SYNCHRONIZATION, message)
-        replica = self._replica
-        if message.common > replica.history.last:
+        log_state = self._log_state
+        if message.common > log_state.history.last:
             raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
-        if message.common < replica.known:
+        if message.common < log_state.known:
             self._keep(message.common, "asked to truncate what was committed")
             return
         self._agree(message.common, message.digest)
         if self.over is None:
-            if replica.durable > message.common:
-                last = replica.history.last
-                count = replica.history.entries_between(message.common, last)
+            if log_state.durable > message.common:
+                last = log_state.history.last
+                count = log_state.history.entries_between(message.common, last)
                 self._out.note(
                     "truncated", "warning", leader=self.leader, **{"from": show(last), "to": show(message.common)},
                     count=count, why="the leader lacks them; what was durable here may have been acknowledged"
                 )  # fmt: skip
-            replica.truncate(message.common)
+            log_state.truncate(message.common)
 
     def _keep(self, common: Zxid, why: str) -> None:
         """Leave a leader whose history agrees with mine up to `common` at most, though mine is committed beyond it.
@@ -296,13 +298,13 @@ class Learning:
         Every leader has what was committed, unless a majority of the disks lost what was on them. Then an operator
         has to decide which history goes on: this server vetoes, or gives its own up if the settings say so.
         """
-        replica, history = self._replica, self._replica.history
+        log_state, history = self._log_state, self._log_state.history
         self.over = why
         assert self._epoch is not None
         count = history.entries_between(common, history.last)
-        veto = Veto(self.leader, self._epoch, common, replica.known, history.last, count)
-        if not replica.settings.veto_lost_history:
-            replica.give_up(veto)
+        veto = Veto(self.leader, self._epoch, common, log_state.known, history.last, count)
+        if not log_state.settings.veto_lost_history:
+            log_state.give_up(veto)
             return
         self.veto = veto
         self._out.send(self.leader, veto)
@@ -321,7 +323,7 @@ class Learning:
 
     def _agree(self, common: Zxid, digest: int | None) -> None:
         """Where both are said to agree, the numbers must agree, and the contents, too."""
-        replica, history = self._replica, self._replica.history
+        log_state, history = self._log_state, self._log_state.history
         why = "my history and the leader's have diverged"
         if history.floor(common) != common:
             said = f"I do not have {show(common)}, which the leader takes for common"
@@ -332,9 +334,9 @@ class Learning:
                 return
             said = f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}"
         if self._began_at is not None and self._began_at < history.last:
-            replica.truncate(self._began_at)  # what has come from this leader meanwhile does not belong there
-        if replica.known == NOTHING:
-            replica.distrust(said)
+            log_state.truncate(self._began_at)  # what has come from this leader meanwhile does not belong there
+        if log_state.known == NOTHING:
+            log_state.distrust(said)
             self.over = why
         else:
             self._keep(NOTHING, why)
@@ -344,7 +346,7 @@ class Learning:
         if self._snapshot is not None or self._received is not None:
             raise RemoteProtocolError("a snapshot within or behind a snapshot")
         self._snapshot = (message.zxid, message.digest)
-        self._replica.begin_snapshot(message.zxid)
+        self._log_state.begin_snapshot(message.zxid)
 
     def _on_snap_resume(self, message: SnapResume) -> None:
         """Go on with what the disk holds of a snapshot: the leader has a file with the same beginning.
@@ -358,14 +360,14 @@ class Learning:
         if held is None or (message.zxid, message.size) != (held.zxid, held.size):
             raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
         self._snapshot = (message.zxid, message.digest)
-        self._replica.resume_snapshot(held)
+        self._log_state.resume_snapshot(held)
         zxid, total = show(message.zxid), message.total
         self._out.note("snapshot_resumed", leader=self.leader, zxid=zxid, resumes_at=held.size, of=total)
 
     def _on_snap_chunk(self, message: SnapChunk) -> None:
         if self._snapshot is None:
             raise RemoteProtocolError("a snapshot chunk without a snapshot")
-        self._replica.snapshot_chunk(message.data)
+        self._log_state.snapshot_chunk(message.data)
 
     def _on_snap_end(self, message: SnapEnd) -> None:
         if self._snapshot is None:
@@ -381,9 +383,9 @@ class Learning:
         """
         if self._received is None:
             return
-        self._replica.install_snapshot(*self._received)
+        self._log_state.install_snapshot(*self._received)
         for batch in self._behind_snapshot:
-            self._replica.append(batch)
+            self._log_state.append(batch)
         self._received = None
         self._behind_snapshot = []
 
@@ -391,27 +393,27 @@ class Learning:
         self._require(_SYNCHRONIZATION, message)
         if message.epoch != self._epoch or self._snapshot is not None:
             raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
-        replica = self._replica
+        log_state = self._log_state
         if self._received is not None:
             behind = self._behind_snapshot
             ends = behind[-1].last if behind else self._received[0]
-            if ends < replica.known:
-                common = replica.history.floor(ends)
+            if ends < log_state.known:
+                common = log_state.history.floor(ends)
                 self._keep(NOTHING if common is None else common, "asked to replace what was committed")
                 return
         else:
-            replica.drop_held()
+            log_state.drop_held()
         self._ensemble = message.ensemble
         if counter_of(message.ensemble.version):
             # In force already. A snapshot may have taken the place of the transaction that would tell me so later.
             # (A first version is not in force before the epoch that gives it is established: see UPTODATE.)
-            replica.activate(message.ensemble)
+            log_state.activate(message.ensemble)
         self._install()
-        replica.current = message.epoch
-        replica.whole = True
-        self._brought = max(message.ensemble.version, replica.history.last)
-        self._acked = replica.history.last  # the acknowledgement of the epoch is one of all this, too
-        self._adoption = replica.save_epochs()  # behind all of the history: the disk keeps the order
+        log_state.current = message.epoch
+        log_state.whole = True
+        self._brought = max(message.ensemble.version, log_state.history.last)
+        self._acked = log_state.history.last  # the acknowledgement of the epoch is one of all this, too
+        self._adoption = log_state.save_epochs()  # behind all of the history: the disk keeps the order
 
     def _adopted(self) -> None:
         """History and epoch are durable: only now may the leader hear of it."""
@@ -425,8 +427,8 @@ class Learning:
         assert self._ensemble is not None
         self.phase = _BROADCAST
         self._serve_from = message.committed
-        self._replica.activate(self._ensemble)
-        self._replica.commit(max(message.committed, self._commit_seen))
+        self._log_state.activate(self._ensemble)
+        self._log_state.commit(max(message.committed, self._commit_seen))
         self._check_readmission()
         self._check_role()
         self._out.note("up_to_date", leader=self.leader, epoch=self._epoch, committed=show(message.committed))
@@ -445,26 +447,26 @@ class Learning:
         if epoch > self._epoch or (begun and epoch != self._epoch):
             raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
         if self._received is None:
-            self._replica.append(batch)
+            self._log_state.append(batch)
         else:
             self._behind_snapshot.append(batch)
 
     def _ack(self) -> None:
         """One Ack for all that one fsync made durable."""
-        durable = self._replica.durable
+        durable = self._log_state.durable
         if self.phase in (_ACKNOWLEDGED, _BROADCAST) and durable > self._acked and not self.observer:
             self._acked = durable
             self._out.send(self.leader, Ack(durable))
 
     def _on_commit(self, message: Commit) -> None:
         if self.phase is _BROADCAST:
-            self._replica.commit(message.zxid)
+            self._log_state.commit(message.zxid)
             self._check_readmission()
-        elif message.zxid <= self._replica.history.last:
+        elif message.zxid <= self._log_state.history.last:
             # Between NEWLEADER and UPTODATE: it is true, but not yet for me to act upon.
             self._commit_seen = max(self._commit_seen, message.zxid)
             # But before I acknowledge what is proposed behind a change, I know that the change is in force.
-            self._replica.activate_decided(message.zxid)
+            self._log_state.activate_decided(message.zxid)
         else:
             raise RemoteProtocolError(f"{show(message.zxid)} was committed, but never proposed to me")
 
@@ -489,15 +491,15 @@ class Learning:
         its history. It cannot lead over a history newer than its own, so it gives up. One that came with my history may
         be in the candidate's, too; and an observer is not sent all that has been proposed when it is healed.
         """
-        replica = self._replica
-        if replica.forgotten and replica.ensemble.version > self._brought and not self.observer:
-            replica.forgotten = False
-            replica.save_epochs()
-            self._out.note("readmitted", version=show(replica.ensemble.version))
+        log_state = self._log_state
+        if log_state.forgotten and log_state.ensemble.version > self._brought and not self.observer:
+            log_state.forgotten = False
+            log_state.save_epochs()
+            self._out.note("readmitted", version=show(log_state.ensemble.version))
 
     def _check_role(self) -> None:
         """A change of my own role takes a new link: the leader treats observers and voters differently."""
-        if self.phase is _BROADCAST and self._replica.observer != self.observer and self.over is None:
+        if self.phase is _BROADCAST and self._log_state.observer != self.observer and self.over is None:
             self.over = "my role has changed"
             self.designated = self.leader
 

@@ -1,4 +1,4 @@
-"""Leading, act by act: whom it counts, when it decides, and when it lets go."""
+"""Leader, act by act: whom it counts, when it decides, and when it lets go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from zab.core.errors import (
     RemoteProtocolError,
     WrongVersion,
 )
-from zab.core.leading import Leading
+from zab.core.leader.leader import Leader
+from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
     Ack,
@@ -41,7 +42,6 @@ from zab.core.messages import (
     Veto,
 )
 from zab.core.ready import BarrierDone, HangUp, Note, Recovered, Settings
-from zab.core.replica import Replica
 from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make, show
 
 SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5)
@@ -57,7 +57,7 @@ def txn(epoch: int, counter: int, text: str = "x") -> Batch:
     return pack(make(epoch, counter), [text.encode()])
 
 
-class Leader:
+class LeaderFixture:
     """Server 3 as a leader, whose disk reports only when it is told to."""
 
     def __init__(
@@ -69,8 +69,8 @@ class Leader:
         current: int = 1,
     ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches)
-        self.replica = Replica(ServerId(3), ensemble or members(1, 2, 3), disk, settings)
-        self.role = Leading(self.replica, 0)
+        self.log_state = LogState(ServerId(3), ensemble or members(1, 2, 3), disk, settings)
+        self.role = Leader(self.log_state, 0)
         self.waiting: list[int] = []
         self.sent: list[tuple[int, object]] = []
         self.links: list[object] = []
@@ -84,7 +84,7 @@ class Leader:
 
     def drain(self) -> None:
         self.role.flush(0)
-        ready = self.replica.out.drain()
+        ready = self.log_state.out.drain()
         self.waiting += [write.ticket for write in ready.save]
         self.sent += [(envelope.to, envelope.message) for envelope in ready.send]
         self.links += ready.links
@@ -101,7 +101,7 @@ class Leader:
         """What the sender is told in return."""
         self.said(source)
         for message in messages:
-            self.role.heard(ServerId(source), message, now)
+            self.role.handle(ServerId(source), message, now)
             self.drain()
         return self.said(source)
 
@@ -109,7 +109,7 @@ class Leader:
         tickets = self.waiting[:count]
         self.waiting = self.waiting[len(tickets) :]
         if tickets:
-            self.role.saved(tickets[-1], self.replica.saved(tickets[-1]), 0)
+            self.role.saved(tickets[-1], self.log_state.saved(tickets[-1]), 0)
         self.drain()
 
     def greet(self, sid: int, *, accepted: int = 1, observer: bool = False, version: Zxid = NOTHING) -> list[object]:
@@ -117,10 +117,10 @@ class Leader:
         return self.hear(sid, FollowerInfo(Epoch(accepted), version, observer))
 
     def digest(self, zxid: Zxid) -> int:
-        return self.replica.history.digest_at(zxid) or 0
+        return self.log_state.history.digest_at(zxid) or 0
 
     def promise(self, sid: int, last: Zxid = NOTHING, *, epoch: int = 1, **more: bool) -> list[object]:
-        digest = self.digest(last) if NOTHING <= last <= self.replica.history.last else 0
+        digest = self.digest(last) if NOTHING <= last <= self.log_state.history.last else 0
         return self.hear(sid, AckEpoch(Epoch(epoch), last, digest, **more))
 
     def join(self, sid: int, last: Zxid = NOTHING, *, observer: bool = False) -> list[object]:
@@ -143,9 +143,9 @@ class Leader:
         return self.hear(sid, Ack(zxid))
 
 
-def established(*followers: int, ensemble: Ensemble | None = None, settings: Settings = SETTINGS) -> Leader:
+def established(*followers: int, ensemble: Ensemble | None = None, settings: Settings = SETTINGS) -> LeaderFixture:
     """Leads epoch 2 with these followers; its disk is up to date."""
-    leader = Leader(ensemble=ensemble, settings=settings)
+    leader = LeaderFixture(ensemble=ensemble, settings=settings)
     for sid in followers:
         leader.greet(sid)
     leader.save()
@@ -164,17 +164,17 @@ def established(*followers: int, ensemble: Ensemble | None = None, settings: Set
 
 
 def test_the_epoch_is_newer_than_any_promise_in_a_quorum_and_durable_before_it_is_told() -> None:
-    leader = Leader(accepted=4)
+    leader = LeaderFixture(accepted=4)
     assert leader.role.epoch is None
     assert leader.greet(2, accepted=7) == []
-    assert leader.replica.accepted == 8
+    assert leader.log_state.accepted == 8
     leader.save()
     assert leader.said(2) == [LeaderInfo(Epoch(8))]
     assert leader.greet(1, accepted=3) == [LeaderInfo(Epoch(8))], "latecomers are told what stands"
 
 
 def test_a_latecomer_is_told_no_sooner_than_the_others() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     leader.greet(2)
     assert leader.greet(1) == []
     leader.save()
@@ -183,7 +183,7 @@ def test_a_latecomer_is_told_no_sooner_than_the_others() -> None:
 
 @pytest.mark.mechanism(92)
 def test_an_observer_raises_the_epoch_and_is_no_quorum() -> None:
-    leader = Leader(ensemble=members(1, 2, 3, observers=(4, 5)))
+    leader = LeaderFixture(ensemble=members(1, 2, 3, observers=(4, 5)))
     leader.greet(4, accepted=9, observer=True)
     leader.greet(5, observer=True)
     assert leader.role.epoch is None
@@ -204,14 +204,14 @@ def test_a_stranger_with_a_newer_promise_ends_nothing() -> None:
 
 
 def test_who_knows_a_newer_membership_does_not_follow_this_leader() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     leader.greet(2, version=make(1, 7))
     assert leader.links == [HangUp(ServerId(2), dialled=False)]
     assert leader.role.epoch is None
 
 
 def test_a_promise_that_does_not_count_is_synchronized_and_not_counted() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     leader.greet(2)
     leader.save()
     assert leader.promise(2, counts=False) == []
@@ -228,7 +228,7 @@ def test_a_promise_that_does_not_count_is_synchronized_and_not_counted() -> None
     ids=["longer", "a newer epoch", "the same", "longer, but of an older epoch"],
 )
 def test_nobody_leads_whose_history_is_older_than_a_promised_one(epoch: int, last: Zxid, newer: bool) -> None:
-    leader = Leader(txn(1, 1), txn(1, 2))
+    leader = LeaderFixture(txn(1, 1), txn(1, 2))
     leader.greet(2)
     leader.save()
     leader.promise(2, last, epoch=epoch)
@@ -244,7 +244,7 @@ def test_behind_broadcast_a_newer_history_is_only_a_tail_to_cut() -> None:
 
 def test_what_weight_zero_has_is_never_in_need() -> None:
     weightless = evolve(members(1, 2, 3), groups=(Group(1, tuple(map(ServerId, (1, 2, 3)))),), weights={ServerId(1): 0})
-    leader = Leader(ensemble=weightless)
+    leader = LeaderFixture(ensemble=weightless)
     leader.greet(2)
     leader.greet(1)
     leader.save()
@@ -253,7 +253,7 @@ def test_what_weight_zero_has_is_never_in_need() -> None:
 
 
 def test_a_damaged_history_vouches_for_its_promise_only() -> None:
-    leader = Leader(txn(1, 1), ensemble=members(1, 2, 3, 4, 5))
+    leader = LeaderFixture(txn(1, 1), ensemble=members(1, 2, 3, 4, 5))
     for sid in (1, 2, 4):
         leader.greet(sid)
     leader.save()
@@ -269,7 +269,7 @@ def test_a_damaged_history_vouches_for_its_promise_only() -> None:
 
 def test_the_epochs_end() -> None:
     with pytest.raises(LocalProtocolError):
-        Leader(ensemble=members(3), accepted=EPOCH_MAX)
+        LeaderFixture(ensemble=members(3), accepted=EPOCH_MAX)
 
 
 # -- synchronization ---------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_the_epochs_end() -> None:
 
 @pytest.mark.mechanism(113)
 def test_the_leader_counts_itself_when_its_own_epoch_is_durable() -> None:
-    leader = Leader(txn(1, 1))
+    leader = LeaderFixture(txn(1, 1))
     leader.greet(2)
     leader.save()
     leader.promise(2, make(1, 1))
@@ -285,7 +285,7 @@ def test_the_leader_counts_itself_when_its_own_epoch_is_durable() -> None:
     assert leader.phase_name == "SYNCHRONIZATION"
     leader.save()
     assert leader.said(2) == [UpToDate(make(1, 1))]
-    assert leader.replica.applied == make(1, 1)
+    assert leader.log_state.applied == make(1, 1)
 
 
 @pytest.mark.mechanism(113)
@@ -299,7 +299,7 @@ def test_a_late_learner_is_up_to_date_as_soon_as_it_is_synchronized() -> None:
     assert leader.said(1) == [Propose(txn(2, 2, "b"))], "behind its synchronization, without a gap"
     leader.save()
     assert leader.hear(1, AckNewLeader(Epoch(2)))[0] == UpToDate(NOTHING)
-    assert leader.replica.committed == zxid, "its acknowledgement of the epoch is one of what came with it"
+    assert leader.log_state.committed == zxid, "its acknowledgement of the epoch is one of what came with it"
 
 
 def test_a_forgetful_server_is_synchronized_and_not_counted() -> None:
@@ -307,17 +307,17 @@ def test_a_forgetful_server_is_synchronized_and_not_counted() -> None:
     leader.greet(1)
     leader.promise(1, counts=False, forgotten=True)
     leader.hear(1, AckNewLeader(Epoch(2)))
-    assert leader.replica.pending is not None, "a membership to readmit it by"
-    change = leader.replica.pending.version
+    assert leader.log_state.pending is not None, "a membership to readmit it by"
+    change = leader.log_state.pending.version
     leader.save()
     leader.ack(1, change)
-    assert leader.replica.committed == NOTHING
+    assert leader.log_state.committed == NOTHING
     leader.ack(2, change)
-    assert leader.replica.committed == change
+    assert leader.log_state.committed == change
     zxid = leader.propose("a")
     leader.save()
     leader.ack(1, zxid)
-    assert leader.replica.committed == zxid, "from now on it counts"
+    assert leader.log_state.committed == zxid, "from now on it counts"
 
 
 def test_readmission_when_the_counter_is_used_up_ends_the_epoch_and_harms_nobody() -> None:
@@ -349,11 +349,11 @@ def test_the_leaders_own_disk_is_one_of_three() -> None:
     leader = established(1, 2)
     zxid = leader.propose("a")
     leader.ack(1, zxid)
-    assert leader.replica.committed == NOTHING
+    assert leader.log_state.committed == NOTHING
     leader.ack(2, zxid)
-    assert (leader.replica.committed, leader.replica.applied) == (zxid, NOTHING)
+    assert (leader.log_state.committed, leader.log_state.applied) == (zxid, NOTHING)
     leader.save()
-    assert leader.replica.applied == zxid
+    assert leader.log_state.applied == zxid
 
 
 def test_an_old_ack_is_nothing_new_and_a_future_one_is_a_lie() -> None:
@@ -430,7 +430,7 @@ def test_so_much_may_be_outstanding() -> None:
     leader.propose("x" * 200)
     with pytest.raises(Overloaded):
         leader.propose("y")
-    assert leader.replica.history.last == make(2, 4), "an error changes nothing"
+    assert leader.log_state.history.last == make(2, 4), "an error changes nothing"
 
 
 def test_more_than_the_limit_in_one_batch_is_let_through_alone() -> None:
@@ -453,14 +453,14 @@ def test_nothing_is_no_proposal_and_before_broadcast_there_is_none() -> None:
     with pytest.raises(LocalProtocolError):
         established(1).propose()
     with pytest.raises(NotLeader):
-        Leader().propose("a")
+        LeaderFixture().propose("a")
 
 
 # -- time --------------------------------------------------------------------------------------------------------
 
 
 def test_without_a_quorum_a_phase_ends_in_time() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     leader.role.tick(SETTINGS.init_ms - 1)
     assert leader.role.over is None
     leader.role.tick(SETTINGS.init_ms)
@@ -468,7 +468,7 @@ def test_without_a_quorum_a_phase_ends_in_time() -> None:
 
 
 def test_each_phase_has_its_own_time() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     almost = SETTINGS.init_ms - 1
     leader.role.link_up(ServerId(2), almost)
     leader.hear(2, FollowerInfo(Epoch(1), NOTHING), now=almost)
@@ -517,7 +517,7 @@ def test_the_age_of_the_oldest_unacknowledged_proposal_counts_and_not_of_the_new
         assert now < 10 * SETTINGS.sync_ms, "it never caught up, and nobody minded"
         leader.role.propose([b"x"], now)
         leader.drain()
-        leader.hear(2, Ack(leader.replica.history.last), now=now)
+        leader.hear(2, Ack(leader.log_state.history.last), now=now)
         leader.hear(1, Pong(0), now=now)
         leader.role.tick(now)
         leader.drain()
@@ -559,8 +559,8 @@ def test_a_barrier_needs_a_quorum_of_pongs_to_a_ping_behind_the_question() -> No
 
 def test_the_questions_of_one_turn_share_a_ping() -> None:
     leader = established(1, 2)
-    leader.role.heard(ServerId(1), BarrierRequest(1), 0)
-    leader.role.heard(ServerId(2), BarrierRequest(1), 0)
+    leader.role.handle(ServerId(1), BarrierRequest(1), 0)
+    leader.role.handle(ServerId(2), BarrierRequest(1), 0)
     leader.role.barrier(7)
     leader.drain()
     assert leader.said(2) == [Ping(1, NOTHING)]
@@ -606,7 +606,7 @@ def test_the_questions_of_a_link_end_with_it() -> None:
 # -- membership --------------------------------------------------------------------------------------------------
 
 
-def growing() -> tuple[Leader, Zxid]:
+def growing() -> tuple[LeaderFixture, Zxid]:
     """1 2 3 with 4 and 5 at hand, and the change to 3 4 5 proposed."""
     leader = established(1, 2)
     for sid in (4, 5):
@@ -621,10 +621,10 @@ def test_neither_quorum_decides_alone(acks: tuple[int, int]) -> None:
     leader, change = growing()
     for sid in acks:
         leader.ack(sid, change)
-    assert leader.replica.committed == NOTHING
+    assert leader.log_state.committed == NOTHING
     other = 4 if acks == (1, 2) else 1
     assert leader.ack(other, change)[0] == CommitAndActivate(change, ServerId(3))
-    assert leader.replica.ensemble.voters == (3, 4, 5)
+    assert leader.log_state.ensemble.voters == (3, 4, 5)
 
 
 def test_what_came_before_the_change_needs_the_old_quorum_only() -> None:
@@ -635,7 +635,7 @@ def test_what_came_before_the_change_needs_the_old_quorum_only() -> None:
     change = leader.reconfigure(members(3, 4, 5))
     leader.save()
     leader.ack(1, change)
-    assert leader.replica.committed == before
+    assert leader.log_state.committed == before
 
 
 def test_what_was_proposed_behind_a_change_before_it_was_in_force_needs_both_to_the_end() -> None:
@@ -646,9 +646,9 @@ def test_what_was_proposed_behind_a_change_before_it_was_in_force_needs_both_to_
     for sid in (4, 5):
         leader.ack(sid, behind)
     leader.ack(1, change)
-    assert leader.replica.committed == change
+    assert leader.log_state.committed == change
     leader.ack(1, behind)
-    assert leader.replica.committed == behind
+    assert leader.log_state.committed == behind
 
 
 def test_what_is_proposed_when_it_is_in_force_needs_the_new_only() -> None:
@@ -658,7 +658,7 @@ def test_what_is_proposed_when_it_is_in_force_needs_the_new_only() -> None:
     later = leader.propose("later")
     leader.save()
     leader.ack(5, later)
-    assert leader.replica.committed == later
+    assert leader.log_state.committed == later
 
 
 def test_a_leader_that_still_needs_those_who_left_lets_go_when_they_are_gone() -> None:
@@ -679,7 +679,7 @@ def test_a_leader_that_still_needs_those_who_left_lets_go_when_they_are_gone() -
 )
 def test_a_newer_history_of_one_whom_only_a_change_adds(knows: Zxid, gives_up: bool) -> None:
     change = pack(make(1, 1), [members(3, 4, 5, version=make(1, 1)).text().encode()], config=True)
-    leader = Leader(change)
+    leader = LeaderFixture(change)
     for sid in (1, 2):
         leader.greet(sid)
     leader.greet(4, version=knows)
@@ -717,12 +717,12 @@ def test_a_change_that_makes_no_sense_is_refused_and_leaves_no_trace(
     leader = established(1, 2)
     with pytest.raises(error):
         leader.reconfigure(ensemble)
-    assert (leader.replica.pending, leader.replica.history.last, leader.said(1)) == (None, NOTHING, [])
+    assert (leader.log_state.pending, leader.log_state.history.last, leader.said(1)) == (None, NOTHING, [])
 
 
 def test_only_a_leader_in_broadcast_changes_the_membership() -> None:
     with pytest.raises(NotLeader):
-        Leader().reconfigure(members(3))
+        LeaderFixture().reconfigure(members(3))
 
 
 def test_an_observer_is_no_part_of_a_new_quorum() -> None:
@@ -757,7 +757,7 @@ def test_an_observer_hears_of_a_change_with_who_leads_under_it() -> None:
 
 def test_a_change_in_the_initial_history_is_finished_with_the_epoch() -> None:
     change = pack(make(1, 1), [members(2, 3, version=make(1, 1)).text().encode()], config=True)
-    leader = Leader(change)
+    leader = LeaderFixture(change)
     leader.greet(1)
     assert leader.role.epoch is None, "1 and 3 are a quorum of the old membership only"
     leader.greet(2)
@@ -770,7 +770,7 @@ def test_a_change_in_the_initial_history_is_finished_with_the_epoch() -> None:
     assert leader.phase_name == "SYNCHRONIZATION"
     leader.hear(2, AckNewLeader(Epoch(2)))
     assert leader.phase_name == "BROADCAST"
-    assert leader.replica.ensemble.version == make(1, 1)
+    assert leader.log_state.ensemble.version == make(1, 1)
 
 
 # -- synchronizations that take long -----------------------------------------------------------------------------
@@ -779,7 +779,7 @@ def test_a_change_in_the_initial_history_is_finished_with_the_epoch() -> None:
 GIVEN_MS = SETTINGS.init_ms + SETTINGS.sync_ms
 
 
-def with_a_late_learner() -> Leader:
+def with_a_late_learner() -> LeaderFixture:
     """Server 1 is being synchronized since 0 ms; server 2 follows."""
     leader = established(2)
     leader.greet(1)
@@ -787,7 +787,7 @@ def with_a_late_learner() -> Leader:
     return leader
 
 
-def at(leader: Leader, now: int) -> None:
+def at(leader: LeaderFixture, now: int) -> None:
     leader.hear(2, Pong(0), now=now)
     leader.role.tick(now)
     leader.drain()
@@ -814,7 +814,7 @@ def test_synchronization_that_stalls_is_given_up_and_the_reason_names_setting_an
     at(leader, 500 + GIVEN_MS - 1)
     assert leader.links == []
     leader.role.tick(500 + GIVEN_MS + SETTINGS.tick_ms)
-    (note,) = [note for note in leader.replica.out.notes if note.event == "learner_dropped"]
+    (note,) = [note for note in leader.log_state.out.notes if note.event == "learner_dropped"]
     assert dict(note.fields)["why"] == (
         "its synchronization made no progress for 1500 ms, the limit of (init_limit + sync_limit) * tick_ms; "
         "it took 3000 bytes in 2100 ms, 1428 bytes/s"
@@ -822,7 +822,7 @@ def test_synchronization_that_stalls_is_given_up_and_the_reason_names_setting_an
 
 
 def test_phase_lasts_while_a_quorum_makes_progress() -> None:
-    leader = Leader()
+    leader = LeaderFixture()
     leader.greet(2)
     leader.save()
     leader.promise(2)
@@ -836,7 +836,7 @@ def test_phase_lasts_while_a_quorum_makes_progress() -> None:
 
 
 def test_progress_of_too_few_does_not_keep_the_phase() -> None:
-    leader = Leader(ensemble=members(1, 2, 3, 4, 5))
+    leader = LeaderFixture(ensemble=members(1, 2, 3, 4, 5))
     for sid in (1, 2):
         leader.greet(sid)
     leader.save()
@@ -868,7 +868,7 @@ def test_learner_that_works_off_a_backlog_is_not_dropped() -> None:
 
 @pytest.mark.parametrize(("last", "count"), [(make(1, 4), "3"), (make(2, 3), "3 or more")])
 def test_truncation_of_a_learner_is_a_warning_with_from_to_and_count(last: Zxid, count: str) -> None:
-    leader = Leader(txn(1, 1), txn(3, 1), current=3, accepted=3)
+    leader = LeaderFixture(txn(1, 1), txn(3, 1), current=3, accepted=3)
     for sid in (1, 2):
         leader.greet(sid, accepted=3)
     leader.save()
@@ -895,7 +895,7 @@ def test_survivor_of_a_newer_epoch_that_is_overruled_is_a_warning() -> None:
     assert (note.level, said["peer"], said["theirs"], said["mine"]) == ("warning", 1, "5:5/500", "1:0/0")
 
 
-def vetoed(leader: Leader, sid: int) -> list[object]:
+def vetoed(leader: LeaderFixture, sid: int) -> list[object]:
     return leader.hear(sid, Veto(ServerId(3), Epoch(2), NOTHING, make(1, 500), make(1, 503), 503))
 
 
@@ -921,7 +921,7 @@ def test_established_leader_that_is_vetoed_warns_and_goes_on_without_that_learne
 
 @pytest.mark.parametrize("sid", [1, 4], ids=["a voter's", "an observer's"])
 def test_veto_of_a_voter_ends_a_leader_that_is_not_established(sid: int) -> None:
-    leader = Leader(*(txn(1, counter) for counter in range(1, 6)), ensemble=members(1, 2, 3, observers=(4,)))
+    leader = LeaderFixture(*(txn(1, counter) for counter in range(1, 6)), ensemble=members(1, 2, 3, observers=(4,)))
     for each in {2, sid}:
         leader.greet(each, observer=each == 4)
     leader.save()
@@ -941,7 +941,7 @@ def test_leader_that_is_not_established_gives_up_whoever_has_more_whatever_was_p
     """Two servers lost their disks, and the third one has promised an epoch of the same number before."""
     accepted, current = epochs
     for phase in ("DISCOVERY", "SYNCHRONIZATION"):
-        leader = Leader(accepted=1, current=0)
+        leader = LeaderFixture(accepted=1, current=0)
         leader.greet(2)
         leader.save()
         if phase == "SYNCHRONIZATION":

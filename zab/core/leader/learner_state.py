@@ -10,7 +10,7 @@ from zab.core.zxid import NOTHING, Millis, ServerId, Zxid
 
 
 @define
-class Learner:
+class LearnerState:
     sid: ServerId
     silent_until: Millis
     info: FollowerInfo | None = None

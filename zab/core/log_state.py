@@ -37,7 +37,7 @@ from zab.core.ready import (
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch_of, make, show
 
 
-class Replica:
+class LogState:
     def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings) -> None:
         self.me = me
         self.settings = settings

@@ -9,8 +9,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zab.core.election import NOBODY, Election, Vote, beats
 from zab.core.ensemble import Ensemble, Group, Role, Server
+from zab.core.leader_election import NO_VOTE, LeaderElection, Vote, beats
 from zab.core.messages import Notification, State
 from zab.core.ready import Settings
 from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid, make
@@ -41,16 +41,16 @@ def an_election(
     last_round: int = 0,
     settings: Settings = SETTINGS,
     votes: bool = True,
-) -> Election:
-    return Election(ServerId(me), own or a_vote(me), last_round, views, settings, 0, votes=votes)
+) -> LeaderElection:
+    return LeaderElection(ServerId(me), own or a_vote(me), last_round, views, settings, 0, votes=votes)
 
 
 def hear(
-    election: Election, source: int, vote: Vote, *, turn: int = 1, state: State = State.LOOKING, now: Millis = 0
+    election: LeaderElection, source: int, vote: Vote, *, turn: int = 1, state: State = State.LOOKING, now: Millis = 0
 ) -> list[ServerId]:
     """Hear this, and say who is to be told."""
     election.outgoing.clear()
-    election.heard(ServerId(source), Notification(state, vote.leader, vote.zxid, vote.epoch, turn, THREE), now)
+    election.handle(ServerId(source), Notification(state, vote.leader, vote.zxid, vote.epoch, turn, THREE), now)
     return list(election.outgoing)
 
 
@@ -91,7 +91,7 @@ def test_nobody_without_weight_is_worth_a_vote() -> None:
     weightless = evolve(THREE, groups=(Group(1, (ServerId(1), ServerId(2), ServerId(3))),), weights={ServerId(3): 0})
     assert not beats(a_vote(3, make(9, 9), epoch=9), a_vote(1), weightless)
     assert not beats(a_vote(4, make(9, 9), epoch=9), a_vote(1), THREE), "no voter at all"
-    assert beats(a_vote(1), NOBODY, THREE)
+    assert beats(a_vote(1), NO_VOTE, THREE)
 
 
 # -- rounds ---------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_server_that_an_undecided_change_adds_is_not_voted_for() -> None:
 # -- established servers -----------------------------------------------------------------------------------
 
 
-def established(election: Election, *votes: tuple[int, State, int, Vote]) -> Vote | None:
+def established(election: LeaderElection, *votes: tuple[int, State, int, Vote]) -> Vote | None:
     for source, state, turn, vote in votes:
         hear(election, source, vote, turn=turn, state=state)
     return election.decision
@@ -322,7 +322,7 @@ def test_a_history_that_may_be_incomplete_is_not_voted_for() -> None:
 
 @pytest.mark.parametrize("me", [1, 4], ids=["damaged", "observer"])
 def test_without_a_vote_of_my_own_i_follow_whom_the_others_agree_on(me: int) -> None:
-    election = an_election(me, NOBODY, (ensemble(1, 2, 3, observers=[4]),), votes=False)
+    election = an_election(me, NO_VOTE, (ensemble(1, 2, 3, observers=[4]),), votes=False)
     hear(election, 2, a_vote(3), turn=6)
     election.tick(10 * WAIT)
     assert election.decision is None
@@ -332,19 +332,19 @@ def test_without_a_vote_of_my_own_i_follow_whom_the_others_agree_on(me: int) -> 
 
 
 def test_without_a_vote_of_my_own_i_am_not_counted() -> None:
-    election = an_election(1, NOBODY, votes=False)
+    election = an_election(1, NO_VOTE, votes=False)
     hear(election, 3, a_vote(3))
     election.tick(10 * WAIT)
     assert election.decision is None
 
 
 def test_who_asks_is_told_unless_there_is_nothing_to_tell() -> None:
-    assert hear(an_election(1), 2, NOBODY) == [2]
-    assert hear(an_election(1, NOBODY), 2, NOBODY) == []
+    assert hear(an_election(1), 2, NO_VOTE) == [2]
+    assert hear(an_election(1, NO_VOTE), 2, NO_VOTE) == []
 
 
 def test_who_votes_but_cannot_stand_votes_for_the_first_that_can() -> None:
-    election = an_election(4, NOBODY, (THREE, ensemble(1, 4)))
+    election = an_election(4, NO_VOTE, (THREE, ensemble(1, 4)))
     assert hear(election, 1, a_vote(1)) == [1, 2, 3]
     assert election.proposal == a_vote(1)
 
@@ -394,7 +394,7 @@ def test_unless_it_is_set_to_stay_patient() -> None:
 
 
 def test_an_observer_waits_for_its_turn_to_ask() -> None:
-    election = Election(ServerId(4), NOBODY, 0, (THREE,), SETTINGS, 0, delay=150, votes=False)
+    election = LeaderElection(ServerId(4), NO_VOTE, 0, (THREE,), SETTINGS, 0, delay=150, votes=False)
     assert election.outgoing == []
     election.tick(150)
     assert election.outgoing == [1, 2, 3]
@@ -417,10 +417,10 @@ def test_quorum_is_seen_once_enough_voters_have_sent_a_notification() -> None:
 # -- vetoes ---------------------------------------------------------------------------------------------
 
 
-def vetoing(until: Millis, votes: bool = True) -> Election:
+def vetoing(until: Millis, votes: bool = True) -> LeaderElection:
     """Server 1 has the newest of two histories, and has vetoed leader 3."""
     own = a_vote(1, make(5, 500), epoch=5)
-    return Election(ServerId(1), own, 0, (THREE,), SETTINGS, 0, votes=votes, vetoed={ServerId(3): until})
+    return LeaderElection(ServerId(1), own, 0, (THREE,), SETTINGS, 0, votes=votes, vetoed={ServerId(3): until})
 
 
 def test_leader_that_was_vetoed_gets_no_vote_however_new_its_history_is() -> None:

@@ -1,4 +1,4 @@
-"""The replica: applied is what is committed and durable, and nothing else ever."""
+"""The log_state: applied is what is committed and durable, and nothing else ever."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.errors import RemoteProtocolError
+from zab.core.log_state import LogState
 from zab.core.ready import (
     AbortSnapshot,
     Activate,
@@ -24,7 +25,6 @@ from zab.core.ready import (
     Settings,
     Truncate,
 )
-from zab.core.replica import Replica
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, epoch_of, make
 
 ME = ServerId(1)
@@ -39,8 +39,8 @@ def members(*voters: int, observers: tuple[int, ...] = (), version: Zxid = NOTHI
 EMPTY = Recovered(Epoch(0), Epoch(0))
 
 
-def a_replica(recovered: Recovered = EMPTY, *, file: Ensemble | None = None) -> Replica:
-    return Replica(ME, file or members(1, 2, 3), recovered, Settings())
+def a_replica(recovered: Recovered = EMPTY, *, file: Ensemble | None = None) -> LogState:
+    return LogState(ME, file or members(1, 2, 3), recovered, Settings())
 
 
 def txn(epoch: int, counter: int, count: int = 1) -> Batch:
@@ -51,10 +51,10 @@ def change(zxid: Zxid, *voters: int) -> Batch:
     return pack(zxid, [members(*voters, version=zxid).text().encode()], config=True)
 
 
-def applied(replica: Replica) -> list[Zxid]:
+def applied(log_state: LogState) -> list[Zxid]:
     """The zxids that go to the machine now."""
     found = []
-    for what in replica.out.drain().apply:
+    for what in log_state.out.drain().apply:
         if isinstance(what, Apply):
             found += [Zxid(what.batch.first + at) for at in range(what.batch.count)]
     return found
@@ -79,31 +79,31 @@ def test_a_transaction_waits_for_the_commit_and_for_the_disk() -> None:
 
 
 def test_a_ticket_covers_everything_before_it() -> None:
-    replica = a_replica()
-    replica.append(txn(1, 1))
-    replica.save_epochs()
-    last = replica.append(txn(1, 2))
-    replica.append(txn(1, 3))
-    assert replica.saved(last)
-    assert replica.durable == make(1, 2)
-    assert not replica.saved(last), "nothing new"
+    log_state = a_replica()
+    log_state.append(txn(1, 1))
+    log_state.save_epochs()
+    last = log_state.append(txn(1, 2))
+    log_state.append(txn(1, 3))
+    assert log_state.saved(last)
+    assert log_state.durable == make(1, 2)
+    assert not log_state.saved(last), "nothing new"
 
 
 def test_a_commit_in_the_middle_of_a_batch_applies_its_first_part() -> None:
-    replica = a_replica()
-    replica.saved(replica.append(txn(1, 1, count=5)))
-    replica.commit(make(1, 2))
-    assert applied(replica) == [make(1, 1), make(1, 2)]
-    replica.commit(make(1, 4))
-    assert applied(replica) == [make(1, 3), make(1, 4)]
+    log_state = a_replica()
+    log_state.saved(log_state.append(txn(1, 1, count=5)))
+    log_state.commit(make(1, 2))
+    assert applied(log_state) == [make(1, 1), make(1, 2)]
+    log_state.commit(make(1, 4))
+    assert applied(log_state) == [make(1, 3), make(1, 4)]
 
 
 def test_what_is_not_logged_cannot_be_committed() -> None:
-    replica = a_replica()
-    replica.append(txn(1, 1))
+    log_state = a_replica()
+    log_state.append(txn(1, 1))
     with pytest.raises(RemoteProtocolError):
-        replica.commit(make(1, 2))
-    assert replica.committed == NOTHING
+        log_state.commit(make(1, 2))
+    assert log_state.committed == NOTHING
 
 
 steps = st.lists(
@@ -121,98 +121,98 @@ steps = st.lists(
 @given(steps)
 def test_in_whatever_order_things_happen_the_machine_gets_a_prefix_in_order(script: list[tuple[str, int]]) -> None:
     """Appends, fsyncs, commits, cuts and snapshots in any order that the protocol allows."""
-    replica = a_replica()
+    log_state = a_replica()
     tickets: list[int] = []
     machine: list[Zxid] = []
     for step, amount in script:
-        last = replica.history.last
+        last = log_state.history.last
         if step == "append":
             first = Zxid(last + 1) if amount < 3 and last else make(epoch_of(last) + 1, 1)
-            tickets.append(replica.append(pack(first, [b"x"] * amount)))
+            tickets.append(log_state.append(pack(first, [b"x"] * amount)))
         elif step == "save" and tickets:
-            replica.saved(tickets[min(amount, len(tickets) - 1)])
+            log_state.saved(tickets[min(amount, len(tickets) - 1)])
             tickets = tickets[amount + 1 :]
         elif step == "commit":
-            behind = [batch.last for batch in replica.history.after(replica.committed)]
+            behind = [batch.last for batch in log_state.history.after(log_state.committed)]
             if behind:
-                replica.commit(behind[min(amount, len(behind) - 1)])
+                log_state.commit(behind[min(amount, len(behind) - 1)])
         elif step == "cut":
-            replica.truncate(max(replica.committed, Zxid(last - amount) if last & 0xFFFF > amount else last))
-        elif step == "snapshot" and not any(isinstance(write, AbortSnapshot) for write in replica.out.save):
-            replica.begin_snapshot(Zxid(last + 5))
-            replica.install_snapshot(Zxid(last + 5 if last else make(1, 5)), 1)
-            tickets.append(replica.out.ticket)
-        for what in replica.out.drain().apply:
+            log_state.truncate(max(log_state.committed, Zxid(last - amount) if last & 0xFFFF > amount else last))
+        elif step == "snapshot" and not any(isinstance(write, AbortSnapshot) for write in log_state.out.save):
+            log_state.begin_snapshot(Zxid(last + 5))
+            log_state.install_snapshot(Zxid(last + 5 if last else make(1, 5)), 1)
+            tickets.append(log_state.out.ticket)
+        for what in log_state.out.drain().apply:
             if isinstance(what, Restore):
                 machine = [what.zxid]
             elif isinstance(what, Apply):
                 assert not machine or what.batch.first > machine[-1]
                 machine += [Zxid(what.batch.first + at) for at in range(what.batch.count)]
-                assert machine[-1] <= min(replica.committed, replica.durable)
-        assert replica.applied <= replica.committed <= replica.history.last
-        assert replica.durable <= replica.history.last
+                assert machine[-1] <= min(log_state.committed, log_state.durable)
+        assert log_state.applied <= log_state.committed <= log_state.history.last
+        assert log_state.durable <= log_state.history.last
 
 
 # -- cutting and replacing -------------------------------------------------------------------------------------
 
 
 def test_what_is_committed_is_never_cut() -> None:
-    replica = a_replica()
-    replica.saved(replica.append(txn(1, 1, count=3)))
-    replica.commit(make(1, 2))
-    replica.out.drain()
+    log_state = a_replica()
+    log_state.saved(log_state.append(txn(1, 1, count=3)))
+    log_state.commit(make(1, 2))
+    log_state.out.drain()
     with pytest.raises(RemoteProtocolError):
-        replica.truncate(make(1, 1))
-    assert (replica.history.last, replica.out.drain().save) == (make(1, 3), ())
-    replica.truncate(make(1, 2))
-    assert [type(write) for write in replica.out.drain().save] == [Truncate]
+        log_state.truncate(make(1, 1))
+    assert (log_state.history.last, log_state.out.drain().save) == (make(1, 3), ())
+    log_state.truncate(make(1, 2))
+    assert [type(write) for write in log_state.out.drain().save] == [Truncate]
 
 
 def test_a_save_that_comes_behind_a_cut_makes_nothing_durable_that_was_cut() -> None:
-    replica = a_replica()
-    first, second = replica.append(txn(1, 1)), replica.append(txn(1, 2))
-    replica.truncate(make(1, 1))
-    third = replica.append(txn(2, 1))
-    replica.saved(second)
-    assert replica.durable == make(1, 1)
-    replica.saved(first)
-    assert replica.durable == make(1, 1)
-    replica.saved(third)
-    assert replica.durable == make(2, 1)
+    log_state = a_replica()
+    first, second = log_state.append(txn(1, 1)), log_state.append(txn(1, 2))
+    log_state.truncate(make(1, 1))
+    third = log_state.append(txn(2, 1))
+    log_state.saved(second)
+    assert log_state.durable == make(1, 1)
+    log_state.saved(first)
+    assert log_state.durable == make(1, 1)
+    log_state.saved(third)
+    assert log_state.durable == make(2, 1)
 
 
 def test_a_snapshot_is_the_machine_when_it_is_durable_and_not_before() -> None:
-    replica = a_replica()
-    replica.saved(replica.append(txn(1, 1)))
-    replica.begin_snapshot(make(3, 7))
-    replica.install_snapshot(make(3, 7), 5)
-    ticket = replica.out.ticket
-    behind = replica.append(txn(3, 8))
-    replica.commit(make(3, 8))
-    ready = replica.out.drain()
+    log_state = a_replica()
+    log_state.saved(log_state.append(txn(1, 1)))
+    log_state.begin_snapshot(make(3, 7))
+    log_state.install_snapshot(make(3, 7), 5)
+    ticket = log_state.out.ticket
+    behind = log_state.append(txn(3, 8))
+    log_state.commit(make(3, 8))
+    ready = log_state.out.drain()
     assert ready.apply == ()
     assert [type(write) for write in ready.save][-2:] == [InstallSnapshot, Append]
-    replica.saved(ticket)
-    assert replica.out.drain().apply == (Restore(make(3, 7)),)
-    replica.saved(behind)
-    assert applied(replica) == [make(3, 8)]
+    log_state.saved(ticket)
+    assert log_state.out.drain().apply == (Restore(make(3, 7)),)
+    log_state.saved(behind)
+    assert applied(log_state) == [make(3, 8)]
 
 
 def test_a_snapshot_that_breaks_off_is_kept_once_and_dropped_once() -> None:
-    replica = a_replica()
-    replica.keep_snapshot()
-    replica.drop_held()
-    assert replica.out.drain().save == ()
-    replica.begin_snapshot(make(1, 5))
-    replica.snapshot_chunk(b"half")
-    replica.keep_snapshot()
-    replica.keep_snapshot()
-    replica.drop_held()
-    replica.drop_held()
-    assert [type(write).__name__ for write in replica.out.drain().save] == [
+    log_state = a_replica()
+    log_state.keep_snapshot()
+    log_state.drop_held()
+    assert log_state.out.drain().save == ()
+    log_state.begin_snapshot(make(1, 5))
+    log_state.snapshot_chunk(b"half")
+    log_state.keep_snapshot()
+    log_state.keep_snapshot()
+    log_state.drop_held()
+    log_state.drop_held()
+    assert [type(write).__name__ for write in log_state.out.drain().save] == [
         *("BeginSnapshot", "SnapshotChunk", "KeepSnapshot", "AbortSnapshot")
     ]
-    assert replica.history.last == NOTHING
+    assert log_state.history.last == NOTHING
 
 
 # -- who I am --------------------------------------------------------------------------------------------------
@@ -220,41 +220,41 @@ def test_a_snapshot_that_breaks_off_is_kept_once_and_dropped_once() -> None:
 
 def test_a_history_of_a_newer_epoch_than_the_one_adopted_speaks_for_itself() -> None:
     """A sync that broke off left transactions of epoch 2; whoever holds these holds all that epoch 2 began with."""
-    replica = a_replica(Recovered(Epoch(3), Epoch(1), batches=(txn(1, 1), txn(2, 1))))
-    assert (replica.epoch, replica.current) == (2, 1)
+    log_state = a_replica(Recovered(Epoch(3), Epoch(1), batches=(txn(1, 1), txn(2, 1))))
+    assert (log_state.epoch, log_state.current) == (2, 1)
     assert a_replica(Recovered(Epoch(3), Epoch(3), batches=(txn(1, 1),))).epoch == 3
 
 
 def test_a_damaged_history_has_no_end_and_no_vote() -> None:
-    replica = a_replica(evolve(EMPTY, voting=False, batches=(txn(1, 1),)))
-    assert (replica.last, replica.voting, replica.history.last) == (UNKNOWN, False, make(1, 1))
+    log_state = a_replica(evolve(EMPTY, voting=False, batches=(txn(1, 1),)))
+    assert (log_state.last, log_state.voting, log_state.history.last) == (UNKNOWN, False, make(1, 1))
 
 
 def test_promises_that_may_be_forgotten_cost_the_vote_and_not_the_history() -> None:
-    replica = a_replica(evolve(EMPTY, forgotten=True, batches=(txn(1, 1),)))
-    assert (replica.last, replica.voting) == (make(1, 1), False)
+    log_state = a_replica(evolve(EMPTY, forgotten=True, batches=(txn(1, 1),)))
+    assert (log_state.last, log_state.voting) == (make(1, 1), False)
 
 
 def test_a_history_that_is_distrusted_stays_so_across_a_restart() -> None:
-    replica = a_replica()
-    replica.distrust("it differs")
-    (write,) = replica.out.drain().save
+    log_state = a_replica()
+    log_state.distrust("it differs")
+    (write,) = log_state.out.drain().save
     assert isinstance(write, SaveEpochs)
     assert not write.whole
-    assert not replica.voting
+    assert not log_state.voting
 
 
 # -- membership --------------------------------------------------------------------------------------------------
 
 
 def test_a_change_has_a_say_from_the_moment_it_is_logged_and_alone_when_it_is_decided() -> None:
-    replica = a_replica()
-    replica.saved(replica.append(change(make(1, 1), 1, 4, 5)))
-    assert [view.voters for view in replica.views] == [(1, 2, 3), (1, 4, 5)]
-    replica.out.drain()
-    replica.commit(make(1, 1))
-    assert [view.voters for view in replica.views] == [(1, 4, 5)]
-    ready = replica.out.drain()
+    log_state = a_replica()
+    log_state.saved(log_state.append(change(make(1, 1), 1, 4, 5)))
+    assert [view.voters for view in log_state.views] == [(1, 2, 3), (1, 4, 5)]
+    log_state.out.drain()
+    log_state.commit(make(1, 1))
+    assert [view.voters for view in log_state.views] == [(1, 4, 5)]
+    ready = log_state.out.drain()
     assert isinstance(ready.apply[0], Activate)
     (write,) = ready.save
     assert isinstance(write, SaveEpochs)
@@ -262,10 +262,10 @@ def test_a_change_has_a_say_from_the_moment_it_is_logged_and_alone_when_it_is_de
 
 
 def test_a_change_that_is_cut_has_no_say_any_more() -> None:
-    replica = a_replica()
-    replica.append(change(make(1, 1), 1, 4, 5))
-    replica.truncate(NOTHING)
-    assert (replica.pending, len(replica.views)) == (None, 1)
+    log_state = a_replica()
+    log_state.append(change(make(1, 1), 1, 4, 5))
+    log_state.truncate(NOTHING)
+    assert (log_state.pending, len(log_state.views)) == (None, 1)
 
 
 def test_a_change_is_logged_again_after_a_restart() -> None:
@@ -291,13 +291,13 @@ def test_the_newest_membership_known_at_the_start_counts(
 
 
 def test_an_older_membership_is_never_activated() -> None:
-    replica = a_replica(evolve(EMPTY, ensemble=members(1, 2, version=make(2, 1))))
-    replica.activate(members(1, version=make(1, 9)))
-    assert (replica.ensemble.voters, replica.out.drain().save) == ((1, 2), ())
+    log_state = a_replica(evolve(EMPTY, ensemble=members(1, 2, version=make(2, 1))))
+    log_state.activate(members(1, version=make(1, 9)))
+    assert (log_state.ensemble.voters, log_state.out.drain().save) == ((1, 2), ())
 
 
 def test_the_first_membership_gets_its_version_from_the_first_epoch_and_no_other() -> None:
-    fresh: Callable[[], Replica] = a_replica
+    fresh: Callable[[], LogState] = a_replica
     assert fresh().ensemble_of(Epoch(4)).version == make(4, 0)
     versioned = a_replica(evolve(EMPTY, ensemble=members(1, 2, version=make(2, 1))))
     assert versioned.ensemble_of(Epoch(4)).version == make(2, 1)

@@ -8,7 +8,8 @@ from attrs import evolve
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import RemoteProtocolError
-from zab.core.learning import DIAL_ATTEMPTS, Learning
+from zab.core.learner.learner import DIAL_ATTEMPTS, Learner
+from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
     RESUMES,
@@ -48,7 +49,6 @@ from zab.core.ready import (
     Settings,
     Truncate,
 )
-from zab.core.replica import Replica
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
 
 ME, LEADER = ServerId(1), ServerId(3)
@@ -75,8 +75,8 @@ class Follower:
         **recovered: bool | Zxid | SnapHeld,
     ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
-        self.replica = Replica(ME, members(1, 2, 3), disk, settings)
-        self.role = Learning(self.replica, LEADER, 0, observer=False)
+        self.log_state = LogState(ME, members(1, 2, 3), disk, settings)
+        self.role = Learner(self.log_state, LEADER, 0, observer=False)
         self.waiting: list[int] = []
         self.links: list[Dial | HangUp] = []
         self.barriers: list[BarrierDone] = []
@@ -87,7 +87,7 @@ class Follower:
 
     def _drain(self) -> None:
         self.role.flush()
-        ready = self.replica.out.drain()
+        ready = self.log_state.out.drain()
         self.waiting += [write.ticket for write in ready.save]
         self.writes += ready.save
         self.links += ready.links
@@ -99,7 +99,7 @@ class Follower:
         """What it says to this, before its disk has anything."""
         self.said = []
         for message in messages:
-            self.role.heard(LEADER, message, now)
+            self.role.handle(LEADER, message, now)
             self._drain()
         return self.said
 
@@ -107,7 +107,7 @@ class Follower:
         """What it says when the disk has everything."""
         self.said = []
         if self.waiting:
-            self.role.saved(self.waiting[-1], self.replica.saved(self.waiting[-1]))
+            self.role.saved(self.waiting[-1], self.log_state.saved(self.waiting[-1]))
             self.waiting.clear()
         self._drain()
         return self.said
@@ -123,7 +123,7 @@ class Follower:
         self.link_up()
         self.hear(LeaderInfo(Epoch(2)))
         self.save()
-        self.hear(Diff(self.replica.history.last if common is None else common), *map(Propose, batches))
+        self.hear(Diff(self.log_state.history.last if common is None else common), *map(Propose, batches))
         self.hear(NewLeader(Epoch(2), members(1, 2, 3)))
         self.save()
         return self
@@ -131,7 +131,7 @@ class Follower:
 
 def broadcasting(*batches: Batch) -> Follower:
     follower = Follower(*batches).synchronized()
-    follower.hear(UpToDate(follower.replica.history.last))
+    follower.hear(UpToDate(follower.log_state.history.last))
     follower.save()
     assert follower.role.serving
     return follower
@@ -157,7 +157,7 @@ def test_from_the_link_to_broadcast_nothing_is_said_before_it_is_durable() -> No
 
     before = follower.role.serving
     follower.hear(UpToDate(make(1, 2)))
-    assert (before, follower.role.serving, follower.replica.applied) == (False, True, make(1, 2))
+    assert (before, follower.role.serving, follower.log_state.applied) == (False, True, make(1, 2))
 
 
 def test_the_epoch_is_acknowledged_when_its_own_save_is_durable_and_not_one_before_it() -> None:
@@ -167,10 +167,10 @@ def test_the_epoch_is_acknowledged_when_its_own_save_is_durable_and_not_one_befo
     follower.save()
     follower.hear(Diff(NOTHING), Propose(txn(1, 1)), NewLeader(Epoch(2), members(1, 2, 3)))
     history, epoch = follower.waiting
-    follower.role.saved(history, follower.replica.saved(history))
+    follower.role.saved(history, follower.log_state.saved(history))
     follower._drain()
     assert AckNewLeader(Epoch(2)) not in follower.said
-    follower.role.saved(epoch, follower.replica.saved(epoch))
+    follower.role.saved(epoch, follower.log_state.saved(epoch))
     follower._drain()
     assert follower.said == [AckNewLeader(Epoch(2))]
 
@@ -183,9 +183,9 @@ def test_what_comes_behind_newleader_is_acknowledged_behind_it() -> None:
     follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)))
     assert follower.hear(Propose(txn(2, 1)), Commit(make(2, 1))) == []
     assert follower.save() == [AckNewLeader(Epoch(2)), Ack(make(2, 1))]
-    assert follower.replica.applied == NOTHING, "it is true that it is committed, but not yet for me to act upon"
+    assert follower.log_state.applied == NOTHING, "it is true that it is committed, but not yet for me to act upon"
     follower.hear(UpToDate(NOTHING))
-    assert follower.replica.applied == make(2, 1)
+    assert follower.log_state.applied == make(2, 1)
 
 
 def test_one_ack_for_what_one_fsync_made_durable() -> None:
@@ -203,9 +203,9 @@ def test_a_snapshot_is_nothing_before_newleader_and_then_all() -> None:
     follower.writes.clear()
     in_force = members(1, 2, 4, version=make(1, 5))
     follower.hear(SnapBegin(make(1, 7), 5), SnapChunk(b"a"), SnapChunk(b"b"), SnapEnd(), Propose(txn(1, 8)))
-    assert follower.replica.history.last == make(1, 1)
+    assert follower.log_state.history.last == make(1, 1)
     follower.hear(NewLeader(Epoch(2), in_force))
-    assert follower.replica.history.last == make(1, 8)
+    assert follower.log_state.history.last == make(1, 8)
     kinds = [type(write).__name__ for write in follower.writes]
     assert kinds == [
         *("BeginSnapshot", "SnapshotChunk", "SnapshotChunk"),
@@ -227,7 +227,7 @@ def test_a_snapshot_that_breaks_off_has_no_effect_and_is_kept() -> None:
     follower.role.leave()
     follower._drain()
     assert isinstance(follower.writes[-1], KeepSnapshot)
-    assert follower.replica.history.last == make(1, 1)
+    assert follower.log_state.history.last == make(1, 1)
 
 
 # -- the rest of a snapshot ------------------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ def test_what_is_held_of_a_snapshot_is_offered_ahead_of_the_history_and_goes_on(
     follower.hear(SnapResume(make(1, 7), DIGEST, 500, 900), SnapChunk(b"rest"), SnapEnd())
     assert isinstance(follower.writes[0], ResumeSnapshot)
     assert follower.writes[0].held == HELD
-    assert follower.replica.history.last == NOTHING
+    assert follower.log_state.history.last == NOTHING
     follower.hear(NewLeader(Epoch(2), members(1, 2, 3)))
     assert kinds_of(follower.writes) == ["ResumeSnapshot", "SnapshotChunk", "InstallSnapshot", "SaveEpochs"]
-    assert (follower.replica.history.last, follower.replica.history.digest_at(make(1, 7))) == (make(1, 7), DIGEST)
+    assert (follower.log_state.history.last, follower.log_state.history.digest_at(make(1, 7))) == (make(1, 7), DIGEST)
 
 
 def test_leader_of_an_earlier_version_is_offered_nothing() -> None:
@@ -285,7 +285,7 @@ def test_what_is_held_of_a_snapshot_is_deleted_when_another_way_led_to_the_histo
     follower.writes.clear()
     follower.hear(Diff(make(1, 1)), NewLeader(Epoch(2), members(1, 2, 3)))
     assert kinds_of(follower.writes) == ["AbortSnapshot", "SaveEpochs"]
-    assert not follower.replica.holds
+    assert not follower.log_state.holds
 
 
 def test_what_is_held_of_a_snapshot_outlives_a_diff_that_breaks_off() -> None:
@@ -295,7 +295,7 @@ def test_what_is_held_of_a_snapshot_outlives_a_diff_that_breaks_off() -> None:
     follower.role.link_down(0)
     follower.role.leave()
     follower._drain()
-    assert follower.replica.holds
+    assert follower.log_state.holds
     assert not any(isinstance(write, AbortSnapshot) for write in follower.writes)
 
 
@@ -342,7 +342,7 @@ def test_a_membership_is_known_to_be_in_force_before_anything_behind_it_is_ackno
     follower.writes.clear()
     follower.hear(CommitAndActivate(make(2, 1), LEADER), Propose(txn(2, 2)))
     assert [type(write).__name__ for write in follower.writes] == ["SaveEpochs", "Append"]
-    assert follower.replica.ensemble.version == make(2, 1)
+    assert follower.log_state.ensemble.version == make(2, 1)
 
 
 def test_a_first_membership_is_not_in_force_before_its_epoch_is() -> None:
@@ -352,9 +352,9 @@ def test_a_first_membership_is_not_in_force_before_its_epoch_is() -> None:
     follower.save()
     follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3, version=make(2, 0))))
     follower.save()
-    assert follower.replica.ensemble.version == NOTHING
+    assert follower.log_state.ensemble.version == NOTHING
     follower.hear(UpToDate(NOTHING))
-    assert follower.replica.ensemble.version == make(2, 0)
+    assert follower.log_state.ensemble.version == make(2, 0)
 
 
 # -- promises ----------------------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def test_a_promise_is_not_taken_back() -> None:
     follower.link_up()
     assert follower.hear(LeaderInfo(Epoch(4))) == []
     assert follower.role.over == "leader 3 proposes epoch 4; 5 was promised already"
-    assert follower.replica.accepted == 5
+    assert follower.log_state.accepted == 5
 
 
 def test_who_may_have_forgotten_promises_says_so() -> None:
@@ -398,20 +398,20 @@ def test_a_digest_that_differs_costs_the_history_its_trust(message: Diff | Trunc
     follower.save()
     follower.hear(message)
     assert follower.role.over == "my history and the leader's have diverged"
-    assert not follower.replica.voting
-    assert follower.replica.history.last == make(1, 2), "nothing was cut on the word of somebody who differs"
+    assert not follower.log_state.voting
+    assert follower.log_state.history.last == make(1, 2), "nothing was cut on the word of somebody who differs"
 
 
 def test_what_was_committed_here_is_not_cut() -> None:
     follower = broadcasting(txn(1, 1), txn(1, 2))
-    again = Learning(follower.replica, LEADER, 0, observer=False)
+    again = Learner(follower.log_state, LEADER, 0, observer=False)
     follower.role = again
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(3)))
     follower.save()
     assert follower.hear(Trunc(make(1, 1))) == [Veto(LEADER, Epoch(3), make(1, 1), make(1, 2), make(1, 2), 1)]
     assert again.over == "asked to truncate what was committed"
-    assert (follower.replica.voting, follower.replica.history.last) == (True, make(1, 2))
+    assert (follower.log_state.voting, follower.log_state.history.last) == (True, make(1, 2))
 
 
 # -- rules broken ------------------------------------------------------------------------------------------------
@@ -465,11 +465,11 @@ def test_what_has_no_place_in_discovery(message: object) -> None:
 
 def test_what_comes_from_anybody_else_or_before_the_link_is_ignored() -> None:
     follower = Follower()
-    follower.role.heard(LEADER, LeaderInfo(Epoch(2)), 0)
-    assert follower.replica.accepted == 1
+    follower.role.handle(LEADER, LeaderInfo(Epoch(2)), 0)
+    assert follower.log_state.accepted == 1
     follower.link_up()
-    follower.role.heard(ServerId(2), LeaderInfo(Epoch(2)), 0)
-    assert follower.replica.accepted == 1
+    follower.role.handle(ServerId(2), LeaderInfo(Epoch(2)), 0)
+    assert follower.log_state.accepted == 1
 
 
 # -- links and time ----------------------------------------------------------------------------------------------
@@ -638,7 +638,7 @@ def test_truncation_of_what_was_durable_is_a_warning_with_from_to_and_count() ->
     follower.hear(Trunc(make(1, 1), None))
     said = noted(follower, "truncated")
     assert (said["leader"], said["from"], said["to"], said["count"]) == (3, "1/3", "1/1", 2)
-    assert follower.replica.history.last == make(1, 1)
+    assert follower.log_state.history.last == make(1, 1)
 
 
 def test_truncation_below_what_was_committed_before_a_restart_is_vetoed() -> None:
@@ -651,15 +651,15 @@ def test_truncation_below_what_was_committed_before_a_restart_is_vetoed() -> Non
     said = noted(follower, "vetoes")
     assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
     assert "until an operator decides" in str(said["why"])
-    assert follower.replica.history.last == make(1, 3), "nothing is cut"
-    assert follower.replica.voting, "its history is as good as ever"
+    assert follower.log_state.history.last == make(1, 3), "nothing is cut"
+    assert follower.log_state.voting, "its history is as good as ever"
     assert follower.writes[written:] == [], "its disk stays as it is"
 
 
 def test_truncation_of_what_was_not_committed_is_obeyed_up_to_the_last_that_was() -> None:
     follower = asked_to_cut(committed=make(1, 2))
     assert follower.hear(Trunc(make(1, 2), None)) == []
-    assert (follower.role.veto, follower.replica.history.last) == (None, make(1, 2))
+    assert (follower.role.veto, follower.log_state.history.last) == (None, make(1, 2))
 
 
 def test_server_that_is_not_to_veto_gives_its_history_up_at_once() -> None:
@@ -668,8 +668,8 @@ def test_server_that_is_not_to_veto_gives_its_history_up_at_once() -> None:
     assert (follower.role.over, follower.role.veto) == ("asked to truncate what was committed", None)
     said = noted(follower, "history_given_up")
     assert [said[name] for name in ("leader", "common", "committed", "last", "count")] == [3, "1/1", "1/2", "1/3", 2]
-    assert not follower.replica.whole
-    assert follower.replica.known == NOTHING, "it takes what a leader has"
+    assert not follower.log_state.whole
+    assert follower.log_state.known == NOTHING, "it takes what a leader has"
 
 
 def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_vetoed() -> None:
@@ -677,7 +677,7 @@ def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_vetoed(
     said = follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
     assert said == [Veto(LEADER, Epoch(2), make(1, 2), make(1, 3), make(1, 3), 1)]
     assert follower.role.over == "asked to replace what was committed"
-    assert follower.replica.whole
+    assert follower.log_state.whole
 
     follower = asked_to_cut(committed=make(1, 3))
     more = (txn(1, 2), txn(1, 3))
@@ -690,17 +690,17 @@ def test_other_contents_under_the_same_numbers_are_vetoed_if_anything_was_commit
     (said,) = follower.hear(Diff(make(1, 3), 12345))
     assert said == Veto(LEADER, Epoch(2), NOTHING, make(1, 1), make(1, 3), 3)
     assert follower.role.over == "my history and the leader's have diverged"
-    assert follower.replica.whole
+    assert follower.log_state.whole
 
 
 def test_what_came_behind_other_contents_is_taken_back() -> None:
     """The leader could not tell the digest where the histories meet, because its memory does not reach back so far."""
     follower = asked_to_cut(committed=make(1, 1))
     follower.hear(Diff(make(1, 3), None), Propose(txn(1, 4)), Propose(txn(2, 1)))
-    right = follower.replica.history.digest_at(make(2, 1))
+    right = follower.log_state.history.digest_at(make(2, 1))
     assert right is not None
     assert follower.hear(Diff(make(2, 1), right)) == []
     (said,) = follower.hear(Diff(make(2, 1), right ^ 1))
     assert said == Veto(LEADER, Epoch(2), NOTHING, make(1, 1), make(1, 3), 3)
-    assert follower.replica.history.last == make(1, 3)
+    assert follower.log_state.history.last == make(1, 3)
     assert follower.writes[-1] == Truncate(follower.writes[-1].ticket, make(1, 3))  # type: ignore[attr-defined]

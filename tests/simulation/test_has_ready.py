@@ -18,15 +18,15 @@ def test_a_stretch_of_serving_and_a_node_that_was_asked(seed: int, monkeypatch: 
 
     def ready(node: Node) -> Ready:
         said = asked(node)
-        assert not node.stirred
+        assert not node.has_ready
         assert asked(node) is NOTHING
-        assert (node.stretch is not None) is node.serving
-        if node.stretch is not None:
-            standing = node.standing()[1:]
+        assert (node.serving_role is not None) is node.serving
+        if node.serving_role is not None:
+            standing = node.status()[1:]
             known, stood = stretches.get(node, (None, standing))
-            if known is node.stretch:
+            if known is node.serving_role:
                 assert standing == stood
-            stretches[node] = node.stretch, standing
+            stretches[node] = node.serving_role, standing
         return said
 
     monkeypatch.setattr(Node, "ready", ready)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from attrs import define
 
-from zab.core.learner import Learner
+from zab.core.leader.learner_state import LearnerState
+from zab.core.log_state import LogState
 from zab.core.messages import BarrierReply, Ping
 from zab.core.ready import BarrierDone
-from zab.core.replica import Replica
 from zab.core.zxid import ServerId, Zxid
 
 
@@ -29,20 +29,20 @@ class PendingBarrier:
 class Barriers:
     def __init__(
         self,
-        replica: Replica,
-        learners: Mapping[ServerId, Learner],
+        log_state: LogState,
+        learners: Mapping[ServerId, LearnerState],
         is_quorum: Callable[[Collection[ServerId]], bool],
     ) -> None:
         self.ping = 0
         """The number of the last one."""
-        self._replica = replica
-        self._out = replica.out
+        self._log_state = log_state
+        self._out = log_state.out
         self._learners = learners
         self._is_quorum = is_quorum
         self._waiting: deque[PendingBarrier] = deque()
 
     def ask(self, origin: ServerId, number: int) -> None:
-        self._waiting.append(PendingBarrier(origin, number, self._replica.committed))
+        self._waiting.append(PendingBarrier(origin, number, self._log_state.committed))
 
     def forget(self, origin: ServerId) -> None:
         """Drop the barriers of a member whose link is gone."""
@@ -56,7 +56,7 @@ class Barriers:
 
     def send_pings(self) -> None:
         self.ping += 1
-        message = Ping(self.ping, self._replica.committed)
+        message = Ping(self.ping, self._log_state.committed)
         for learner in self._learners.values():
             if learner.forwarding:
                 self._out.send(learner.sid, message)
@@ -84,13 +84,13 @@ class Barriers:
                 return
             if not self._is_quorum([sid for sid, each in self._learners.items() if each.counts and each.pong >= ping]):
                 return
-            if self._waiting[0].origin == self._replica.me and self._replica.applied < self._waiting[0].zxid:
+            if self._waiting[0].origin == self._log_state.me and self._log_state.applied < self._waiting[0].zxid:
                 return
             barrier = self._waiting.popleft()
             self._answer(barrier, barrier.zxid)
 
     def _answer(self, barrier: PendingBarrier, zxid: Zxid | None) -> None:
-        if barrier.origin == self._replica.me:
+        if barrier.origin == self._log_state.me:
             self._out.barriers.append(BarrierDone(barrier.number, zxid))
         elif zxid is not None:
             self._out.send(barrier.origin, BarrierReply(barrier.number, zxid))

@@ -1,4 +1,4 @@
-"""Leading: learn the newest epoch promised, take a newer one, give everybody one history, then broadcast.
+"""Leader: learn the newest epoch promised, take a newer one, give everybody one history, then broadcast.
 
 A leader counts itself like anybody else: when its own disk has reported back, not before.
 """
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from zab.core.barriers import Barriers
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble
 from zab.core.errors import (
@@ -26,7 +25,9 @@ from zab.core.errors import (
     RemoteProtocolError,
     WrongVersion,
 )
-from zab.core.learner import Learner
+from zab.core.leader.barriers import Barriers
+from zab.core.leader.learner_state import LearnerState
+from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
     RESUMES,
@@ -50,8 +51,7 @@ from zab.core.messages import (
     Veto,
 )
 from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, SendLog, SendRest, SendSnapshot
-from zab.core.replica import Replica
-from zab.core.synchronization import Form, SyncPlan, can_resume, plan
+from zab.core.sync_plan import Form, SyncPlan, can_resume, plan
 from zab.core.zxid import (
     EPOCH_MAX,
     UNKNOWN,
@@ -79,22 +79,22 @@ _SYNCHRONIZATION: Final = Phase.SYNCHRONIZATION
 _BROADCAST: Final = Phase.BROADCAST
 
 
-class Leading:
+class Leader:
     """One attempt to lead. When `over` is set, the attempt has ended and says why."""
 
-    def __init__(self, replica: Replica, now: Millis) -> None:
+    def __init__(self, log_state: LogState, now: Millis) -> None:
         self.phase = _DISCOVERY
         self.over: str | None = None
         self.designated: ServerId | None = None
-        self.learners: dict[ServerId, Learner] = {}
+        self.learners: dict[ServerId, LearnerState] = {}
         self.epoch: Epoch | None = None
-        self._replica = replica
-        self._out = replica.out
-        self._settings = replica.settings
-        self._sync_ms = replica.settings.sync_ms
-        self._summary = (replica.epoch, replica.last)
-        self._initial = replica.history.last
-        self._ensemble = replica.ensemble
+        self._log_state = log_state
+        self._out = log_state.out
+        self._settings = log_state.settings
+        self._sync_ms = log_state.settings.sync_ms
+        self._summary = (log_state.epoch, log_state.last)
+        self._initial = log_state.history.last
+        self._ensemble = log_state.ensemble
         self._promised: Ticket | None = None
         self._promise_durable = False
         self._adopted: Ticket | None = None
@@ -107,7 +107,7 @@ class Leading:
         self._outstanding_count = self._outstanding_bytes = 0
         self._joint: tuple[Ensemble, Zxid] | None = None
         self._unsynchronized = self._heals = False
-        self._barriers = Barriers(replica, self.learners, self._is_quorum)
+        self._barriers = Barriers(log_state, self.learners, self._is_quorum)
         self._phase_until = now + self._settings.init_ms
         self._tick_at = now + self._settings.tick_ms // 2
         self._odd_tick = False
@@ -115,7 +115,7 @@ class Leading:
 
     @property
     def serving(self) -> bool:
-        return self.phase is _BROADCAST and self._replica.applied >= self._initial
+        return self.phase is _BROADCAST and self._log_state.applied >= self._initial
 
     @property
     def deadline(self) -> Millis:
@@ -127,7 +127,7 @@ class Leading:
         # Without a LinkDown first: an answer to a question of the old link would pass for one of the new link's.
         self.link_down(source, now)
         settings = self._settings
-        self.learners[source] = Learner(source, now + settings.init_ms + settings.sync_ms)
+        self.learners[source] = LearnerState(source, now + settings.init_ms + settings.sync_ms)
 
     def link_down(self, source: ServerId, now: Millis) -> None:
         self.learners.pop(source, None)
@@ -158,7 +158,7 @@ class Leading:
         """Take the disk's answer to a question of this leader. The learner may have another link by now."""
         learner = self.learners.get(question.peer)
         if learner is not None and learner.question is question:
-            history = self._replica.history
+            history = self._log_state.history
             if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
                 found = None  # of another history
             learner.question, learner.found = None, found
@@ -166,7 +166,7 @@ class Leading:
                 learner.held = None
             self._unsynchronized = True
 
-    def heard(self, source: ServerId, message: object, now: Millis) -> None:
+    def handle(self, source: ServerId, message: object, now: Millis) -> None:
         learner = self.learners.get(source)
         handler = self._HANDLERS.get(type(message))
         if learner is None or handler is None:
@@ -209,11 +209,11 @@ class Leading:
         following = [sid for sid, each in self.learners.items() if each.forwarding and not each.forgotten]
         if not self._is_quorum(following):
             self.over = "a quorum no longer follows"
-        elif self._joint is not None and not self._joint[0].is_quorum([*following, self._replica.me]):
+        elif self._joint is not None and not self._joint[0].is_quorum([*following, self._log_state.me]):
             # Those who left the membership are needed once more, and are gone. In the next epoch they are not.
             self.over = "a quorum of the former membership no longer follows"
 
-    def _why_silent(self, learner: Learner, now: Millis) -> str:
+    def _why_silent(self, learner: LearnerState, now: Millis) -> str:
         if learner.synced or not learner.forwarding:
             return "silent for too long"
         settings, took = self._settings, max(1, now - learner.sync_began)
@@ -246,27 +246,27 @@ class Leading:
         ]
         if not waiting:
             return
-        replica = self._replica
-        if replica.pending is None and any(self._may_vote(sid) for sid in waiting):
+        log_state = self._log_state
+        if log_state.pending is None and any(self._may_vote(sid) for sid in waiting):
             self._out.note("readmitting", peers=waiting)
             with suppress(NotLeader):  # the counter may be used up; the next epoch will do it
-                self._propose_membership(replica.ensemble, now)
+                self._propose_membership(log_state.ensemble, now)
 
     # -- discovery ---------------------------------------------------------------------------------
 
-    def _on_follower_info(self, learner: Learner, message: FollowerInfo, now: Millis) -> None:
+    def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
         if learner.info is not None:
             raise RemoteProtocolError("a second FollowerInfo on one link")
-        version = max(view.version for view in (*self._replica.views, self._ensemble))
+        version = max(view.version for view in (*self._log_state.views, self._ensemble))
         if message.ensemble_version > version:
             self.hang_up(learner.sid, f"knows a newer membership, {show(message.ensemble_version)}")
             return
         learner.info, learner.observer = message, message.observer
-        self._replica.newest_promise = max(self._replica.newest_promise, message.accepted_epoch)
+        self._log_state.newest_promise = max(self._log_state.newest_promise, message.accepted_epoch)
         if self.epoch is None:
             self._choose_epoch(now)
         else:
-            if message.accepted_epoch > self.epoch and any(learner.sid in view.by_id for view in self._replica.views):
+            if message.accepted_epoch > self.epoch and any(learner.sid in view.by_id for view in self._log_state.views):
                 # It may never follow me, and a quorum may need it: a newer epoch gives it back to the ensemble.
                 self.over = f"server {learner.sid} has promised epoch {message.accepted_epoch}"
                 return
@@ -276,14 +276,14 @@ class Leading:
         infos = {sid: learner.info for sid, learner in self.learners.items() if learner.info is not None}
         if not self._is_quorum(list(infos)):
             return
-        replica = self._replica
-        epoch = max(replica.accepted, replica.newest_promise) + 1
+        log_state = self._log_state
+        epoch = max(log_state.accepted, log_state.newest_promise) + 1
         if epoch > EPOCH_MAX:
             raise LocalProtocolError("the epochs are used up")
         self.epoch = Epoch(epoch)
-        self._ensemble = replica.ensemble_of(Epoch(epoch))
-        replica.accepted = self.epoch
-        self._promised = replica.save_epochs()
+        self._ensemble = log_state.ensemble_of(Epoch(epoch))
+        log_state.accepted = self.epoch
+        self._promised = log_state.save_epochs()
         self._phase_until = now + self._settings.init_ms
 
     def _tell_epoch(self, now: Millis) -> None:
@@ -291,8 +291,8 @@ class Leading:
         if not self._promise_durable:
             return
         assert self.epoch is not None
-        self._promises.add(self._replica.me)
-        self._histories.add(self._replica.me)
+        self._promises.add(self._log_state.me)
+        self._histories.add(self._log_state.me)
         for learner in self.learners.values():
             if learner.info is not None and not learner.told_epoch:
                 learner.told_epoch = True
@@ -301,12 +301,12 @@ class Leading:
                 self._out.send(learner.sid, LeaderInfo(self.epoch))
         self._count_epoch_acks(now)
 
-    def _on_snap_held(self, learner: Learner, message: SnapHeld, now: Millis) -> None:
+    def _on_snap_held(self, learner: LearnerState, message: SnapHeld, now: Millis) -> None:
         if not (learner.asks and learner.told_epoch) or learner.held is not None or learner.ack_epoch is not None:
             raise RemoteProtocolError("a SnapHeld that was not asked for")
         learner.held = message
 
-    def _on_ack_epoch(self, learner: Learner, message: AckEpoch, now: Millis) -> None:
+    def _on_ack_epoch(self, learner: LearnerState, message: AckEpoch, now: Millis) -> None:
         if not learner.told_epoch or learner.ack_epoch is not None:
             raise RemoteProtocolError("an AckEpoch that was not asked for")
         newer = (message.current_epoch, message.last) > self._summary
@@ -345,28 +345,28 @@ class Leading:
         """
         if self.phase is not _DISCOVERY or not self._is_quorum(self._promises, myself=False):
             return
-        if not all(view.meets_every_quorum(self._histories) for view in self._replica.views):
+        if not all(view.meets_every_quorum(self._histories) for view in self._log_state.views):
             return
         assert self.epoch is not None
-        replica = self._replica
+        log_state = self._log_state
         self.phase = _SYNCHRONIZATION
         self._phase_until = now + self._settings.init_ms
-        replica.current = self.epoch
-        self._adopted = replica.save_epochs()  # behind my whole history: the disk keeps the order
+        log_state.current = self.epoch
+        self._adopted = log_state.save_epochs()  # behind my whole history: the disk keeps the order
 
     # -- synchronization ---------------------------------------------------------------------------
 
-    def _synchronize(self, learner: Learner, now: Millis) -> None:
+    def _synchronize(self, learner: LearnerState, now: Millis) -> None:
         """Send what the learner lacks, then NEWLEADER; from here on it hears every proposal. One step: no gap."""
         assert learner.ack_epoch is not None
         assert self.epoch is not None
-        replica, history, sid = self._replica, self._replica.history, learner.sid
+        log_state, history, sid = self._log_state, self._log_state.history, learner.sid
         if learner.question is not None:
             return
         last = learner.ack_epoch.last
         # An epoch has one leader. If another one gave the learner transactions of mine, promises were lost with disks.
         foreign = last != UNKNOWN and epoch_of(last) == self.epoch and sid not in self._given
-        how = plan(history, replica.applied, last, self._settings, foreign)
+        how = plan(history, log_state.applied, last, self._settings, foreign)
         held, rest = learner.held, None
         if how.form is Form.SNAP and held is not None and can_resume(history, held, self._settings):
             if learner.found is None:
@@ -380,7 +380,7 @@ class Leading:
         if how.common == last and digest not in (None, learner.ack_epoch.digest):
             self._out.note("diverged", "warning", peer=sid, at=show(how.common))
         # An observer may hold what is decided only: the initial history, and then what is committed.
-        decided = max(self._initial, replica.committed, how.common)
+        decided = max(self._initial, log_state.committed, how.common)
         until = decided if learner.observer else history.last
         if how.cut is not None:
             self._out.send(sid, Trunc(how.cut, history.digest_at(how.cut)))
@@ -405,7 +405,7 @@ class Leading:
             start = stop
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))
-        ensemble = replica.ensemble if self.phase is _BROADCAST else self._ensemble
+        ensemble = log_state.ensemble if self.phase is _BROADCAST else self._ensemble
         self._out.send(sid, NewLeader(self.epoch, ensemble))
         more: dict[str, Any] = {} if rest is None else {"resumes_at": rest.held.size, "of": rest.found.size}
         self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until), **more)
@@ -414,7 +414,7 @@ class Leading:
         learner.sync_began = now
         learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
 
-    def _synchronizes(self, learner: Learner, now: Millis) -> None:
+    def _synchronizes(self, learner: LearnerState, now: Millis) -> None:
         """Extend the time of a synchronization that makes progress, and of the phase if a quorum may come of it."""
         if not learner.forwarding or learner.synced:
             return
@@ -425,22 +425,22 @@ class Leading:
             if self._is_quorum(linked):
                 self._phase_until = now + settings.init_ms
 
-    def _on_ack_new_leader(self, learner: Learner, message: AckNewLeader, now: Millis) -> None:
+    def _on_ack_new_leader(self, learner: LearnerState, message: AckNewLeader, now: Millis) -> None:
         if not learner.forwarding or learner.synced or message.epoch != self.epoch:
             raise RemoteProtocolError(f"an AckNewLeader({message.epoch}) out of place")
         learner.synced = True
         self._given.add(learner.sid)
         learner.acked = max(learner.acked, learner.synced_until)
-        last = self._replica.history.last
+        last = self._log_state.history.last
         learner.behind = (last, now) if last > learner.acked else None
         learner.silent_until = now + self._settings.sync_ms
         if self.phase is _BROADCAST:
-            self._out.send(learner.sid, UpToDate(self._replica.committed))
+            self._out.send(learner.sid, UpToDate(self._log_state.committed))
             self._count()
         else:
             self._count_new_leader(now)
 
-    def _on_veto(self, learner: Learner, message: Veto, now: Millis) -> None:
+    def _on_veto(self, learner: LearnerState, message: Veto, now: Millis) -> None:
         """The learner keeps what it knows to be committed. That happens only if a majority lost what was on disk."""
         committed = show(message.committed)
         self._out.note(
@@ -466,17 +466,17 @@ class Leading:
             return
         if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):
             return
-        replica = self._replica
+        log_state = self._log_state
         self.phase = _BROADCAST
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
-        replica.drop_held()
-        replica.activate(self._ensemble)
-        replica.commit(self._initial)
+        log_state.drop_held()
+        log_state.activate(self._ensemble)
+        log_state.commit(self._initial)
         for learner in self.learners.values():
             if learner.synced:
-                self._out.send(learner.sid, UpToDate(replica.committed))
+                self._out.send(learner.sid, UpToDate(log_state.committed))
             elif learner.forwarding and not learner.observer:
-                self._out.send(learner.sid, Commit(replica.committed))
+                self._out.send(learner.sid, Commit(log_state.committed))
         self._yield_if_left()
 
     # -- broadcast ---------------------------------------------------------------------------------
@@ -500,16 +500,16 @@ class Leading:
         """Propose a membership. It is in force when quorums of the old and of the new one have it."""
         if self.phase is not _BROADCAST or self.over is not None:
             raise NotLeader("not established as leader")
-        replica = self._replica
-        if replica.pending is not None:
-            raise ReconfigInProgress(f"membership {show(replica.pending.version)} is not decided yet")
-        if expect is not None and expect != replica.ensemble.version:
-            raise WrongVersion(f"the membership is at version {show(replica.ensemble.version)}, not {show(expect)}")
+        log_state = self._log_state
+        if log_state.pending is not None:
+            raise ReconfigInProgress(f"membership {show(log_state.pending.version)} is not decided yet")
+        if expect is not None and expect != log_state.ensemble.version:
+            raise WrongVersion(f"the membership is at version {show(log_state.ensemble.version)}, not {show(expect)}")
         if not ensemble.voters:
             raise ConfigError("a membership without voters could never decide anything again")
         ensemble.check_addresses()
         synced = [sid for sid, learner in self.learners.items() if learner.counts and not learner.observer]
-        if not ensemble.is_quorum([*synced, replica.me]):
+        if not ensemble.is_quorum([*synced, log_state.me]):
             raise NewConfigNoQuorum(
                 f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced"
             )
@@ -523,7 +523,7 @@ class Leading:
 
     def _next_zxid(self, count: int) -> Zxid:
         assert self.epoch is not None
-        counter = counter_of(self._replica.history.last) if self._in_epoch() else 0
+        counter = counter_of(self._log_state.history.last) if self._in_epoch() else 0
         if counter + count > self._settings.counter_max:
             # Carrying into the epoch bits would make a zxid of an epoch that nobody promised.
             self.over = "the counter of this epoch is used up"
@@ -532,10 +532,10 @@ class Leading:
 
     def _in_epoch(self) -> bool:
         assert self.epoch is not None
-        return self._replica.history.last >> 32 == self.epoch
+        return self._log_state.history.last >> 32 == self.epoch
 
     def _propose(self, batch: Batch, now: Millis) -> None:
-        self._replica.append(batch)
+        self._log_state.append(batch)
         self._outstanding.append((batch.last, batch.count, len(batch.body)))
         self._outstanding_count += batch.count
         self._outstanding_bytes += len(batch.body)
@@ -546,8 +546,8 @@ class Leading:
                 if learner.synced and learner.behind is None:
                     learner.behind = (batch.last, now)
 
-    def _on_ack(self, learner: Learner, message: Ack, now: Millis) -> None:
-        last = self._replica.history.last
+    def _on_ack(self, learner: LearnerState, message: Ack, now: Millis) -> None:
+        last = self._log_state.history.last
         if not learner.synced or message.zxid > last:
             raise RemoteProtocolError(f"acknowledged {show(message.zxid)}; proposed so far is {show(last)}")
         if message.zxid <= learner.acked:
@@ -558,20 +558,20 @@ class Leading:
             # A backlog that shrinks is a sign of life, too.
             awaited = behind[0] if message.zxid < behind[0] else last
             learner.behind = (awaited, now) if message.zxid < awaited else None
-        if message.zxid > self._replica.committed:  # a quorum has all that is before
+        if message.zxid > self._log_state.committed:  # a quorum has all that is before
             self._count()
 
     def _count(self) -> None:
         """Commit as far as quorums of every membership concerned have it on disk."""
-        replica = self._replica
+        log_state = self._log_state
         if self.phase is not _BROADCAST:
             return
         while self.over is None:
             # All but those that do not count; not by a call for each, because every acknowledgement asks.
             acked = {sid: each.acked for sid, each in self.learners.items() if each.synced and not each.forgotten}
-            acked[replica.me] = replica.durable
-            reached = replica.ensemble.quorum_zxid(acked)
-            pending = replica.pending
+            acked[log_state.me] = log_state.durable
+            reached = log_state.ensemble.quorum_zxid(acked)
+            pending = log_state.pending
             if pending is not None and reached >= pending.version:
                 # The change itself, and all that was proposed behind it, needs both.
                 both = min(reached, pending.quorum_zxid(acked))
@@ -583,32 +583,32 @@ class Leading:
                     reached = min(reached, in_old)
                 else:
                     self._joint = None
-            if reached <= replica.committed or counter_of(reached) == 0:
+            if reached <= log_state.committed or counter_of(reached) == 0:
                 return
             self._commit(reached)
             if pending is None and self._joint is None:
                 return  # the same quorum has no more; else there may be another one to ask now
 
     def _commit(self, zxid: Zxid) -> None:
-        replica = self._replica
-        before = replica.committed
-        old, pending = replica.ensemble, replica.pending
-        decided = replica.history.after(before, zxid)
-        replica.commit(zxid)
+        log_state = self._log_state
+        before = log_state.committed
+        old, pending = log_state.ensemble, log_state.pending
+        decided = log_state.history.after(before, zxid)
+        log_state.commit(zxid)
         while self._outstanding and self._outstanding[0][0] <= zxid:
             _, count, size = self._outstanding.popleft()
             self._outstanding_count -= count
             self._outstanding_bytes -= size
         activated = pending is not None and zxid == pending.version
         if activated:
-            if replica.history.last > zxid:
+            if log_state.history.last > zxid:
                 # Proposed before the change was in force, to servers that hold it without knowing that it is. What
                 # only the new quorum has must never be decided before those who have it know the change to be.
-                self._joint = old, replica.history.last
+                self._joint = old, log_state.history.last
             for learner in self.learners.values():
                 if learner.synced and learner.synced_until < zxid and not learner.observer:
                     learner.forgotten = False
-        designated = self._designate(zxid) if activated else replica.me
+        designated = self._designate(zxid) if activated else log_state.me
         message = CommitAndActivate(zxid, designated) if activated else Commit(zxid)
         for learner in self.learners.values():
             if not learner.forwarding:
@@ -633,19 +633,19 @@ class Leading:
 
     def _designate(self, zxid: Zxid) -> ServerId:
         """Who leads under the membership just activated: me, or of its voters the one that holds most."""
-        replica = self._replica
-        if replica.me in replica.ensemble.voters:
-            return replica.me
+        log_state = self._log_state
+        if log_state.me in log_state.ensemble.voters:
+            return log_state.me
         acked = [
             (learner.acked, sid)
             for sid, learner in self.learners.items()
-            if learner.counts and sid in replica.ensemble.voters and learner.acked >= zxid
+            if learner.counts and sid in log_state.ensemble.voters and learner.acked >= zxid
         ]
-        return max(acked)[1] if acked else replica.ensemble.voters[-1]
+        return max(acked)[1] if acked else log_state.ensemble.voters[-1]
 
     def _yield_if_left(self, designated: ServerId | None = None) -> None:
-        replica = self._replica
-        if replica.me in replica.ensemble.voters:
+        log_state = self._log_state
+        if log_state.me in log_state.ensemble.voters:
             return
         self.designated = designated
         self.over = "no longer a voter"
@@ -656,14 +656,14 @@ class Leading:
         if not self.serving or self.over is not None:
             self._out.barriers.append(BarrierDone(token, None))
             return
-        self._barriers.ask(self._replica.me, token)
+        self._barriers.ask(self._log_state.me, token)
 
-    def _on_barrier_request(self, learner: Learner, message: BarrierRequest, now: Millis) -> None:
+    def _on_barrier_request(self, learner: LearnerState, message: BarrierRequest, now: Millis) -> None:
         if self.phase is not _BROADCAST:
             raise RemoteProtocolError("a barrier before UPTODATE")
         self._barriers.ask(learner.sid, message.number)
 
-    def _on_pong(self, learner: Learner, message: Pong, now: Millis) -> None:
+    def _on_pong(self, learner: LearnerState, message: Pong, now: Millis) -> None:
         if message.number > self._barriers.ping:
             raise RemoteProtocolError(f"Pong({message.number}), but the last ping was {self._barriers.ping}")
         if message == ALIVE:
@@ -677,28 +677,28 @@ class Leading:
 
     def _is_quorum(self, sids: Collection[ServerId], myself: bool = True) -> bool:
         """In every membership that has a say. I count with the others unless `myself` must show in `sids`."""
-        counted = [*sids, self._replica.me] if myself else sids
-        return all(view.is_quorum(counted) for view in self._replica.views)
+        counted = [*sids, self._log_state.me] if myself else sids
+        return all(view.is_quorum(counted) for view in self._log_state.views)
 
-    def _may_know_more(self, learner: Learner) -> bool:
+    def _may_know_more(self, learner: LearnerState) -> bool:
         """Whether what this server has and I do not may be decided.
 
         Behind a change of membership that is not decided as far as I know, that can be only if the change is in
         force there: a server knows that before it acknowledges anything that the new quorum alone decides.
         """
-        replica = self._replica
-        if replica.ensemble.weight(learner.sid):
+        log_state = self._log_state
+        if log_state.ensemble.weight(learner.sid):
             return True
-        pending = replica.pending
+        pending = log_state.pending
         if pending is None or learner.info is None or learner.info.ensemble_version < pending.version:
             return False
         return pending.weight(learner.sid) > 0
 
     def _may_vote(self, sid: ServerId) -> bool:
         """Whether it can ever matter to a quorum what this server says. One of weight zero is never in need."""
-        return any(view.weight(sid) for view in self._replica.views)
+        return any(view.weight(sid) for view in self._log_state.views)
 
-    _HANDLERS: Final[dict[type, Callable[[Any, Learner, Any, Millis], None]]] = {
+    _HANDLERS: Final[dict[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {
         FollowerInfo: _on_follower_info,
         AckEpoch: _on_ack_epoch,
         AckNewLeader: _on_ack_new_leader,

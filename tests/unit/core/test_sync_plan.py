@@ -39,7 +39,7 @@ from zab.core.ready import (
     SendSnapshot,
     Settings,
 )
-from zab.core.synchronization import Form, SyncPlan, plan
+from zab.core.sync_plan import Form, SyncPlan, plan
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, epoch_of, parse, show
 
 ONE, TWO, THREE = map(ServerId, (1, 2, 3))

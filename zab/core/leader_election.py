@@ -1,7 +1,7 @@
 """Fast leader election: agree on the server with the newest history before following it.
 
-Votes are no promises. A wrong winner costs time only: discovery refuses a leader that lacks history. One `Election`
-lives as long as one period of LOOKING; the round outlives it.
+Votes are no promises. A wrong winner costs time only: discovery refuses a leader that lacks history. One
+`LeaderElection` lives as long as one period of LOOKING; the round outlives it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class Vote(NamedTuple):
     leader: ServerId
 
 
-NOBODY = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
+NO_VOTE = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
 """The proposal of a server without a valid vote: every vote beats it, and it is counted nowhere."""
 
 
 @frozen
-class Heard:
+class ReceivedVote:
     """The last word of a server, as far as this election is concerned."""
 
     vote: Vote
     round: int
     state: State
 
-    def agrees_with(self, other: Heard) -> bool:
+    def agrees_with(self, other: ReceivedVote) -> bool:
         """Established servers may rightly differ in zxid and round: they voted at different times."""
         if self.state is _LOOKING or other.state is _LOOKING:
             return self.vote == other.vote and self.round == other.round
@@ -63,8 +63,8 @@ def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
     return new > old and active.weight(new.leader) > 0
 
 
-class Election:
-    """One election. Feed it `heard` and `tick`; it fills `outgoing`, and finally sets `decision`."""
+class LeaderElection:
+    """One election. Feed it `handle` and `tick`; it fills `outgoing`, and finally sets `decision`."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Election:
         self._settings = settings
         self._voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
         self._peers = tuple(sid for sid in self._voters if sid != me)
-        self._received: dict[ServerId, Heard] = {}
-        self._established: dict[ServerId, Heard] = {}
-        self._told_behind: dict[ServerId, tuple[int, int]] = {}
+        self._received: dict[ServerId, ReceivedVote] = {}
+        self._established: dict[ServerId, ReceivedVote] = {}
+        self._answered_behind: dict[ServerId, tuple[int, int]] = {}
         self._wait = settings.notification_ms_min
         self._resend_at = now + (delay or self._wait)
         self._decide_at: Millis | None = None
@@ -115,68 +115,68 @@ class Election:
 
     # -- inputs ------------------------------------------------------------------------------------
 
-    def heard(self, source: ServerId, notification: Notification, now: Millis) -> None:
+    def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
         """Handle a notification from a voter. Notifications about or from other servers are ignored."""
         if source not in self._voters:
             return
         self.sources.add(source)
         if notification.leader not in self._voters:
-            if notification.leader == NOBODY.leader and self.proposal != NOBODY:
-                self._tell(source)  # it asks; of two servers without a proposal, neither answers
+            if notification.leader == NO_VOTE.leader and self.proposal != NO_VOTE:
+                self._notify(source)  # it asks; of two servers without a proposal, neither answers
             return
         vetoed = self._has_vetoed(notification.leader, now)
         if self._settings.notification_backoff_reset and not vetoed:
             self._reset_backoff(now)
         vote = Vote(notification.epoch, notification.zxid, notification.leader)
-        heard = Heard(vote, notification.round, notification.state)
+        received = ReceivedVote(vote, notification.round, notification.state)
         if notification.state is _LOOKING:
-            self._heard_looking(source, heard, now)
+            self._handle_looking(source, received, now)
         elif notification.state is not _OBSERVING and not vetoed:
-            self._heard_established(source, heard)
+            self._handle_established(source, received)
 
     def reachable(self, source: ServerId, now: Millis) -> None:
         """Resend the proposal: a connection opened, and earlier notifications may have been lost."""
         if self._settings.notification_backoff_reset:
             self._reset_backoff(now)
         if source in self._peers:
-            self._tell(source)
+            self._notify(source)
 
     def tick(self, now: Millis) -> None:
         if self._decide_at is not None:
             if now >= self._decide_at:
                 self.decision = self._candidate
         elif now >= self._resend_at:
-            self._tell(*self._peers)
+            self._notify(*self._peers)
             self._wait = min(2 * self._wait, self._settings.notification_ms_max)
             self._resend_at = min([now + self._wait, *(until for until in self._vetoed.values() if until > now)])
 
     # -- the algorithm -----------------------------------------------------------------------------
 
-    def _heard_looking(self, source: ServerId, heard: Heard, now: Millis) -> None:
-        if heard.vote.zxid == UNKNOWN:
+    def _handle_looking(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
+        if received.vote.zxid == UNKNOWN:
             return  # a history that may be incomplete is not voted for
         if not self._votes:
-            self._listen(source, heard, now)
+            self._handle_without_vote(source, received, now)
             return
-        if heard.round < self.round and self.proposal != NOBODY:
+        if received.round < self.round and self.proposal != NO_VOTE:
             # Answer so that it catches up, but not each time: a server to which this one is no voter answers every
             # notification.
-            rounds = heard.round, self.round
-            if self._told_behind.get(source) != rounds:
-                self._told_behind[source] = rounds
-                self._tell(source)
+            rounds = received.round, self.round
+            if self._answered_behind.get(source) != rounds:
+                self._answered_behind[source] = rounds
+                self._notify(source)
             return
         if (
-            heard.round != self.round
+            received.round != self.round
         ):  # a server without a proposal cannot call others into a later round: it joins theirs
-            self.round = heard.round
+            self.round = received.round
             self._received.clear()
-            self._propose(heard.vote if self._prefers(heard.vote, self._own, now) else self._own, now)
-        elif self._prefers(heard.vote, self.proposal, now):
-            self._propose(heard.vote, now)
-        elif heard.vote != self.proposal and self._received.get(source) != heard:
-            self._tell(source)  # at the previous answer it was not LOOKING yet, or it would have joined this round
-        self._received[source] = heard
+            self._propose(received.vote if self._prefers(received.vote, self._own, now) else self._own, now)
+        elif self._prefers(received.vote, self.proposal, now):
+            self._propose(received.vote, now)
+        elif received.vote != self.proposal and self._received.get(source) != received:
+            self._notify(source)  # at the previous answer it was not LOOKING yet, or it would have joined this round
+        self._received[source] = received
         self._count(now)
 
     def _prefers(self, new: Vote, old: Vote, now: Millis) -> bool:
@@ -185,41 +185,41 @@ class Election:
     def _has_vetoed(self, leader: ServerId, now: Millis) -> bool:
         return self._vetoed.get(leader, now) > now
 
-    def _listen(self, source: ServerId, heard: Heard, now: Millis) -> None:
+    def _handle_without_vote(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
         """Follow the leader that the others agree upon, in any round, if this server has no vote of its own."""
-        self._received[source] = heard
-        if self._candidate != heard.vote:
+        self._received[source] = received
+        if self._candidate != received.vote:
             self._decide_at = None
-        if self._has_vetoed(heard.vote.leader, now):
+        if self._has_vetoed(received.vote.leader, now):
             return
-        if self._decide_at is None and self._has_quorum(self._received, heard):
-            self._candidate = heard.vote
+        if self._decide_at is None and self._has_quorum(self._received, received):
+            self._candidate = received.vote
             self._decide_at = now + self._settings.finalize_wait_ms
 
-    def _heard_established(self, source: ServerId, heard: Heard) -> None:
-        if heard.round == self.round:
-            self._received[source] = heard
-            if self._is_followed(self._received, heard):
-                self.decision = heard.vote
+    def _handle_established(self, source: ServerId, received: ReceivedVote) -> None:
+        if received.round == self.round:
+            self._received[source] = received
+            if self._is_followed(self._received, received):
+                self.decision = received.vote
                 return
-        self._established[source] = heard
-        if self._is_followed(self._established, heard):
-            self.round = heard.round
-            self.decision = heard.vote
+        self._established[source] = received
+        if self._is_followed(self._established, received):
+            self.round = received.round
+            self.decision = received.vote
 
     def _propose(self, vote: Vote, now: Millis) -> None:
         self.proposal = self._candidate = vote
         self._decide_at = None
         if self._votes:
-            self._received[self._me] = Heard(vote, self.round, _LOOKING)
-        self._tell(*self._peers)
+            self._received[self._me] = ReceivedVote(vote, self.round, _LOOKING)
+        self._notify(*self._peers)
         self._count(now)
 
     def _count(self, now: Millis) -> None:
         """With a quorum, wait a little for a better vote: deciding early is legal, but may cost a round."""
         if not self._votes:
             return
-        mine = Heard(self.proposal, self.round, _LOOKING)
+        mine = ReceivedVote(self.proposal, self.round, _LOOKING)
         if not self._has_quorum(self._received, mine):
             self._decide_at = None
         elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._voters):
@@ -227,30 +227,30 @@ class Election:
         elif self._decide_at is None:
             self._decide_at = now + self._settings.finalize_wait_ms
 
-    def _has_quorum(self, votes: Mapping[ServerId, Heard], wanted: Heard) -> bool:
-        agreeing = [sid for sid, heard in votes.items() if heard.agrees_with(wanted)]
+    def _has_quorum(self, votes: Mapping[ServerId, ReceivedVote], wanted: ReceivedVote) -> bool:
+        agreeing = [sid for sid, received in votes.items() if received.agrees_with(wanted)]
         return all(view.is_quorum(agreeing) for view in self._views)
 
-    def _is_followed(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
+    def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether an established leader has a quorum of one of the memberships that this server knows.
 
         One membership is enough: a change that only this log holds must not keep this server from a leader without it.
         """
-        agreeing = [sid for sid, each in votes.items() if each.agrees_with(heard)]
-        return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, heard)
+        agreeing = [sid for sid, each in votes.items() if each.agrees_with(received)]
+        return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, received)
 
-    def _leader_confirms(self, votes: Mapping[ServerId, Heard], heard: Heard) -> bool:
+    def _leader_confirms(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether the leader itself claims its leadership. Otherwise servers would follow a dead leader because
         others still do.
         """
-        leader = heard.vote.leader
+        leader = received.vote.leader
         if leader == self._me:
-            return heard.round == self.round
+            return received.round == self.round
         return leader in votes and votes[leader].state is _LEADING
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def _tell(self, *peers: ServerId) -> None:
+    def _notify(self, *peers: ServerId) -> None:
         self.outgoing.extend(sid for sid in peers if sid not in self.outgoing)
 
     def _reset_backoff(self, now: Millis) -> None:
