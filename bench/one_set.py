@@ -25,7 +25,7 @@ from bench.report import table
 from bench.workers import Worker, ask_all, closing, cpu_s
 from bench.zookeeper.ensembles import Ours
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request
 from zab.wire.client.requests import encode_request
 

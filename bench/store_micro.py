@@ -19,10 +19,10 @@ from attrs import frozen
 
 from zab.core.zxid import make
 from zab.store.acl import OPEN
-from zab.store.node import stat_fields
-from zab.store.ops import Op
-from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.operations import Op
+from zab.store.request_format import INTERNAL, pack_body, pack_request
 from zab.store.store import Store
+from zab.store.znode import stat_fields
 
 SESSION: Final = 1 << 56
 PAYLOAD: Final = bytes(128)

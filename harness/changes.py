@@ -9,10 +9,10 @@ from harness.history import Change
 from harness.lists import words_of
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
-from zab.store import txn as txns
-from zab.store.node import CONTAINER, is_session
-from zab.store.ops import Op
+from zab.store import transactions
+from zab.store.operations import Op
 from zab.store.paths import CONFIG
+from zab.store.znode import CONTAINER, is_session
 from zab.wire.relay import TAG_BYTES
 
 
@@ -28,7 +28,7 @@ def changes_of_batch(batch: Batch) -> Iterator[Change]:
 def changes_of(zxid: int, txn: bytes) -> tuple[Change, ...]:
     """Of one transaction, as `apply` of the store gets it. Of one that is none, that there was something."""
     try:
-        decoded = txns.decode(txn)
+        decoded = transactions.decode(txn)
     except DamagedError:
         return (Change(zxid, 0, "other"),)
     if decoded.op != Op.MULTI:
@@ -36,7 +36,7 @@ def changes_of(zxid: int, txn: bytes) -> tuple[Change, ...]:
     return tuple(_change(zxid, each, part) for part, each in enumerate(decoded.body))
 
 
-def _change(zxid: int, txn: txns.Txn, part: int) -> Change:
+def _change(zxid: int, txn: transactions.Transaction, part: int) -> Change:
     body: tuple[Any, ...] = txn.body
     session = txn.session
     match txn.op:

@@ -71,9 +71,9 @@ class Stat:
 
 @frozen
 class Reply:
-    """`error` is its name in `zab.store.errors.ErrorCode`, and empty when it was done. Of the rest, what that operation
-    answers: `stat` of a set, setacl, get, getacl or exists, `data` of a get, `acl` of a getacl (in words), `children`
-    in any order, and `path` as it was created.
+    """`error` is its name in `zab.store.error_codes.ErrorCode`, and empty when it was done. Of the rest, what that
+    operation answers: `stat` of a set, setacl, get, getacl or exists, `data` of a get, `acl` of a getacl (in words),
+    `children` in any order, and `path` as it was created.
 
     A multi that was refused says so in its `parts`, each with an error of its own or none (the header has none).
     """

@@ -14,10 +14,10 @@ from attrs import evolve
 from harness.faults import Step
 from harness.history import Reply, Request, Stat
 from harness.lists import acl_of, words_of
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat as NodeStat
-from zab.store.ops import CreateFlag, Fields, Op
-from zab.store.watches import Event, WatchKind, WatchMode
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Fields, Op
+from zab.store.server_watches import EventType, WatchKind, WatchMode
+from zab.store.znode import Stat as NodeStat
 
 TTL_MS: Final = 250
 """Of a node that is created with mode `ttl`: short for a run of a few seconds, so that most come to their end in it."""
@@ -32,10 +32,10 @@ MODES: Final = {
 }
 _MODE: Final = {int(flag): mode for mode, (_, flag) in MODES.items()}
 EVENTS: Final = {
-    Event.CREATED: "created",
-    Event.DELETED: "deleted",
-    Event.DATA_CHANGED: "data",
-    Event.CHILDREN_CHANGED: "children",
+    EventType.CREATED: "created",
+    EventType.DELETED: "deleted",
+    EventType.DATA_CHANGED: "data",
+    EventType.CHILDREN_CHANGED: "children",
 }
 """As `Fired` calls them."""
 

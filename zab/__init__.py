@@ -46,10 +46,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from zab.admin.admin_settings import AdminSettings
+    from zab.client.client_settings import ClientSettings
+    from zab.client.connection_failures import Unreachable
     from zab.client.dialing import ClientTls
-    from zab.client.session import connect
-    from zab.client.settings import ClientSettings
-    from zab.client.unreachable import Unreachable
+    from zab.client.remote_session import connect
     from zab.core.ensemble import Ensemble, Role, Server
     from zab.core.errors import (
         ChangeLost,
@@ -113,9 +113,9 @@ if TYPE_CHECKING:
     from zab.session.state import SessionState
     from zab.session.watch import Event, Watch, WatchEvent
     from zab.storage.storage import StorageSettings
-    from zab.store.node import Stat
+    from zab.store.server_watches import WatchKind
     from zab.store.store import StoreSettings
-    from zab.store.watches import WatchKind
+    from zab.store.znode import Stat
 
 __all__ = [
     # a machine, and a member that replicates it
@@ -213,9 +213,9 @@ __all__ = [
 
 _HOMES: Final = {
     "zab.client.dialing": ("ClientTls",),
-    "zab.client.unreachable": ("Unreachable",),
-    "zab.client.session": ("connect",),
-    "zab.client.settings": ("ClientSettings",),
+    "zab.client.connection_failures": ("Unreachable",),
+    "zab.client.remote_session": ("connect",),
+    "zab.client.client_settings": ("ClientSettings",),
     "zab.core.ensemble": ("Ensemble", "Role", "Server"),
     "zab.core.errors": (
         "ChangeLost",
@@ -280,9 +280,9 @@ _HOMES: Final = {
     "zab.net.tls.tls_settings": ("ClientAuth", "TlsPortSettings"),
     "zab.net.tls.key_stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),
-    "zab.store.node": ("Stat",),
+    "zab.store.znode": ("Stat",),
     "zab.store.store": ("StoreSettings",),
-    "zab.store.watches": ("WatchKind",),
+    "zab.store.server_watches": ("WatchKind",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -10,7 +10,7 @@ from typing import Final
 from bench.micro import broadcast, wire
 from bench.store_micro import PAYLOAD, Leader, request
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.frames import RequestReader
 from zab.wire.client.requests import encode_request
 

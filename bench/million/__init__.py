@@ -12,7 +12,7 @@ import trio
 from bench.report import Result, publish
 from bench.workers import Worker, python
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
 from zab.wire.client.frames import FirstFrame, ReplyReader
 from zab.wire.client.requests import encode_request

@@ -14,7 +14,7 @@ from bench.zookeeper.ensembles import SIDS, Side, hosts
 from bench.zookeeper.phases import CONNECTIONS, Phase
 from bench.zookeeper.rounds import HEARD_S, PHASE_S, Answer, Measured, say
 from zab.core.errors import WireError
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.requests import encode_request
 
 PACED_US: Final = 1_000

@@ -17,7 +17,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a node for a time goes when that is over since it was made, although it was written since",
         (CANDIDATES, "now_ms - node[MTIME] > ttl", "now_ms - node[4] > ttl"),
         (
-            "zab.store.prepare:Preparer._delete_container",
+            "zab.store.request_preparer:RequestPreparer._delete_container",
             "self._now_ms - node[5] <= ttl",
             "self._now_ms - node[4] <= ttl",
         ),
@@ -27,7 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "written-and-gone",
         "what was seen to have had its time goes, although it was written before that was carried out",
         (
-            "zab.store.prepare:Preparer._delete_container",
+            "zab.store.request_preparer:RequestPreparer._delete_container",
             "(ttl is None or self._now_ms - node[5] <= ttl)",
             "ttl is None",
         ),
@@ -71,7 +71,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "limits-not-for-data",
         "what is written into a node that is there is held against no limit",
-        ("zab.store.prepare:Preparer._set_data", "if self._enforce_quota and", "if False and"),
+        ("zab.store.request_preparer:RequestPreparer._set_data", "if self._enforce_quota and", "if False and"),
         machine="store",
     ),
     mutant(

@@ -6,8 +6,8 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-PREPARER: Final = "zab.store.prepare:Preparer"
-OUTSTANDING: Final = "zab.store.outstanding:Outstanding"
+PREPARER: Final = "zab.store.request_preparer:RequestPreparer"
+OUTSTANDING: Final = "zab.store.outstanding_changes:OutstandingChanges"
 APPLIER: Final = "zab.store.apply:Applier"
 TREE: Final = "zab.store.tree:Tree"
 SUBMISSIONS: Final = "zab.service.pending_submissions:PendingSubmissions"
@@ -164,7 +164,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M32b",
         "ZOOKEEPER-3144: a snapshot has not all of the sessions",
         (
-            "zab.store.snapshot:Snapshot.__init__",
+            "zab.store.store_snapshot:StoreSnapshot.__init__",
             "self._first = (VERSION, zxid, sessions.secret, table)",
             "self._first = (VERSION, zxid, sessions.secret, table[:-1])",
         ),
@@ -198,14 +198,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "sessions-never-end",
         "a session of which nobody hears does not end",
-        ("zab.store.sessions:Expiry.due", "return ended", "return []"),
+        ("zab.store.expiry_queue:ExpiryQueue.due", "return ended", "return []"),
         machine="store",
     ),
     mutant(
         "sessions-end-early",
         "a session ends although its client is heard of in time",
         (
-            "zab.store.sessions:Expiry.touch",
+            "zab.store.expiry_queue:ExpiryQueue.touch",
             "end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms",
             "end = now_ms + timeout_ms // 20",
         ),
@@ -318,7 +318,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "read-without-leave",
         "whose list forbids to read it is read by everybody who asks for its children",
         (
-            "zab.store.reads:Reads.get_children",
+            "zab.store.read_handler:ReadHandler.get_children",
             "if node[1] is not OPEN and not self._allows(node[1], READ, client):",
             "if False:",
         ),

@@ -157,7 +157,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_drivers(
         "ended-by-the-last-leader",
         "what a leader had ended that is none any more is ended by the next one, though it was heard of there",
-        ("zab.store.prepare:Preparer._close_session", "if fields and fields[0] != self._epoch:", "if False:"),
+        (
+            "zab.store.request_preparer:RequestPreparer._close_session",
+            "if fields and fields[0] != self._epoch:",
+            "if False:",
+        ),
     ),
     _of_drivers(
         "ends-what-it-slept-through",

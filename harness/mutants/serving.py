@@ -6,12 +6,12 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-WATCHES: Final = "zab.store.watches:Watches"
-TABLE: Final = "zab.store.watches:_Table"
-READS: Final = "zab.store.reads:Reads"
+WATCHES: Final = "zab.store.server_watches:ServerWatches"
+TABLE: Final = "zab.store.server_watches:_WatchTable"
+READS: Final = "zab.store.read_handler:ReadHandler"
 CONNECTION: Final = "zab.service.connection.client_connection:ClientConnection"
 PIPELINE: Final = "zab.service.connection.request_pipeline:RequestPipeline"
-MISSED: Final = "zab.store.missed"
+MISSED: Final = "zab.store.missed_events"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- watches ---------------------------------------------------------------------------------------
@@ -146,13 +146,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "events-lost-in-a-snapshot",
         "etcd 18089, 17529: who sat through a snapshot is not told what it missed",
-        ("zab.store.store:Store.deliver_missed", "missed.tell(told, self.watches, self.zxid)", "pass"),
+        ("zab.store.store:Store.deliver_missed", "missed_events.tell(told, self.watches, self.zxid)", "pass"),
         machine="store",
     ),
     mutant(
         "snapshot-not-compared",
         "what a snapshot changed below the watchers of a server is not looked for",
-        ("zab.store.store:Store.restore", "self._missed += missed.compare(self.tree, tree, self.watches)", "pass"),
+        (
+            "zab.store.store:Store.restore",
+            "self._missed += missed_events.compare(self.tree, tree, self.watches)",
+            "pass",
+        ),
         machine="store",
     ),
     mutant(
@@ -208,7 +212,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "secret-not-in-the-snapshot",
         "sessions cannot be found again where the state came as a snapshot",
         (
-            "zab.store.snapshot:Snapshot.__init__",
+            "zab.store.store_snapshot:StoreSnapshot.__init__",
             "self._first = (VERSION, zxid, sessions.secret, table)",
             'self._first = (VERSION, zxid, b"", table)',
         ),
@@ -218,7 +222,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M32c",
         "ZOOKEEPER-1046: how many children a node had is not in the snapshot",
         (
-            "zab.store.snapshot:Snapshot.__iter__",
+            "zab.store.store_snapshot:StoreSnapshot.__iter__",
             """
          version, cversion, aversion, owner,
          """,
@@ -232,13 +236,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "first-list-for-all",
         "nodes that come from a snapshot have its first list, all of them",
-        ("zab.store.snapshot:_read", "data, lists[number], czxid", "data, lists[0], czxid"),
+        ("zab.store.store_snapshot:_read", "data, lists[number], czxid", "data, lists[0], czxid"),
         machine="store",
     ),
     mutant(
         "told-without-leave",
         "who watches a node is told of it, also if its list does not let him read it",
-        ("zab.store.watches:Watches._tell", "if acl is not OPEN and not access.skip:", "if False:"),
+        ("zab.store.server_watches:ServerWatches._tell", "if acl is not OPEN and not access.skip:", "if False:"),
         machine="store",
     ),
 )

@@ -15,15 +15,15 @@ from harness.lists import credentials_of
 from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of
 from zab.client.calls import Call
 from zab.client.client_protocol import ClientProtocol
-from zab.client.connecting import Connector
+from zab.client.client_settings import ClientSettings
+from zab.client.connector import Connector
 from zab.client.dialing import OUTSIDE, Outside
 from zab.client.hosts import parse_hosts
-from zab.client.session import RemoteSession
-from zab.client.settings import ClientSettings
+from zab.client.remote_session import RemoteSession
 from zab.core.errors import WireError
 from zab.session.state import SessionState
 from zab.session.watch_manager import WatchManager
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.connect import ConnectResponse
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import Reply as Frame

@@ -15,7 +15,7 @@ from random import Random
 from tests.cost import store_frames as frames
 from tests.cost.test_store import WORK_MAX, Attacked, build
 from tests.cost.zookeeper import FRAME_BYTES_MAX, Client, encode, store_process
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 
 def main() -> int:

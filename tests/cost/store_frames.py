@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 LANDMARKS: Final = (
     "/", "/wide", "/wide/n00000001", "/inner", "/inner/n00000001", "/deep", "/owned", "/limited", "/limited/below",

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from zab.store.acl import OPEN, AclEntry
-from zab.store.node import TTL_MAX
-from zab.store.ops import CreateFlag, Fields, Op
+from zab.store.operations import CreateFlag, Fields, Op
+from zab.store.znode import TTL_MAX
 
 Operation: TypeAlias = tuple[int, Fields]
 

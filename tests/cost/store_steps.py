@@ -10,8 +10,8 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.settings import DoorSettings
 from zab.service.authentication import ClientAuthentication
 from zab.store.acl import Access
-from zab.store.ops import READS, WRITES, Fields, Op
-from zab.store.request import FOREIGN, INTERNAL, pack_body, pack_request
+from zab.store.operations import READS, WRITES, Fields, Op
+from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
 from zab.store.store import StoreSettings
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.frames import RequestReader

@@ -22,7 +22,7 @@ import pytest
 from kraft_controller.core import configs
 from tests.cost.backtracking import LIMIT, Matcher, growth_of, hostile_inputs, sample_strings, steps_of
 from zab.cli.zoo_cfg.keys import FAMILIES
-from zab.store.schemes import _AVA
+from zab.store.acl_schemes import _AVA
 from zab.wire.sasl import _DIRECTIVE
 
 ROOT: Final = Path(__file__).parent.parent.parent

@@ -20,7 +20,7 @@ from tests.cost.zookeeper import FRAME_BYTES_MAX, Client, StoreProcess, encode, 
 from tests.integration.http_client import ask
 from zab.runtime.admin.commands import NAMES
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.words import WORDS
 
 SEED = 1

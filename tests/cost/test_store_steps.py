@@ -17,7 +17,7 @@ from tests.cost import store_states as states
 from tests.cost.meter import TooMuchWork, steps
 from tests.cost.store_steps import PureServer
 from tests.cost.zookeeper import encode
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.requests import SHAPES
 
 SEEDS = range(4)

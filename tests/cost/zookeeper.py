@@ -16,7 +16,7 @@ from tests.cost.meter import Meter
 from tests.integration.served import serve
 from tests.ports import free_port
 from zab.store.acl import OPEN
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import requests
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
 from zab.wire.client.frames import FirstFrame, ReplyReader

@@ -13,8 +13,8 @@ from tests.differential.normal import TIMES, TREE, Line, normal
 from tests.differential.peers import Peers
 from tests.differential.script import Ask, Script, printed
 from tests.differential.shrink import shrunk
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 
 _RANK: Final = re.compile(r"\b(zxid|c|m|p)=\d+")
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from tests.differential.script import START, Ask, Connect, Script
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 _PRIVATE: Final = ((31, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.differential.script import SEEN, START, Ask, Connect, Drop, Say, Script, Step, Together
 from zab.store.acl import OPEN
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import requests
 from zab.wire.jute import INT
 

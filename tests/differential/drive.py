@@ -17,9 +17,9 @@ from attrs import define, frozen
 from tests.differential.script import SEEN, START, Ask, Connect, Drop, Say, Script, Step, Together
 from zab.core.errors import WireError
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.znode import Stat
 from zab.wire.client import connect, events, replies, requests
 from zab.wire.client.connect import NO_PASSWORD, ConnectRequest
 from zab.wire.client.frames import FirstFrame, Reply, ReplyReader

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.differential.script import Ask, Connect, Script
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 FOUND: Final[dict[str, Script]] = {
     "the kept nodes have data, and the configuration's ACL a version": (),

@@ -15,9 +15,9 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from tests.differential.drive import Connected, Ended, Found, Heard, Replied, Silent, Told, Transcript
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
-from zab.store.ops import WRITES, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Op
+from zab.store.znode import Stat
 
 Line: TypeAlias = tuple[int, int, str]
 """(step, client, what was heard, as text)"""

@@ -22,7 +22,7 @@ from zab.core.ensemble import Ensemble
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.store import StoreSettings
 
 TICK_MS: Final = 1_000

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 
 SEEN: Final = "seen"
 """In place of a zxid: the newest that this client has seen."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attrs import evolve
 
 from tests.differential.script import Ask, Script, Together
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 RUNS_MAX = 400
 

@@ -19,7 +19,7 @@ from tests.differential.script import Ask, Connect, Drop, Say, Script, Together,
 from tests.differential.shrink import shrunk
 from tests.integration import apache
 from tests.integration.processes import ROOT
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 SEEDS = 50
 MEMORY = Path("/dev/shm")

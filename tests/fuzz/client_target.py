@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from zab.client.calls import Call
 from zab.client.client_protocol import ClientProtocol
-from zab.client.settings import ClientSettings
+from zab.client.client_settings import ClientSettings
 from zab.core.errors import RemoteProtocolError
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager
-from zab.store.errors import ErrorCode
-from zab.store.ops import Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
 from zab.wire.client.connect import ConnectResponse
 from zab.wire.client.events import encode_event
 from zab.wire.client.replies import encode_reply, error_reply

@@ -9,7 +9,7 @@ from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
 from zab.core.errors import DamagedError, WireError
 from zab.core.messages import SnapChunk
 from zab.core.zxid import ServerId, Zxid
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.store import Store
 from zab.wire import der, peer
@@ -52,7 +52,7 @@ def _speaks_of_pieces(channel: peer.Channel) -> bool:
 
 def _store_txn(data: bytes) -> bool:
     with suppress(DamagedError):
-        txns.decode(data)
+        transactions.decode(data)
         return True
     return False
 
@@ -92,12 +92,12 @@ _MESSAGES: Final[list[peer.PeerMessage]] = [
     LeaderMessage(b"x"),
 ]
 _STORE_TXNS: Final = [
-    txns.create(txns.CREATE, 1, 2, 3, "/a", b"hi", OPEN, 0, 1),
-    txns.set_data(1, 2, 3, "/a", None, 4),
-    txns.multi(1, 2, 3, [txns.delete(1, 2, 3, "/a"), txns.check(1, 2, 3, "/a", 1)]),
-    txns.failed_multi(1, 2, 3, 3, 1, -101),
-    txns.close_session(1, 2, 3, ("/a", "/b")),
-    txns.checkpoint(1, 2, txns.error(1, 2, 3, -1)),
+    transactions.create(transactions.CREATE, 1, 2, 3, "/a", b"hi", OPEN, 0, 1),
+    transactions.set_data(1, 2, 3, "/a", None, 4),
+    transactions.multi(1, 2, 3, [transactions.delete(1, 2, 3, "/a"), transactions.check(1, 2, 3, "/a", 1)]),
+    transactions.failed_multi(1, 2, 3, 3, 1, -101),
+    transactions.close_session(1, 2, 3, ("/a", "/b")),
+    transactions.checkpoint(1, 2, transactions.error(1, 2, 3, -1)),
 ]
 _NAME: Final = bytes.fromhex("300f310d300b0603550403130461626364")
 

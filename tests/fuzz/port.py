@@ -21,7 +21,7 @@ import trio
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.store.acl import OPEN
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import connect, multi_codec, requests
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.frames import FirstFrame, ReplyReader

@@ -20,7 +20,7 @@ from tests.fuzz.test_zookeeper import gone_wrong
 from tests.fuzz.zookeeper_values import REQUESTS
 from tests.integration.processes import ROOT
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client import requests
 
 MEMORY_BYTES_MAX = 160 << 20

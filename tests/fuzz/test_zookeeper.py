@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz.target import Target
 from tests.fuzz.zookeeper_targets import TARGETS
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client import requests
 from zab.wire.client.frames import RequestReader
 

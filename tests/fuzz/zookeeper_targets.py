@@ -23,8 +23,8 @@ from zab.config.jaas import parse_jaas
 from zab.core.errors import ConfigError, DamagedError, WireError
 from zab.runtime.admin import report
 from zab.store.acl import OPEN
-from zab.store.ops import Op
-from zab.store.schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
+from zab.store.acl_schemes import digest_is_valid, ip_is_valid, ip_matches, sasl_is_valid, x509_is_valid
+from zab.store.operations import Op
 from zab.store.store import Store
 from zab.wire import jute
 from zab.wire.client import connect, events, replies, requests

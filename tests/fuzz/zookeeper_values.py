@@ -7,7 +7,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from zab.store.acl import OPEN
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import bodies, multi_codec, requests, shapes
 from zab.wire.client.bodies import Body
 from zab.wire.client.shapes import Shape

@@ -12,14 +12,14 @@ import trio
 from attrs import frozen
 
 from tests.integration.stores import Stores, stores
-from zab.client.session import connect
+from zab.client.remote_session import connect
 from zab.core.errors import OutcomeUnknown
 from zab.runtime.coordination.server import ServerRuntime
 from zab.session.api import Session
 from zab.session.session_errors import StoreError
 from zab.session.watch import Watch
-from zab.store.errors import ErrorCode
-from zab.store.ops import WRITES, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Fields, Op
 
 DOORS: Final = ["process", "wire"]
 TIMEOUT_MS: Final = 20_000

@@ -17,10 +17,10 @@ import pytest
 
 from tests.integration import apache
 from zab.store.acl import OPEN
-from zab.store.node import stat_of
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
+from zab.store.server_watches import EventType
 from zab.store.store import Store
-from zab.store.watches import Event
+from zab.store.znode import stat_of
 from zab.wire.client import connect, events, multi_codec, replies, requests
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import Command, FirstFrame, Opening, Reply, ReplyReader, RequestReader
@@ -200,7 +200,7 @@ def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
         assert results[1] == (-1, -101)
 
         client.send(Op.SET_DATA, ("/o", b"new", 0))
-        assert events.decode_event(client.next()[3]) == (Event.DATA_CHANGED, 3, "/o")
+        assert events.decode_event(client.next()[3]) == (EventType.DATA_CHANGED, 3, "/o")
         assert replies.decode_body(Op.SET_DATA, client.next()[3])[4] == 1
         client.socket.sendall(requests.PING)
         assert client.next()[:3:2] == (requests.PING_XID, 0)

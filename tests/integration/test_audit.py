@@ -15,8 +15,8 @@ from tests.integration.test_client_port import Client, raw
 from zab.core.errors import ConfigError
 from zab.runtime.coordination.audit import Audit, AuditSettings
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Op
 from zab.wire.client.requests import AUTH_XID, encode_request
 
 MINE = ((31, "digest", "bob:+owfoSBn/am19roBPzR1/MfCblE="), (1, "world", "anyone"))

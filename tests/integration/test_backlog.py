@@ -10,7 +10,7 @@ from attrs import evolve
 
 import zab
 from tests.integration.stores import DOORS, stores
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request
 from zab.wire.client.requests import encode_request
 

@@ -21,10 +21,10 @@ from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.settings import DoorSettings
 from zab.service.connection.request_pipeline import RequestPipeline
 from zab.service.pending_submissions import Done
-from zab.store import schemes
+from zab.store import acl_schemes
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Op
 from zab.store.store import StoreSettings
 from zab.wire.client.connect import (
     ConnectRequest,
@@ -481,7 +481,7 @@ async def test_a_multi_of_checks_of_a_node_with_a_very_long_list_leaves_the_lead
 ) -> None:
     """Seven kilobytes asked for nine million comparisons of networks, and the next leader was asked for them again."""
     parsed = 0
-    network = schemes._network
+    network = acl_schemes._network
 
     def counted(name: str) -> tuple[bytes, int] | None:
         nonlocal parsed
@@ -489,7 +489,7 @@ async def test_a_multi_of_checks_of_a_node_with_a_very_long_list_leaves_the_lead
         assert parsed <= 2 * 30_000, "each once to be looked at, and once to be compiled"
         return network(name)
 
-    monkeypatch.setattr(schemes, "_network", counted)
+    monkeypatch.setattr(acl_schemes, "_network", counted)
     entries = tuple((31, "ip", f"10.{number >> 8}.{number & 255}.0/24") for number in range(29_999))
     longest = encode_request(Op.CREATE, 1, ("/a", b"", (*entries, (31, "ip", "127.0.0.1")), 0))
     checks = encode_request(Op.MULTI, 2, ((Op.CHECK, ("/a", 0)),) * 300)

@@ -18,7 +18,7 @@ import zab
 from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from zab import SessionState
-from zab.client.session import RemoteSession
+from zab.client.remote_session import RemoteSession
 from zab.runtime.coordination.security import SecuritySettings
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50, search_ms_min=20, search_ms_max=100)

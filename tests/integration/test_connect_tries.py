@@ -19,8 +19,8 @@ from attrs import evolve
 import zab
 from tests.integration.certificates import Authority
 from tests.ports import free_port
-from zab.client import session
-from zab.client.connecting import Connector
+from zab.client import remote_session
+from zab.client.connector import Connector
 from zab.client.dialing import Outside
 from zab.net.tls.tls_settings import TlsPortSettings
 
@@ -35,7 +35,7 @@ class AsListed(Random):
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers are tried as they are listed."""
-    monkeypatch.setattr(session, "Connector", partial(Connector, outside=Outside(random=AsListed())))
+    monkeypatch.setattr(remote_session, "Connector", partial(Connector, outside=Outside(random=AsListed())))
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.coordination.server import ServerRuntime
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.requests import encode_request
 

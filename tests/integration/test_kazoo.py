@@ -22,7 +22,7 @@ from tests.integration.processes import ROOT
 from tests.integration.stores import stores
 from tests.ports import free_ports
 from zab.store.acl import OPEN
-from zab.store.ops import CreateFlag, Op
+from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request
 from zab.wire.client.requests import encode_request
 

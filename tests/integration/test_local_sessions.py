@@ -12,8 +12,8 @@ from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from zab.service.local_sessions import LocalSessions
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.requests import encode_request, makes_ephemeral
 

@@ -14,7 +14,7 @@ import trio.testing
 
 from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS, stores
-from zab.client.session import connect
+from zab.client.remote_session import connect
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, LocalProtocolError, Stopped, StorageError
 from zab.net import loop_wait
@@ -37,9 +37,9 @@ from zab.session.session_errors import (
 from zab.session.state import SessionState
 from zab.session.watch import Event, Watch, WatchEvent
 from zab.storage.memory import MemoryDisk
-from zab.store.node import Stat
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.store import StoreSettings
+from zab.store.znode import Stat
 from zab.wire.client.requests import SHAPES
 
 

@@ -21,7 +21,7 @@ from zab.core.errors import LeadersLost, Refused
 from zab.runtime.member import Member
 from zab.service.limits import Limits
 from zab.service.replicated_machine import View
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 
 class Buggy(Recorder):

@@ -16,8 +16,8 @@ from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.requests import encode_request
 

@@ -10,7 +10,7 @@ import trio
 
 from tests.integration.doors import DOORS, opened, until
 from tests.integration.stores import stores
-from zab.client.session import connect
+from zab.client.remote_session import connect
 from zab.core.errors import LocalProtocolError
 from zab.recipes import Cached, Change, ChildrenCache, NodeCache, TreeCache
 from zab.runtime.coordination.settings import DoorSettings

@@ -13,7 +13,7 @@ import trio
 from tests.integration.doors import DOORS, Door, cancelled_at, opened
 from zab.recipes import DoubleBarrier, Lock, LockingQueue, Party, Queue, ReadLock, Semaphore, ShallowParty
 from zab.session.api import Session
-from zab.store.node import OWNER
+from zab.store.znode import OWNER
 
 doors = pytest.mark.parametrize("door", DOORS)
 

@@ -14,14 +14,14 @@ from tests.integration.doors import DOORS, Door, cancelled_at, in_doubt, opened,
 from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
-from zab.recipes.settings import RecipeSettings
+from zab.recipes.recipe_settings import RecipeSettings
 from zab.recipes.waiting_queue import in_line
 from zab.runtime.coordination.session import InProcessSession
 from zab.session.api import Session
 from zab.session.session_errors import NotReadOnly, SessionExpired
 from zab.session.state import SessionState
-from zab.store.errors import ErrorCode
-from zab.store.ops import WRITES, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Op
 from zab.store.paths import child_of
 
 doors = pytest.mark.parametrize("door", DOORS)

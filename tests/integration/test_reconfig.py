@@ -26,8 +26,8 @@ from zab.core.zxid import NOTHING
 from zab.runtime.coordination.opening import open_store
 from zab.session.session_errors import StoreError
 from zab.store.acl import digest_id
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Op
 from zab.store.paths import CONFIG
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import Reply

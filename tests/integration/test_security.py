@@ -22,8 +22,8 @@ from tests.integration.test_java_clients import needs_compiler
 from zab.core.failed_logins import FailedLoginSettings
 from zab.runtime.coordination.security import SecuritySettings
 from zab.store.acl import Acl, Identity, digest_id
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.wire.client.frames import Reply
 from zab.wire.client.replies import decode_body
 from zab.wire.client.requests import AUTH_XID, PING, encode_request

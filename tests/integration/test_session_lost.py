@@ -18,7 +18,7 @@ from tests.integration import apache
 from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
 from tests.integration.stores import DOORS, stores
 from zab import Event, SessionState
-from zab.client.session import RemoteSession
+from zab.client.remote_session import RemoteSession
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50)
 CONNECTED, SUSPENDED, EXPIRED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.EXPIRED

@@ -15,8 +15,8 @@ import trio
 import trio.testing
 
 import zab
-from zab.client import session
-from zab.client.connecting import Connector
+from zab.client import remote_session
+from zab.client.connector import Connector
 from zab.client.dialing import Address, Outside
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
@@ -179,7 +179,7 @@ async def addresses(host: str, port: int) -> list[Address]:
 async def three(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Three]:
     async with trio.open_nursery() as nursery:
         made = Three(nursery)
-        monkeypatch.setattr(session, "Connector", partial(Connector, outside=Outside(addresses, made.dialled)))
+        monkeypatch.setattr(remote_session, "Connector", partial(Connector, outside=Outside(addresses, made.dialled)))
         async with trio.open_nursery() as starting:
             for sid in (1, 2, 3):
                 starting.start_soon(nursery.start, made.start, sid)

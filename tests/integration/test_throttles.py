@@ -12,8 +12,8 @@ from tests.integration.test_client_port import Client, create, get, raw
 from zab.runtime.coordination.settings import DoorSettings
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.wire.client.requests import PING, PING_XID, encode_request
 
 PATIENCE_S = 240

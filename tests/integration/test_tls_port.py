@@ -31,8 +31,8 @@ from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.coordination.opening import open_store
 from zab.runtime.coordination.security import SecuritySettings
 from zab.runtime.coordination.server import ServerRuntime
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.wire.client.requests import PING, encode_request
 from zab.wire.x509 import subject_of
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.unit.store.model import Model
 from tests.unit.store.support import ALICE, BOB, CAROL, SECRET, Client, Leader, deliver, dump
 from zab.store.acl import OPEN
-from zab.store.node import stat_of
-from zab.store.ops import Op
-from zab.store.request import INTERNAL
+from zab.store.operations import Op
+from zab.store.request_format import INTERNAL
 from zab.store.store import Store, StoreSettings
-from zab.store.txn import decode
+from zab.store.transactions import decode
+from zab.store.znode import stat_of
 
 SETTINGS = StoreSettings(extended_types=True)
 

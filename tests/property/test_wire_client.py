@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import zookeeper_values as values
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.wire.client import bodies, connect, events, replies, requests
 from zab.wire.client.bodies import Body
 from zab.wire.client.connect import ConnectRequest, ConnectResponse

@@ -20,8 +20,8 @@ from tests.simulation.elsewhere import printed
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import Done, EventFrame
 from zab.service.connection.request_pipeline import RequestPipeline
-from zab.store.ops import Op as StoreOp
-from zab.store.request import HEAD
+from zab.store.operations import Op as StoreOp
+from zab.store.request_format import HEAD
 from zab.wire.client.connect import ConnectRequest
 
 SEEDS = (*range(12), 28, 33, 47, 54)  # in the last four, sessions expire

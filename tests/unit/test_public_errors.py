@@ -16,7 +16,7 @@ HOMES = (
     "zab.core.errors",
     "zab.net.cannot_listen",
     "zab.session.session_errors",
-    "zab.client.unreachable",
+    "zab.client.connection_failures",
     "zab.recipes.recipe_errors",
 )
 

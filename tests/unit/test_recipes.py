@@ -14,7 +14,7 @@ from zab import recipes
 from zab.core.errors import ConfigError
 from zab.recipes.guarded_block import beside
 from zab.recipes.queue import entry_of
-from zab.recipes.settings import RecipeSettings
+from zab.recipes.recipe_settings import RecipeSettings
 from zab.recipes.waiting_queue import in_line
 
 

@@ -19,8 +19,8 @@ from zab.cli.kit.progress import byte_progress
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
 from zab.storage.real import in_use
-from zab.store.node import CONTAINER, Node, is_session, ttl_of
 from zab.store.paths import ROOT
+from zab.store.znode import CONTAINER, Znode, is_session, ttl_of
 from zab.wire.disk_files import parse_name, snapshot_name
 from zab.wire.disk_store import departure
 
@@ -72,7 +72,7 @@ def dump(
         click.echo(json.dumps(told) if as_json else _as_text(told))
 
 
-def _node(path: str, node: Node) -> dict[str, object]:
+def _node(path: str, node: Znode) -> dict[str, object]:
     data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     kind: dict[str, object] = {}
     if is_session(owner):

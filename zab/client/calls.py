@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 from zab.core.errors import LocalProtocolError
 from zab.session.session_errors import BadArguments, named
 from zab.session.watch_manager import Listener
-from zab.store.errors import ErrorCode
-from zab.store.ops import WRITES, Fields
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Fields
 from zab.wire.client.requests import SHAPES
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]

@@ -16,14 +16,14 @@ from struct import Struct
 from typing import Any, Final, Protocol
 
 from zab.client.calls import Call, Done, check_size
-from zab.client.settings import ClientSettings
-from zab.client.unreachable import Unreachable
+from zab.client.client_settings import ClientSettings
+from zab.client.connection_failures import Unreachable
 from zab.core.errors import OutcomeUnknown, RemoteProtocolError, WireError
 from zab.session.session_errors import error_of, named, refused
 from zab.session.watch_manager import WatchManager
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
-from zab.store.watches import Event, WatchKind
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.server_watches import EventType, WatchKind
 from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import Reply, ReplyReader
@@ -350,7 +350,7 @@ class ClientProtocol:
             event, _, path = decode_event(body)
             if not path.startswith("/"):
                 raise RemoteProtocolError(f"an event at {path!r}, which is no path")
-            if Event.CREATED <= event <= Event.CHILDREN_CHANGED:
+            if EventType.CREATED <= event <= EventType.CHILDREN_CHANGED:
                 self._book.happened(event, path, zxid)
         elif xid == PING_XID:
             self.last_zxid = max(zxid, self.last_zxid)

@@ -6,8 +6,8 @@ import ssl
 from collections.abc import Iterable
 from typing import Any, Final
 
+from zab.client.client_settings import ClientSettings
 from zab.client.dialing import ClientTls
-from zab.client.settings import ClientSettings
 from zab.core.errors import LocalProtocolError
 from zab.session.call_arguments import credentials_of, timeout_of
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import trio
 from attrs import field, frozen
 
-from zab.client.dialling_hints import why_no_tls
+from zab.client.connection_failures import ConnectionOver, handshake_failure
 from zab.client.hosts import shown
 from zab.core.errors import ConfigError
 from zab.net.network import tune
@@ -46,10 +46,6 @@ class ClientTls:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname
         return context
-
-
-class ConnectionOver(Exception):
-    """Why it is given up."""
 
 
 @frozen
@@ -92,7 +88,7 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
         try:
             await stream.do_handshake()
         except trio.BrokenResourceError as error:
-            raise ConnectionOver(why_no_tls(error.__cause__ or error)) from error
+            raise ConnectionOver(handshake_failure(error.__cause__ or error)) from error
 
 
 @frozen

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from zab.recipes.barrier import Barrier, DoubleBarrier
     from zab.recipes.cache import Cached, Change, ChildrenCache, NodeCache, TreeCache
     from zab.recipes.counter import Counter
-    from zab.recipes.election import Election
     from zab.recipes.holding import Held
+    from zab.recipes.leader_election import Election
     from zab.recipes.lock import Lock, ReadLock, WriteLock
     from zab.recipes.locking_queue import Entry, LockingQueue
     from zab.recipes.party import Party, ShallowParty
     from zab.recipes.queue import Queue
     from zab.recipes.recipe_errors import Contended, EntryInDoubt, Lost, Taken
+    from zab.recipes.recipe_settings import RecipeSettings
     from zab.recipes.semaphore import Semaphore
-    from zab.recipes.settings import RecipeSettings
 
 __all__ = [
     # one at a time, or some
@@ -63,7 +63,7 @@ _HOMES: Final = {
     "barrier": ("Barrier", "DoubleBarrier"),
     "cache": ("Cached", "Change", "ChildrenCache", "NodeCache", "TreeCache"),
     "counter": ("Counter",),
-    "election": ("Election",),
+    "leader_election": ("Election",),
     "recipe_errors": ("Contended", "EntryInDoubt", "Lost", "Taken"),
     "holding": ("Held",),
     "lock": ("Lock", "ReadLock", "WriteLock"),
@@ -71,7 +71,7 @@ _HOMES: Final = {
     "party": ("Party", "ShallowParty"),
     "queue": ("Queue",),
     "semaphore": ("Semaphore",),
-    "settings": ("RecipeSettings",),
+    "recipe_settings": ("RecipeSettings",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

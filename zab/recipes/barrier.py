@@ -16,11 +16,11 @@ from uuid import uuid4
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, giving_back, identifier_of, remove
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.watch import Event, Watch
-from zab.store.node import Stat
 from zab.store.paths import child_of
+from zab.store.znode import Stat
 
 _READY: Final = "ready"
 

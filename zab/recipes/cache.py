@@ -21,12 +21,12 @@ from attrs import frozen
 
 from zab.core.errors import LocalProtocolError
 from zab.recipes.guarded_block import beside
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import EventsLost, NoNode
 from zab.session.watch import Event, Watch, WatchEvent
-from zab.store.node import Stat
 from zab.store.paths import child_of
+from zab.store.znode import Stat
 
 
 @frozen

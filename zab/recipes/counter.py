@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.recipe_errors import Contended
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import BadVersion, NoNode
 

@@ -24,7 +24,7 @@ from attrs import frozen
 from zab.core.errors import LocalProtocolError, ZabError
 from zab.recipes.guarded_block import beside
 from zab.recipes.recipe_errors import Lost
-from zab.recipes.settings import RecipeSettings
+from zab.recipes.recipe_settings import RecipeSettings
 from zab.session.api import Session
 from zab.session.state import SessionState
 from zab.session.watch import Watch

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import giving_back, identifier_of
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.recipes.waiting_queue import Place, identifiers
 from zab.session.api import Session
 

@@ -15,7 +15,7 @@ from zab.recipes.holding import holding
 from zab.recipes.nodes import giving_back, names_of
 from zab.recipes.queue import ENTRY, PRIORITY, entry_of
 from zab.recipes.recipe_errors import Taken
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.multi import Multi
 from zab.session.session_errors import NodeExists, NoNode

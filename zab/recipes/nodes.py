@@ -9,13 +9,13 @@ import trio
 
 from zab.core.errors import OutcomeUnknown, Stopped, ZabError
 from zab.recipes.recipe_errors import Lost
-from zab.recipes.settings import RecipeSettings
+from zab.recipes.recipe_settings import RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import NodeExists, NoNode, NotReadOnly, SessionExpired
 from zab.session.state import SessionState
 from zab.store.acl import Acl
-from zab.store.node import Stat
 from zab.store.paths import child_of, parent_of
+from zab.store.znode import Stat
 
 
 def identifier_of(identifier: str) -> str:

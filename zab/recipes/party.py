@@ -15,7 +15,7 @@ from uuid import uuid4
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.nodes import create_own, giving_back, identifier_of, names_of, texts
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.store.paths import child_of, name_is_valid
 

@@ -12,7 +12,7 @@ import trio
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.nodes import names_of
 from zab.recipes.recipe_errors import EntryInDoubt
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import NoNode
 from zab.session.watch import Watch

@@ -16,7 +16,7 @@ from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.lock import WRITER, Lock
 from zab.recipes.nodes import create_own, giving_back, identifier_of, texts
 from zab.recipes.recipe_errors import Taken
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import NodeExists, NoNode
 from zab.store.paths import child_of, parent_of

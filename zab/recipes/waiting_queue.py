@@ -16,12 +16,12 @@ from uuid import uuid4
 from zab.core.errors import OutcomeUnknown
 from zab.recipes.nodes import names_of, remove, texts_of
 from zab.recipes.recipe_errors import Lost, Taken
-from zab.recipes.settings import RecipeSettings
+from zab.recipes.recipe_settings import RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import NoNode
 from zab.session.watch import Watch
-from zab.store.node import Stat
 from zab.store.paths import child_of
+from zab.store.znode import Stat
 
 
 def in_line(names: Iterable[str], markers: Collection[str]) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from zab.store.watches import Watcher
+from zab.store.server_watches import Watcher
 
 
 class Attached(Protocol):

@@ -14,8 +14,8 @@ from hmac import compare_digest
 from typing import Final, Protocol
 
 from zab.store.acl import SUPER, Identity, digest_id, encode_identities
-from zab.store.errors import ErrorCode
-from zab.store.schemes import host_id
+from zab.store.acl_schemes import host_id
+from zab.store.error_codes import ErrorCode
 from zab.wire.sasl import DigestServer, SaslError
 
 IDENTITIES_BYTES_MAX: Final = 16 << 10

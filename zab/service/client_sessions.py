@@ -17,9 +17,9 @@ from zab.service.attached import Attached
 from zab.service.local_sessions import LocalSessions
 from zab.service.pending_submissions import Done
 from zab.store.acl import encode_identities
-from zab.store.ops import Fields, Op
-from zab.store.request import INTERNAL, pack_body, pack_request
-from zab.store.sessions import SessionIds
+from zab.store.operations import Fields, Op
+from zab.store.request_format import INTERNAL, pack_body, pack_request
+from zab.store.session_table import SessionIds
 from zab.store.store import Store
 
 SECRET_BYTES: Final = 32

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 
-from zab.store.sessions import PASSWORD_BYTES, Expiry
+from zab.store.expiry_queue import ExpiryQueue
+from zab.store.session_table import PASSWORD_BYTES
 
 
 class LocalSessions:
@@ -18,7 +19,7 @@ class LocalSessions:
         """`secret`: random bytes, from which passwords are made while the ensemble has no secret."""
         self._timeouts: dict[int, int] = {}
         self._upgrading: dict[int, None] = {}
-        self._expiry = Expiry(tick_ms)
+        self._expiry = ExpiryQueue(tick_ms)
         self._secret = secret
 
     def __contains__(self, session: int) -> bool:

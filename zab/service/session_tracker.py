@@ -22,7 +22,7 @@ from attrs import define, field
 from zab.core.zxid import Epoch, Millis
 from zab.service.attached import Attached
 from zab.service.local_sessions import LocalSessions
-from zab.store.sessions import Expiry
+from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
 """The first byte of a message to the leader: ids of sessions that gave a sign of life follow."""
@@ -77,7 +77,7 @@ class SessionTracker:
     def __init__(self, server: TrackedServer, tick_ms: int) -> None:
         self._server = server
         self._tick_ms = tick_ms
-        self._expiry: Expiry | None = None
+        self._expiry: ExpiryQueue | None = None
         """At the leader only."""
         self._epoch = Epoch(-1)
         self._opening: dict[Hashable, tuple[Millis, int]] = {}
@@ -86,7 +86,7 @@ class SessionTracker:
     def lead(self, epoch: Epoch, now: Millis) -> None:
         """Begin to track all sessions. A server that already leads in this epoch continues."""
         if self._expiry is None or epoch != self._epoch:
-            self._expiry, self._epoch = Expiry(self._tick_ms), epoch
+            self._expiry, self._epoch = ExpiryQueue(self._tick_ms), epoch
             self.touch(self._server.known, now)
 
     def rest(self) -> None:

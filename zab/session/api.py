@@ -43,11 +43,11 @@ from zab.session.trees import delete_tree, ensure_path
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager
 from zab.store.acl import OPEN, Acl
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
-from zab.store.ops import ANY_VERSION, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import ANY_VERSION, Fields, Op
 from zab.store.paths import CONFIG, ROOT, child_of
-from zab.store.watches import WatchKind, WatchMode
+from zab.store.server_watches import WatchKind, WatchMode
+from zab.store.znode import Stat
 
 Servers = str | Iterable[str] | None
 """One or several servers in ZooKeeper's text: `server.1=host:2888:3888;2181`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zab.core.errors import LocalProtocolError
-from zab.store.node import INT_MAX
+from zab.store.znode import INT_MAX
 
 
 def timeout_of(timeout_ms: int) -> int:

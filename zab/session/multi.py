@@ -8,9 +8,9 @@ from typing import Any, Final, Self, TypeAlias
 from zab.core.errors import RemoteProtocolError
 from zab.session.session_errors import BadArguments, StoreError, as_shown, refused
 from zab.store.acl import OPEN, Acl, can_be_carried, is_text
-from zab.store.errors import ErrorCode
-from zab.store.node import INT_MAX, INT_MIN, Stat
-from zab.store.ops import ANY_VERSION, CreateFlag, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import ANY_VERSION, CreateFlag, Fields, Op
+from zab.store.znode import INT_MAX, INT_MIN, Stat
 
 Parts: TypeAlias = Iterable[tuple[int, Any]]
 """(op, value) of each that was done, (`Op.ERROR`, code) of each that was not."""

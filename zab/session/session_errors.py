@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from zab.core.errors import LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress, ZabError, present_as
-from zab.store.errors import ErrorCode
-from zab.store.ops import CREATES, READS, CreateFlag, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CREATES, READS, CreateFlag, Fields, Op
 from zab.store.paths import ROOT, parent_of, why_invalid
 
 

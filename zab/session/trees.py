@@ -15,7 +15,7 @@ from zab.core.errors import OutcomeUnknown
 from zab.session.multi import Multi
 from zab.session.session_errors import NodeExists, NoNode, NotEmpty
 from zab.store.acl import Acl
-from zab.store.errors import ErrorCode
+from zab.store.error_codes import ErrorCode
 from zab.store.paths import ROOT, ancestors_of, child_of
 
 T = TypeVar("T")

@@ -14,10 +14,10 @@ from enum import Enum
 from typing import Final, Protocol, TypeAlias
 
 from zab.session.watch import Event, WatchEvent
-from zab.store.errors import ErrorCode
-from zab.store.ops import Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
 from zab.store.paths import ancestors_of
-from zab.store.watches import WatchKind, WatchMode
+from zab.store.server_watches import WatchKind, WatchMode
 
 
 class Listener(Protocol):

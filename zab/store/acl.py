@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeAlias
 import msgpack
 from attrs import field, frozen
 
-from zab.store.schemes import (
+from zab.store.acl_schemes import (
     address_of,
     digest_is_valid,
     ip_is_valid,

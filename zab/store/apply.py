@@ -11,21 +11,21 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias
 
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN, decode_acl
-from zab.store.errors import ErrorCode
-from zab.store.node import Node
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.store.paths import ROOT
 from zab.store.quota import BELOW, NAMES, Quotas, size_of
-from zab.store.sessions import Sessions
+from zab.store.server_watches import ServerWatches
+from zab.store.session_table import SessionTable
 from zab.store.tree import Tree
-from zab.store.watches import Watches
+from zab.store.znode import Znode
 
-SubResult: TypeAlias = tuple[int, int, str | None, Node | None]
+SubResult: TypeAlias = tuple[int, int, str | None, Znode | None]
 """(op, error, path, node)"""
 
-Result: TypeAlias = tuple[int, int, str | None, Node | None, tuple[SubResult, ...]]
+Result: TypeAlias = tuple[int, int, str | None, Znode | None, tuple[SubResult, ...]]
 """(zxid, error, path, node, results)
 
 path     of a node that was created, complete with its number
@@ -39,12 +39,12 @@ _PASSED: Final = ">1x12x"
 _unpack_set_data: Final = Struct(_PASSED + "qiIi").unpack_from
 _unpack_create: Final = Struct(_PASSED + "qiqIiI").unpack_from
 _NO_NODE: Final = int(ErrorCode.NO_NODE)
-_CREATE_BYTES: Final = txns.CREATE_HEAD.size
-_SET_DATA_BYTES: Final = txns.SET_DATA_HEAD.size
-_SET_ACL_BYTES: Final = txns.SET_ACL_HEAD.size
-_HEAD_BYTES: Final = txns.HEAD.size
-_LENGTH_BYTES: Final = txns.LENGTH.size
-_unpack_length: Final = txns.LENGTH.unpack_from
+_CREATE_BYTES: Final = transactions.CREATE_HEAD.size
+_SET_DATA_BYTES: Final = transactions.SET_DATA_HEAD.size
+_SET_ACL_BYTES: Final = transactions.SET_ACL_HEAD.size
+_HEAD_BYTES: Final = transactions.HEAD.size
+_LENGTH_BYTES: Final = transactions.LENGTH.size
+_unpack_length: Final = transactions.LENGTH.unpack_from
 
 Handler: TypeAlias = Callable[[int, bytes], Result]
 
@@ -62,7 +62,7 @@ class Applier:
         "handlers",
     )
 
-    def __init__(self, tree: Tree, sessions: Sessions, quotas: Quotas, watches: Watches) -> None:
+    def __init__(self, tree: Tree, sessions: SessionTable, quotas: Quotas, watches: ServerWatches) -> None:
         self._tree = tree
         self._nodes = tree.nodes
         self._marks = tree.marks
@@ -72,19 +72,22 @@ class Applier:
         self.data_paths = watches.data_paths
         self.child_paths = watches.child_paths
         self.handlers: Final[dict[int, Handler]] = {
-            txns.SET_DATA: self._set_data,
-            txns.RECONFIG: self._set_data,
-            **dict.fromkeys((txns.CREATE, txns.CREATE2, txns.CREATE_CONTAINER, txns.CREATE_TTL), self._create),
-            **dict.fromkeys((txns.DELETE, txns.DELETE_CONTAINER), self._delete),
-            txns.SET_ACL: self._set_acl,
-            txns.CHECK: self._check,
-            txns.MULTI: self._multi,
-            txns.FAILED_MULTI: self._failed_multi,
-            txns.ERROR: self._error,
-            txns.CREATE_SESSION: self._create_session,
-            txns.ATTACH_SESSION: self._attach_session,
-            txns.CLOSE_SESSION: self._close_session,
-            txns.SET_SECRET: self._set_secret,
+            transactions.SET_DATA: self._set_data,
+            transactions.RECONFIG: self._set_data,
+            **dict.fromkeys(
+                (transactions.CREATE, transactions.CREATE2, transactions.CREATE_CONTAINER, transactions.CREATE_TTL),
+                self._create,
+            ),
+            **dict.fromkeys((transactions.DELETE, transactions.DELETE_CONTAINER), self._delete),
+            transactions.SET_ACL: self._set_acl,
+            transactions.CHECK: self._check,
+            transactions.MULTI: self._multi,
+            transactions.FAILED_MULTI: self._failed_multi,
+            transactions.ERROR: self._error,
+            transactions.CREATE_SESSION: self._create_session,
+            transactions.ATTACH_SESSION: self._attach_session,
+            transactions.CLOSE_SESSION: self._close_session,
+            transactions.SET_SECRET: self._set_secret,
         }
         """Appliers by the first byte of a transaction."""
 
@@ -149,7 +152,7 @@ class Applier:
         return _OK
 
     def _set_acl(self, zxid: int, txn: bytes) -> Result:
-        _, _, _, _, aversion, path_bytes = txns.SET_ACL_HEAD.unpack_from(txn)
+        _, _, _, _, aversion, path_bytes = transactions.SET_ACL_HEAD.unpack_from(txn)
         stop = _SET_ACL_BYTES + path_bytes
         path = txn[_SET_ACL_BYTES:stop].decode()
         node = self._nodes.get(path)
@@ -168,7 +171,7 @@ class Applier:
         handlers = self.handlers
         results = []
         position, end = _HEAD_BYTES, len(txn)
-        while position < end:  # as in `txns.parts_of`
+        while position < end:  # as in `transactions.parts_of`
             start = position + _LENGTH_BYTES
             position = start + _unpack_length(txn, position)[0]
             part = txn[start:position]
@@ -178,21 +181,27 @@ class Applier:
         return zxid, _OK, None, None, tuple(results)
 
     def _failed_multi(self, zxid: int, txn: bytes) -> Result:
-        *_, count, failed, code = txns.FAILED_MULTI_HEAD.unpack(txn)
-        return zxid, _OK, None, None, tuple((Op.ERROR, each, None, None) for each in txns.codes_of(count, failed, code))
+        *_, count, failed, code = transactions.FAILED_MULTI_HEAD.unpack(txn)
+        return (
+            zxid,
+            _OK,
+            None,
+            None,
+            tuple((Op.ERROR, each, None, None) for each in transactions.codes_of(count, failed, code)),
+        )
 
     def _error(self, zxid: int, txn: bytes) -> Result:
-        return zxid, txns.CHECK_HEAD.unpack(txn)[4], None, None, ()
+        return zxid, transactions.CHECK_HEAD.unpack(txn)[4], None, None, ()
 
     # -- sessions ----------------------------------------------------------------------------------
 
     def _create_session(self, zxid: int, txn: bytes) -> Result:
-        _, session, _, _, timeout_ms, server = txns.CREATE_SESSION_HEAD.unpack(txn)
+        _, session, _, _, timeout_ms, server = transactions.CREATE_SESSION_HEAD.unpack(txn)
         self._sessions.table[session] = (timeout_ms, server)
         return zxid, _OK, None, None, ()
 
     def _attach_session(self, zxid: int, txn: bytes) -> Result:
-        _, session, _, _, server = txns.SERVER_HEAD.unpack(txn)
+        _, session, _, _, server = transactions.SERVER_HEAD.unpack(txn)
         known = self._sessions.table.get(session)
         if known is None:
             return zxid, int(ErrorCode.SESSION_EXPIRED), None, None, ()
@@ -201,7 +210,7 @@ class Applier:
 
     def _close_session(self, zxid: int, txn: bytes) -> Result:
         """First what the leader listed, then whatever else the session still owns. What is gone already, is."""
-        closed = txns.decode(txn)
+        closed = transactions.decode(txn)
         for path in closed.body[0]:
             self._delete_path(zxid, path)
         for path in sorted(self._tree.ephemerals.get(closed.session, ())):

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from zab.store.node import Node
 from zab.store.paths import ROOT, SYSTEM
 from zab.store.tree import Mark, Tree
+from zab.store.znode import Znode
 
 VERSION: Final = 2
 CHECKPOINT_EVERY: Final = 4096
@@ -31,13 +31,13 @@ _pack_numbers: Final = _NUMBERS.pack
 _BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
-def digest_of(path: str, node: Node) -> int:
+def digest_of(path: str, node: Znode) -> int:
     if path.startswith(_BELOW_SYSTEM):
         return 0
     return _continued(0 if path == ROOT else crc32(path.encode()), node)
 
 
-def _continued(crc: int, node: Node) -> int:
+def _continued(crc: int, node: Znode) -> int:
     """From the CRC of its path, which is that of nothing for the root."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
     if data:
@@ -63,7 +63,7 @@ class Digest:
         """(zxid, digest) of the last checkpoints."""
         self._at: dict[int, int] = {}
 
-    def _add(self, path: str, node: Node) -> None:
+    def _add(self, path: str, node: Znode) -> None:
         self._value += digest_of(path, node)
         self._data_bytes += len(path) + len(node[0] or b"")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from zab.store.node import DATA, Node
 from zab.store.paths import QUOTA, ROOT, ancestors_of
 from zab.store.tree import Tree
+from zab.store.znode import DATA, Znode
 
 BELOW: Final = QUOTA + "/"
 LIMITS: Final = "zookeeper_limits"
@@ -123,7 +123,7 @@ class Quotas:
         path = stats_path(path)
         old = self._tree.nodes.get(path)
         if old is not None:
-            new: Node = (render(values), *old[1:])
+            new: Znode = (render(values), *old[1:])
             self._tree.replace(path, old, new)
 
     # -- the question ------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from zab.store.node import CHILDREN, CVERSION, MTIME, OWNER, ttl_of
 from zab.store.tree import Tree
+from zab.store.znode import CHILDREN, CVERSION, MTIME, OWNER, ttl_of
 
 PER_MINUTE_MAX: Final = 10_000
 INTERVAL_MS: Final = 60_000

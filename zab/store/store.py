@@ -18,27 +18,26 @@ from attrs import frozen
 
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.core.settings_checks import check_settings
-from zab.store import missed, snapshot
-from zab.store import txn as txns
+from zab.store import missed_events, store_snapshot, transactions
 from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 from zab.store.apply import Applier, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
-from zab.store.missed import Missed
-from zab.store.node import Node
-from zab.store.ops import Op
-from zab.store.outstanding import Outstanding
+from zab.store.missed_events import MissedEvent
+from zab.store.operations import Op
+from zab.store.outstanding_changes import OutstandingChanges
 from zab.store.paths import CONFIG
-from zab.store.prepare import Preparer, Reconfigure
 from zab.store.quota import Quotas
-from zab.store.reads import Reads
-from zab.store.request import Decode, describe_request, no_decoder, op_name
-from zab.store.sessions import Sessions
-from zab.store.snapshot import Snapshot
+from zab.store.read_handler import ReadHandler
+from zab.store.request_format import Decode, describe_request, no_decoder, op_name
+from zab.store.request_preparer import Reconfigure, RequestPreparer
+from zab.store.server_watches import Deliver, ServerWatches, Watcher
+from zab.store.session_table import SessionTable
+from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Tree
-from zab.store.watches import Deliver, Watcher, Watches
+from zab.store.znode import Znode
 
 
-class View(Protocol):
+class LeaderView(Protocol):
     """The leader's knowledge when a request is prepared."""
 
     @property
@@ -107,14 +106,14 @@ class Store:
         self.mismatches = 0
         self.mismatch: Mismatch | None = None
         """The last one."""
-        self.watches = Watches(deliver, settings.access)
-        self._outstanding = Outstanding()
+        self.watches = ServerWatches(deliver, settings.access)
+        self._outstanding = OutstandingChanges()
         self._records = self._outstanding.records
         self._outstanding_since = 0
         """The zxid up to which transactions are applied and no longer outstanding. Only `prepare` looks at outstanding
         ones.
         """
-        self._preparer = Preparer(
+        self._preparer = RequestPreparer(
             decode,
             settings.access,
             enforce_quota=settings.enforce_quota,
@@ -126,11 +125,11 @@ class Store:
             ephemeral_bytes_max=settings.ephemeral_bytes_max,
             outstanding=self._outstanding,
         )
-        self._snapshots = snapshot.Snapshots()
-        self._missed: list[Missed] = []
+        self._snapshots = store_snapshot.OpenSnapshots()
+        self._missed: list[MissedEvent] = []
         tree = Tree()
-        self.reads = Reads(tree, self.watches, settings.access)
-        self._become(tree, Sessions(), Digest(tree))
+        self.reads = ReadHandler(tree, self.watches, settings.access)
+        self._become(tree, SessionTable(), Digest(tree))
 
     def describe(self, request: bytes) -> str:
         """Name a request for the log."""
@@ -138,13 +137,13 @@ class Store:
 
     def describe_transaction(self, txn: bytes) -> str:
         """Name a transaction for the log."""
-        if txn[0] == txns.CHECKPOINT:
-            txn = txn[txns.CHECKPOINT_HEAD.size :]
-        kind, session, _, _ = txns.HEAD.unpack_from(txn)
+        if txn[0] == transactions.CHECKPOINT:
+            txn = txn[transactions.CHECKPOINT_HEAD.size :]
+        kind, session, _, _ = transactions.HEAD.unpack_from(txn)
         op = next((each for each in Op if each & 0xFF == kind), kind)
         return f"{op_name(op)} of session {session & 0xFFFF_FFFF_FFFF_FFFF:#x}"
 
-    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
         self.tree = tree
         self.sessions = sessions
         self.quotas = Quotas(tree)
@@ -154,7 +153,7 @@ class Store:
         """True while this server has a digest checkpoint that it has not sent to the others."""
         self._applier = Applier(tree, sessions, self.quotas, self.watches)
         self._handlers = self._applier.handlers
-        self._handlers[txns.CHECKPOINT] = self._checked
+        self._handlers[transactions.CHECKPOINT] = self._checked
         self._preparer.look_at(tree, sessions, self.quotas)
         self._outstanding.clear()
         self.reads.look_at(tree)
@@ -170,7 +169,7 @@ class Store:
     def reconfigure(self, reconfigure: Reconfigure) -> None:
         self._preparer.reconfigure = reconfigure
 
-    def prepare(self, request: bytes, view: View) -> bytes:
+    def prepare(self, request: bytes, view: LeaderView) -> bytes:
         """The transaction for a request that `request.pack_request` made. Refuses nothing: an error is one, too."""
         return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
 
@@ -184,7 +183,7 @@ class Store:
         txn = self._preparer.prepare(request, zxid, epoch, now_ms)
         if self._unannounced:
             self._unannounced = False
-            return txns.checkpoint(*self.digest.history[-1], txn)
+            return transactions.checkpoint(*self.digest.history[-1], txn)
         return txn
 
     # -- everybody ---------------------------------------------------------------------------------
@@ -207,7 +206,7 @@ class Store:
 
     def _checked(self, zxid: int, txn: bytes) -> Result:
         self._compare(txn)
-        txn = txn[txns.CHECKPOINT_HEAD.size :]
+        txn = txn[transactions.CHECKPOINT_HEAD.size :]
         return self._handlers[txn[0]](zxid, txn)
 
     def _checkpoint(self, zxid: int) -> None:
@@ -218,7 +217,7 @@ class Store:
             self._snapshots.sweep(self.tree)
 
     def _compare(self, txn: bytes) -> None:
-        _, zxid, leaders = txns.CHECKPOINT_HEAD.unpack_from(txn)
+        _, zxid, leaders = transactions.CHECKPOINT_HEAD.unpack_from(txn)
         ours = self.digest.at(zxid)
         if ours is not None and ours != leaders:
             self.mismatches += 1
@@ -234,14 +233,14 @@ class Store:
         old = self.tree.nodes[CONFIG]
         if not text and not old[0]:
             return  # a server alone: its configuration was never written
-        new: Node = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
+        new: Znode = (text, *old[1:3], zxid, old[4], old[5], -1, *old[7:])
         self.tree.replace(CONFIG, old, new)
         if self.watches.data_paths and old[0] != text:
             self.watches.data_changed(CONFIG, new[1], zxid)
 
     # -- the whole of it ---------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         return self._snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
@@ -249,17 +248,17 @@ class Store:
 
         Watches stay: call `deliver_missed` before anything else, in the thread that delivers events.
         """
-        tree, sessions, zxid, digest = snapshot.read(chunks)
+        tree, sessions, zxid, digest = store_snapshot.read(chunks)
         found = Digest(tree)
         if found.value != digest:
             raise DamagedError(f"a snapshot with digest {digest:#x} whose nodes have {found.value:#x}")
-        self._missed += missed.compare(self.tree, tree, self.watches)
+        self._missed += missed_events.compare(self.tree, tree, self.watches)
         self.zxid = zxid
-        self._snapshots = snapshot.Snapshots()
+        self._snapshots = store_snapshot.OpenSnapshots()
         self._handlers.clear()  # else they hold the old state, and it holds them, where no collector looks
         self._become(tree, sessions, found)
 
     def deliver_missed(self) -> None:
         """Send the events that watchers missed during `restore`."""
         told, self._missed = self._missed, []
-        missed.tell(told, self.watches, self.zxid)
+        missed_events.tell(told, self.watches, self.zxid)

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from zab.store.acl import READ_ONLY, Acl
-from zab.store.errors import ErrorCode
-from zab.store.node import CONTAINER, EMPTY_ROOT, INT_MAX, Node, is_session
+from zab.store.error_codes import ErrorCode
 from zab.store.paths import CONFIG, QUOTA, ROOT, SYSTEM, child_of, parent_of
+from zab.store.znode import CONTAINER, EMPTY_ROOT, INT_MAX, Znode, is_session
 
 Paths: TypeAlias = dict[str, None]
-Mark: TypeAlias = dict[str, Node | None]
+Mark: TypeAlias = dict[str, Znode | None]
 
 BESIDE_A_PATH_BYTES: Final = 64
 """Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` beside its path."""
@@ -32,7 +32,7 @@ class Tree:
     __slots__ = ("children", "containers", "ephemeral_bytes", "ephemerals", "marks", "nodes", "ttls")
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Znode] = {}
         self.children: dict[str, Paths] = {}
         """Names, not paths; only of nodes that have children."""
         self.ephemerals: dict[int, Paths] = {}
@@ -51,7 +51,7 @@ class Tree:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def replace(self, path: str, old: Node, new: Node) -> None:
+    def replace(self, path: str, old: Znode, new: Znode) -> None:
         # Write to the marks first: a reader in another thread must find the old node in one place or the other.
         for mark in self.marks:
             mark.setdefault(path, old)
@@ -60,7 +60,7 @@ class Tree:
     def create(
         self, path: str, parent_path: str, name: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int,
         zxid: int, time: int,
-    ) -> Node | ErrorCode:  # fmt: skip
+    ) -> Znode | ErrorCode:  # fmt: skip
         """`parent_cversion` is the parent's, with this child counted."""
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -83,7 +83,7 @@ class Tree:
                  count),
             )  # fmt: skip
             return _NODE_EXISTS
-        node: Node = (data, acl, zxid, zxid, time, time, 0, 0, 0, owner, zxid, 0)
+        node: Znode = (data, acl, zxid, zxid, time, time, 0, 0, 0, owner, zxid, 0)
         for mark in self.marks:
             mark.setdefault(parent_path, parent)
             mark.setdefault(path, None)
@@ -101,7 +101,7 @@ class Tree:
             self._own(owner, path)
         return node
 
-    def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Node | None:
+    def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Znode | None:
         """Delete a node and return it, or return None if there is none."""
         nodes = self.nodes
         node = nodes.get(path)
@@ -136,7 +136,7 @@ class Tree:
             self._disowned(owner, path)
         return node
 
-    def _insert(self, path: str, node: Node) -> None:
+    def _insert(self, path: str, node: Znode) -> None:
         """A whole node, as a snapshot has it: the parent counts it already."""
         self.nodes[path] = node
         if path != ROOT:
@@ -206,7 +206,7 @@ class Tree:
                 pending += [each for each in paths if each in children]
         return count, size
 
-    def walk(self, path: str) -> Iterator[tuple[str, Node]]:
+    def walk(self, path: str) -> Iterator[tuple[str, Znode]]:
         """A node and all below it, parents first."""
         pending = [path]
         while pending:
@@ -222,7 +222,7 @@ class Tree:
         tree.children.clear()
         return tree
 
-    def load(self, path: str, node: Node) -> None:
+    def load(self, path: str, node: Znode) -> None:
         self._insert(path, node)
 
     def check(self) -> None:

@@ -15,17 +15,17 @@ from typing import Final
 from attrs import frozen
 
 from zab.core.errors import DamagedError
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN, Acl
 from zab.store.digest import VERSION as DIGEST_VERSION
 from zab.store.digest import Digest
-from zab.store.node import CONTAINER, CVERSION, EMPTY_ROOT, TTL_MAX, Node, ttl_owner
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.paths import ROOT, UNDELETABLE, is_valid, parent_of
-from zab.store.sessions import Sessions
-from zab.store.snapshot import Snapshots, read_head, read_nodes
+from zab.store.session_table import SessionTable
 from zab.store.store import Store
+from zab.store.store_snapshot import OpenSnapshots, read_head, read_nodes
 from zab.store.tree import Tree
+from zab.store.znode import CONTAINER, CVERSION, EMPTY_ROOT, TTL_MAX, Znode, ttl_owner
 from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReader, snapshot_chunks
 from zab.wire.disk_txn import FileTxn
 
@@ -72,10 +72,10 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
     for path, node in Tree().nodes.items():
         if path not in tree.nodes:
             tree.load(path, node if path != ROOT else EMPTY_ROOT)
-    sessions = Sessions()
+    sessions = SessionTable()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, NO_SERVER) for session, timeout_ms in reader.sessions.items()}
-    return Arrival(Snapshots().begin(tree, sessions, zxid, Digest(tree).value), tuple(without_acl))
+    return Arrival(OpenSnapshots().begin(tree, sessions, zxid, Digest(tree).value), tuple(without_acl))
 
 
 @frozen
@@ -129,21 +129,21 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
         case Op.CREATE_TTL, (str(path), data, acl, int(cversion), int(ttl)) if 0 < ttl <= TTL_MAX:
             return _created(kind, who, path, data, acl, ttl_owner(ttl), cversion, tree)
         case ((Op.DELETE | Op.DELETE_CONTAINER), (str(path),)):
-            return txns.delete(*who, path, kind)
+            return transactions.delete(*who, path, kind)
         case ((Op.SET_DATA | Op.RECONFIG), (str(path), (bytes() | None) as data, int(version))):
-            return txns.set_data(*who, path, data, version, kind)
+            return transactions.set_data(*who, path, data, version, kind)
         case Op.SET_ACL, (str(path), acl, int(version)):
-            return txns.set_acl(*who, path, _list(acl), version)
+            return transactions.set_acl(*who, path, _list(acl), version)
         case Op.CHECK, (str(path), int(version)):
-            return txns.check(*who, path, version)
+            return transactions.check(*who, path, version)
         case Op.ERROR, (int(code),):
-            return txns.error(*who, code)
+            return transactions.error(*who, code)
         case Op.CREATE_SESSION, (int(timeout_ms),):
-            return txns.create_session(*who, timeout_ms, NO_SERVER)
+            return transactions.create_session(*who, timeout_ms, NO_SERVER)
         case Op.CLOSE_SESSION, (None,):
-            return txns.close_session(*who, ())
+            return transactions.close_session(*who, ())
         case Op.CLOSE_SESSION, (tuple(paths),) if all(_is_changeable(Op.DELETE, path) for path in paths):
-            return txns.close_session(*who, paths)
+            return transactions.close_session(*who, paths)
         case Op.MULTI, parts:
             return _multi(who, parts, txn, tree)
         case _:
@@ -167,9 +167,9 @@ def _multi(who: tuple[int, int, int], parts: tuple[object, ...], txn: FileTxn, t
         else:
             translated.append(_translated(kind, fields, txn, tree))
     if not codes:
-        return txns.multi(*who, translated)
+        return transactions.multi(*who, translated)
     failed = next((index for index, code in enumerate(codes) if code), 0)
-    return txns.failed_multi(*who, len(parts), failed, codes[failed])
+    return transactions.failed_multi(*who, len(parts), failed, codes[failed])
 
 
 def _created(
@@ -180,7 +180,7 @@ def _created(
         # A log from a version that stored no number here. Then no other child was created in between.
         parent = tree.nodes.get(parent_of(path))
         cversion = 0 if parent is None else parent[CVERSION] + 1
-    return txns.create(kind, *who, path, data, _list(acl), owner, cversion)
+    return transactions.create(kind, *who, path, data, _list(acl), owner, cversion)
 
 
 def _list(acl: object) -> Acl:
@@ -209,7 +209,7 @@ def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
     `again()` gives its chunks from the beginning. A list of rights has its number from the first time round,
     because the file has all of them in front.
     """
-    zxid, sessions, lists, digest = 0, Sessions(), list[Acl](), 0
+    zxid, sessions, lists, digest = 0, SessionTable(), list[Acl](), 0
     for index, chunk in enumerate(again()):
         if index == 0:
             zxid, sessions = read_head(chunk)
@@ -238,5 +238,5 @@ def _file_nodes(tree: Tree, keys: dict[Acl, int]) -> Iterator[FileNode]:
         yield FileNode("" if path == ROOT else path, node[0], keys[node[1]], _persisted(node))
 
 
-def _persisted(node: Node) -> tuple[int, ...]:
+def _persisted(node: Znode) -> tuple[int, ...]:
     return node[2:11]

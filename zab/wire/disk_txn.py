@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import DamagedError, WireError
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import shapes
 from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.client.shapes import Shape

@@ -28,12 +28,12 @@ from harness.history import (
     Told,
 )
 from zab.store.acl import OPEN, Identity
-from zab.store.errors import ErrorCode
-from zab.store.node import Node, stat_of
-from zab.store.ops import Op
-from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import INTERNAL, pack_body, pack_request
+from zab.store.server_watches import WatchKind, WatchMode
 from zab.store.store import Store
-from zab.store.watches import WatchKind, WatchMode
+from zab.store.znode import Znode, stat_of
 
 PATHS: Final = ("/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/z")
 FLAGS: Final = {"": 0, "ephemeral": 1, "sequential": 2, "ephemeral sequential": 3, "container": 4}
@@ -349,7 +349,7 @@ def _packed(request: Request) -> tuple[int, Any]:
 
 
 def _written(
-    request: Request, zxid: int, error: int, path: str | None, node: Node | None, results: Sequence[Any]
+    request: Request, zxid: int, error: int, path: str | None, node: Znode | None, results: Sequence[Any]
 ) -> Reply:
     if request.op == "multi" and not error:
         parts = tuple(
@@ -363,7 +363,7 @@ def _written(
     return Reply(zxid=zxid, path=(path or "") if request.op == "create" else "", stat=stat)
 
 
-def _stat(node: Node) -> Stat:
+def _stat(node: Znode) -> Stat:
     made = stat_of(node)
     return Stat(
         czxid=made.czxid,

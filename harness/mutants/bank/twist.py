@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from attrs import evolve
 
 from harness.history import MODES, STATES, WATCHES, Asked, Became, Change, Event, Fired, History, Reply, Request, Told
-from zab.store.errors import ErrorCode
+from zab.store.error_codes import ErrorCode
 
 T = TypeVar("T")
 ERRORS: Final = (

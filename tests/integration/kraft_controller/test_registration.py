@@ -28,7 +28,7 @@ from kraft_controller.runtime.registration import (
 )
 from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import Site, led, run, site
-from zab.client.session import RemoteSession
+from zab.client.remote_session import RemoteSession
 
 ENDS = (Endpoint("EXTERNAL", "h1", 9092), Endpoint("CONTROLLER", "h1", 9093))
 ONE = Broker(

@@ -17,7 +17,7 @@ from zab.core.zxid import Epoch, make
 from zab.runtime.identity import claim
 from zab.storage.real import RealDisk
 from zab.storage.storage import Storage, StorageSettings
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.wire.disk_log import log_chunks
 from zab.wire.disk_txn import FileTxn
@@ -27,16 +27,19 @@ SESSION = 0x100000000000007
 TAG = b"\0" * 16
 SMALL = StorageSettings(segment_bytes=1000, preallocate=False)
 TXNS = [
-    txns.set_secret(NOW, b"s" * 32),
-    txns.create_session(SESSION, 0, NOW, 4000, 1),
-    txns.create(txns.CREATE, SESSION, 1, NOW, "/a", b"text", OPEN, 0, 1),
-    txns.create(txns.CREATE, SESSION, 2, NOW, "/a/b", b"\xff", OPEN, SESSION, 1),
-    txns.set_data(SESSION, 3, NOW, "/a", None, 1),
-    txns.multi(
-        SESSION, 4, NOW, [txns.create(txns.CREATE, SESSION, 4, NOW, f"/m{n}", b"", OPEN, 0, 2 + n) for n in (0, 1)]
+    transactions.set_secret(NOW, b"s" * 32),
+    transactions.create_session(SESSION, 0, NOW, 4000, 1),
+    transactions.create(transactions.CREATE, SESSION, 1, NOW, "/a", b"text", OPEN, 0, 1),
+    transactions.create(transactions.CREATE, SESSION, 2, NOW, "/a/b", b"\xff", OPEN, SESSION, 1),
+    transactions.set_data(SESSION, 3, NOW, "/a", None, 1),
+    transactions.multi(
+        SESSION,
+        4,
+        NOW,
+        [transactions.create(transactions.CREATE, SESSION, 4, NOW, f"/m{n}", b"", OPEN, 0, 2 + n) for n in (0, 1)],
     ),
-    txns.error(SESSION, 5, NOW, -101),
-    txns.delete(SESSION, 6, NOW, "/m0"),
+    transactions.error(SESSION, 5, NOW, -101),
+    transactions.delete(SESSION, 6, NOW, "/m0"),
 ]
 
 

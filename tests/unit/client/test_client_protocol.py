@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from zab.client.calls import Call
 from zab.client.client_protocol import ClientProtocol
-from zab.client.settings import ClientSettings
-from zab.client.unreachable import Unreachable
+from zab.client.client_settings import ClientSettings
+from zab.client.connection_failures import Unreachable
 from zab.core.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, WireError
 from zab.session.session_errors import AuthFailed, BadArguments, NoNode, SessionExpired
 from zab.session.watch import Event, WatchEvent
 from zab.session.watch_manager import WatchManager
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
-from zab.store.ops import Fields, Op
-from zab.store.watches import WatchKind
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
+from zab.store.server_watches import WatchKind
+from zab.store.znode import Stat
 from zab.wire.client.connect import ConnectResponse
 from zab.wire.client.events import encode_event
 from zab.wire.client.frames import RequestReader

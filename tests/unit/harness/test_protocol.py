@@ -7,10 +7,10 @@ import pytest
 from harness.faults import Step
 from harness.history import MODES, OPERATIONS, WATCHES, Reply, Request
 from harness.protocol import EVENTS, operation_of, refusal, reply_of, request_from, request_of
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
-from zab.store.ops import Fields, Op
-from zab.store.watches import Event
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
+from zab.store.server_watches import EventType
+from zab.store.znode import Stat
 from zab.wire.client.requests import encode_request
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -53,7 +53,7 @@ def test_answers_are_told_in_the_words_of_the_history() -> None:
     assert reply_of(Request("children", "/"), Op.GET_CHILDREN2, 7, (["b", "a"], STAT)).children == ("a", "b")
     assert reply_of(Request("create", "/a"), Op.CREATE2, 7, ("/a", STAT)).path == "/a"
     assert refusal(7, ErrorCode.NO_NODE) == Reply("NO_NODE", 7)
-    assert set(EVENTS) == set(Event)
+    assert set(EVENTS) == set(EventType)
 
 
 @pytest.mark.parametrize(

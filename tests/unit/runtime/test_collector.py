@@ -11,7 +11,7 @@ import pytest
 
 from zab.host.collector import pass_by, spare, undisturbed
 from zab.runtime.coordination.machine import StoreMachine, use_up
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.digest import CHECKPOINT_EVERY
 from zab.store.store import StoreSettings
@@ -68,7 +68,7 @@ def test_what_changes_in_a_large_tree_does_not_gather_for_one_long_round() -> No
     machine.spare_the_collector()
     with undisturbed():
         for zxid in range(CHECKPOINT_EVERY - 8, CHECKPOINT_EVERY + 1):
-            machine.apply(zxid, txns.create(txns.CREATE, 0, 0, 0, f"/{zxid}", b"", OPEN, 0, zxid))
+            machine.apply(zxid, transactions.create(transactions.CREATE, 0, 0, 0, f"/{zxid}", b"", OPEN, 0, zxid))
         assert machine.tree.nodes
         assert not any(gc.is_tracked(node) for path, node in machine.tree.nodes.items() if path[1:].isdigit())
 
@@ -80,7 +80,7 @@ def test_the_state_before_a_restore_goes_without_the_collector() -> None:
         old = weakref.ref(machine.quotas)
         machine.restore(list(machine.snapshot()))
         assert old() is None
-    machine.apply(1, txns.create(txns.CREATE, 0, 0, 0, "/a", b"", OPEN, 0, 1))
+    machine.apply(1, transactions.create(transactions.CREATE, 0, 0, 0, "/a", b"", OPEN, 0, 1))
     assert "/a" in machine.tree.nodes
 
 

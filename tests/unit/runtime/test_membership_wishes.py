@@ -7,7 +7,7 @@ import pytest
 from zab.core.ensemble import Ensemble
 from zab.runtime.coordination.membership import JOINING_MAX, MEMBERSHIP_CHARS_MAX, text_of, wanted
 from zab.runtime.running import alone
-from zab.store.errors import ErrorCode, Failure
+from zab.store.error_codes import ErrorCode, RequestFailed
 
 THREE = Ensemble.parse(
     "server.1=a:2888:3888:participant;a:2181,server.2=b:2888:3888;2181,server.3=c:2888:3888;2181,version=100000007"
@@ -49,37 +49,37 @@ def test_all_members_at_once() -> None:
     ],
 )
 def test_who_cannot_join(joining: str) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(RequestFailed) as caught:
         wish(joining)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
 
 
 @pytest.mark.parametrize("members", ["", "server.1=a:1:2", "nonsense=1", "server.1=a:1:2,server.2=a:1:3"])
 def test_what_is_no_membership(members: str) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(RequestFailed) as caught:
         wish(members=members)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
 
 
 def test_two_have_to_stay_if_one_would_be_standalone() -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(RequestFailed) as caught:
         wish(leaving="2,3")
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
     assert wanted((None, "2,3", None, -1), THREE, two_voters=False).voters == (1,)
-    with pytest.raises(Failure):
+    with pytest.raises(RequestFailed):
         wanted((None, "1,2,3", None, -1), THREE, two_voters=False)
 
 
 @pytest.mark.parametrize(("joining", "leaving"), [(None, "two"), ("server.x=d:1:2;3", None)])
 def test_what_is_no_number_is_no_request(joining: str | None, leaving: str | None) -> None:
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(RequestFailed) as caught:
         wish(joining, leaving)
     assert caught.value.code == ErrorCode.MARSHALLING_ERROR
 
 
 def test_groups_are_changed_as_a_whole() -> None:
     grouped = Ensemble.parse("server.1=a:1:2,server.2=b:1:2,server.3=c:1:2,group.1=1:2:3")
-    with pytest.raises(Failure) as caught:
+    with pytest.raises(RequestFailed) as caught:
         wanted((None, "3", None, -1), grouped, two_voters=True)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
 
@@ -105,13 +105,13 @@ def test_a_reconfiguration_is_bounded_before_it_is_read() -> None:
         (None, "1," * MEMBERSHIP_CHARS_MAX, None),
         (None, None, servers(1) + " " * MEMBERSHIP_CHARS_MAX),
     ):
-        with pytest.raises(Failure, match="BAD_ARGUMENTS"):
+        with pytest.raises(RequestFailed, match="BAD_ARGUMENTS"):
             wish(joining, leaving, members)
 
 
 @pytest.mark.parametrize("digits", ["9" * 101, "9" * 5000])
 def test_a_number_of_too_many_digits_cannot_be_read(digits: str) -> None:
-    with pytest.raises(Failure, match="MARSHALLING_ERROR"):
+    with pytest.raises(RequestFailed, match="MARSHALLING_ERROR"):
         wish(leaving=digits)
-    with pytest.raises(Failure, match="MARSHALLING_ERROR"):
+    with pytest.raises(RequestFailed, match="MARSHALLING_ERROR"):
         wish(joining=f"server.{digits}=d:2888:3888;2181")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from zab.session.watch import Event, WatchEvent
 from zab.session.watch_manager import WatchManager
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
-from zab.store.watches import WatchKind, WatchMode
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.server_watches import WatchKind, WatchMode
 
 
 class Heard:

@@ -20,8 +20,8 @@ from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
 from zab.service.throttle import ConnectionThrottle, ThrottleSettings
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import CreateFlag, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CreateFlag, Fields, Op
 from zab.store.store import Store, StoreSettings
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
 from zab.wire.client.frames import Command, FirstFrame, Reply, ReplyReader

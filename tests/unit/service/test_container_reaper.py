@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from zab.service.container_reaper import PART_MS, ContainerReaper, ReaperSettings
-from zab.store.node import EMPTY_ROOT
 from zab.store.tree import Tree
+from zab.store.znode import EMPTY_ROOT
 
 SETTINGS = ReaperSettings(interval_ms=1_000, per_minute_max=120)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import define, field
 
-from zab.store.errors import ErrorCode as E
-from zab.store.node import Stat
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode as E
+from zab.store.operations import Op
+from zab.store.znode import Stat
 
 FORBIDDEN = [(0x00, 0x1F), (0x7F, 0x9F), (0xD800, 0xF8FF), (0xFFF0, 0x10FFFF)]
 

@@ -9,11 +9,11 @@ from attrs import define, field, frozen
 
 from zab.store.acl import OPEN, Identity, encode_identities
 from zab.store.apply import Result
-from zab.store.node import Stat, stat_of
-from zab.store.ops import Op
-from zab.store.request import INTERNAL, pack_body, pack_request
+from zab.store.operations import Op
+from zab.store.request_format import INTERNAL, pack_body, pack_request
+from zab.store.server_watches import Watcher
 from zab.store.store import DEFAULT_SETTINGS, Store, StoreSettings
-from zab.store.watches import Watcher
+from zab.store.znode import Stat, stat_of
 
 EPOCH = 1
 FIRST = EPOCH << 32

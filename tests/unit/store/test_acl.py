@@ -26,8 +26,8 @@ from zab.store.acl import (
     intern,
     masked,
 )
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 
 JOE: Identity = ("digest", "joe:secret")
 ANN: Identity = ("digest", "ann:secret")

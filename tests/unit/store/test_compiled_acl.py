@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.unit.store.support import Client, Leader, leader
 from tests.unit.store.test_acl import Numbers
 from zab.store import acl as acls
-from zab.store import schemes
+from zab.store import acl_schemes
 from zab.store.acl import ALL, OPEN, READ, Access, Acl, Identity, allows, fix_up, intern, is_super
-from zab.store.errors import ErrorCode
-from zab.store.node import DATA
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.store.store import StoreSettings
+from zab.store.znode import DATA
 
 HERE: Identity = ("ip", "127.0.0.1")
 
@@ -33,9 +33,9 @@ def specified(acl: Acl, wanted: int, identities: tuple[Identity, ...], access: A
             except Exception:
                 return False
         if scheme == "ip":
-            return schemes.ip_matches(name, who)
+            return acl_schemes.ip_matches(name, who)
         if scheme == "sasl":
-            return schemes.sasl_matches(name, who, access.sasl_any)
+            return acl_schemes.sasl_matches(name, who, access.sasl_any)
         return name == who
 
     if acl == OPEN or not acl:
@@ -106,10 +106,10 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    schemes.ip_matches.cache_clear()
-    schemes.address_of.cache_clear()
-    monkeypatch.setattr(schemes, "_network", counting(schemes._network))
-    monkeypatch.setattr(schemes, "_address", counting(schemes._address))
+    acl_schemes.ip_matches.cache_clear()
+    acl_schemes.address_of.cache_clear()
+    monkeypatch.setattr(acl_schemes, "_network", counting(acl_schemes._network))
+    monkeypatch.setattr(acl_schemes, "_address", counting(acl_schemes._address))
     return seen
 
 

@@ -14,11 +14,11 @@ from tests.unit.store.support import ALICE, BOB, Leader, dump, follower_of, lead
 from zab.core.errors import LocalProtocolError
 from zab.store.acl import OPEN
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, KNOWN_MAX, Digest, digest_of
-from zab.store.node import Node
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.paths import ROOT
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
+from zab.store.znode import Znode
 
 
 def busy(count: int = 2 * CHECKPOINT_EVERY + 44) -> Leader:
@@ -84,7 +84,7 @@ def summed(tree: Tree) -> int:
 
 
 def test_everything_but_lists_and_the_system_s_own_counts() -> None:
-    node: Node = (b"x", OPEN, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    node: Znode = (b"x", OPEN, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
     changed = [digest_of("/b", node), digest_of("/a", (None, *node[1:]))]
     changed += [digest_of("/a", (*node[:at], 99, *node[at + 1 :])) for at in range(2, 11)]  # type: ignore[arg-type]
     assert len({digest_of("/a", node), *changed}) == 12

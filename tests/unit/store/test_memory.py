@@ -7,7 +7,7 @@ import tracemalloc
 
 from tests.unit.store.support import leader
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.store import Store
 
 NODES = 20_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.store.support import ALICE, BOB, Client, dump, follower_of, leader
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.node import stat_of
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.store.store import StoreSettings
-from zab.store.txn import decode
+from zab.store.transactions import decode
+from zab.store.znode import stat_of
 
 GONE: tuple[Op, tuple[Any, ...]] = (Op.CHECK, ("/gone", -1))
 
@@ -130,7 +130,7 @@ def test_everybody_applies_the_same() -> None:
     it.ask(Op.MULTI, create("/a"), create("/a/b-", 2), (Op.SET_DATA, ("/a", b"x", -1)))
     it.ask(Op.MULTI, create("/c"), GONE)
     assert dump(follower_of(it)) == dump(it.store)
-    assert it.log[-1][1][0] == txns.FAILED_MULTI
+    assert it.log[-1][1][0] == transactions.FAILED_MULTI
     assert decode(it.log[-2][1]).session == ALICE
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.store.support import ALICE, BOB, Leader, leader
 from zab.store.acl import OPEN, Access
-from zab.store.errors import ErrorCode
-from zab.store.node import INT_MAX, TTL_MAX
-from zab.store.ops import Op
-from zab.store.request import FOREIGN, INTERNAL, LOCAL, pack_request
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import FOREIGN, INTERNAL, LOCAL, pack_request
 from zab.store.store import Store, StoreSettings
+from zab.store.znode import INT_MAX, TTL_MAX
 
 NOBODY: Any = ((31, "digest", "nobody:x"),)
 """A list that grants nothing to anybody here."""

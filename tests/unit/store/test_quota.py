@@ -5,8 +5,8 @@ import pytest
 from tests.cost.meter import steps
 from tests.unit.store.support import BOB, Client, Leader, dump, follower_of, leader
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.store.quota import PARSED_BYTES_MAX, parse, render, size_of
 from zab.store.store import Store, StoreSettings
 

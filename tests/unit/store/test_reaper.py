@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from tests.unit.store.support import Leader, leader
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.node import ttl_owner
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
 from zab.store.reaper import candidates
-from zab.store.request import INTERNAL
+from zab.store.request_format import INTERNAL
 from zab.store.store import StoreSettings
+from zab.store.znode import ttl_owner
 
 
 def nodes() -> Leader:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.store.support import ALICE, BOB, Leader, dump, leader
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.store import Store
 
 

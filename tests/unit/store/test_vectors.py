@@ -7,8 +7,8 @@ import pytest
 from tests.unit.store.support import NOW, leader
 from zab.store.acl import OPEN, digest_id
 from zab.store.digest import digest_of
-from zab.store.node import CONTAINER, Node, int32, is_session, stat_of, ttl_of, ttl_owner
-from zab.store.ops import Op
+from zab.store.operations import Op
+from zab.store.znode import CONTAINER, Znode, int32, is_session, stat_of, ttl_of, ttl_owner
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_digest_ids(credentials: bytes, expected: str) -> None:
 
 def test_a_node_s_digest() -> None:
     zxid = 0x1_0000_0002
-    node: Node = (b"hi", OPEN, zxid, zxid, NOW, NOW, 0, 0, 0, 0, zxid, 0)
+    node: Znode = (b"hi", OPEN, zxid, zxid, NOW, NOW, 0, 0, 0, 0, zxid, 0)
     assert digest_of("/a", node) == 0xD0E4BF0F
     assert digest_of("/zookeeper/config", node) == 0
     assert digest_of("/zookeeper", node) != 0

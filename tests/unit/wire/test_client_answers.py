@@ -6,12 +6,12 @@ from typing import Any
 
 from attrs import field, frozen
 
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN, Acl, Identity
-from zab.store.errors import ErrorCode
-from zab.store.node import CONTAINER, Stat, stat_of, ttl_owner
-from zab.store.ops import Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
 from zab.store.store import Store
+from zab.store.znode import CONTAINER, Stat, stat_of, ttl_owner
 from zab.wire.client import requests
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.frames import ReplyReader
@@ -53,7 +53,7 @@ class Rig:
 
 
 def create(path: str, data: bytes | None = b"data", acl: Acl = OPEN, owner: int = 0, kind: int = Op.CREATE) -> bytes:
-    return txns.create(kind, *WHO, path, data, acl, owner, 1)
+    return transactions.create(kind, *WHO, path, data, acl, owner, 1)
 
 
 def test_writes() -> None:
@@ -63,21 +63,21 @@ def test_writes() -> None:
     container = rig.write(Op.CREATE_CONTAINER, create("/c", owner=CONTAINER, kind=Op.CREATE_CONTAINER))
     assert container == ("/c", rig.stat("/c"))
     assert container[1].ephemeral_owner == 0, "what kind of node it is, is nobody's business"
-    assert rig.write(Op.SET_DATA, txns.set_data(*WHO, "/a", b"new", 1)) == rig.stat("/a")
-    assert rig.write(Op.SET_ACL, txns.set_acl(*WHO, "/a", OPEN, 1)) == rig.stat("/a")
-    assert rig.write(Op.DELETE, txns.delete(*WHO, "/c")) is None
-    assert rig.write(Op.CREATE, txns.error(*WHO, ErrorCode.NODE_EXISTS)) == ErrorCode.NODE_EXISTS
-    assert rig.write(Op.RECONFIG, txns.error(*WHO, ErrorCode.NO_AUTH)) == ErrorCode.NO_AUTH
-    assert rig.write(Op.CLOSE_SESSION, txns.close_session(*WHO, ())) is None
+    assert rig.write(Op.SET_DATA, transactions.set_data(*WHO, "/a", b"new", 1)) == rig.stat("/a")
+    assert rig.write(Op.SET_ACL, transactions.set_acl(*WHO, "/a", OPEN, 1)) == rig.stat("/a")
+    assert rig.write(Op.DELETE, transactions.delete(*WHO, "/c")) is None
+    assert rig.write(Op.CREATE, transactions.error(*WHO, ErrorCode.NODE_EXISTS)) == ErrorCode.NODE_EXISTS
+    assert rig.write(Op.RECONFIG, transactions.error(*WHO, ErrorCode.NO_AUTH)) == ErrorCode.NO_AUTH
+    assert rig.write(Op.CLOSE_SESSION, transactions.close_session(*WHO, ())) is None
 
 
 def test_a_multi() -> None:
     rig = Rig()
     parts = [
         create("/a"), create("/b", kind=Op.CREATE2), create("/t", owner=ttl_owner(9), kind=Op.CREATE_TTL),
-        txns.set_data(*WHO, "/a", b"", 1), txns.check(*WHO, "/a", 1), txns.delete(*WHO, "/a"),
+        transactions.set_data(*WHO, "/a", b"", 1), transactions.check(*WHO, "/a", 1), transactions.delete(*WHO, "/a"),
     ]  # fmt: skip
-    first, second, third, changed, checked, deleted = rig.write(Op.MULTI, txns.multi(*WHO, parts))
+    first, second, third, changed, checked, deleted = rig.write(Op.MULTI, transactions.multi(*WHO, parts))
     assert first == (Op.CREATE, "/a")
     assert second == (Op.CREATE2, ("/b", rig.stat("/b")))
     assert third == (Op.CREATE2, ("/t", rig.stat("/t"))), "there is no answer of its own for this one"
@@ -87,7 +87,7 @@ def test_a_multi() -> None:
 
 
 def test_a_multi_that_failed_is_no_error() -> None:
-    failed = txns.failed_multi(*WHO, 3, 1, ErrorCode.NO_NODE)
+    failed = transactions.failed_multi(*WHO, 3, 1, ErrorCode.NO_NODE)
     assert Rig().write(Op.MULTI, failed) == [(Op.ERROR, 0), (Op.ERROR, ErrorCode.NO_NODE), (Op.ERROR, -2)]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from zab.core.errors import WireError
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.client import replies, requests
 from zab.wire.client.connect import (
     EXPIRED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from zab.store.acl import OPEN
-from zab.store.ops import Fields, Op
-from zab.store.watches import Event
+from zab.store.operations import Fields, Op
+from zab.store.server_watches import EventType
 from zab.wire.client import connect, events, multi_codec, replies, requests
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.frames import Opening, ReplyReader, RequestReader
@@ -67,9 +67,9 @@ def test_the_reply_to_create() -> None:
 
 
 def test_an_event() -> None:
-    assert events.encode_event(Event.DATA_CHANGED, "/a", 0x100000003) == EVENT
+    assert events.encode_event(EventType.DATA_CHANGED, "/a", 0x100000003) == EVENT
     assert ReplyReader().feed(EVENT) == [(replies.EVENT_XID, 0x100000003, 0, EVENT[20:])]
-    assert events.decode_event(EVENT[20:]) == (Event.DATA_CHANGED, events.SYNC_CONNECTED, "/a")
+    assert events.decode_event(EVENT[20:]) == (EventType.DATA_CHANGED, events.SYNC_CONNECTED, "/a")
 
 
 def test_a_multi_that_failed() -> None:

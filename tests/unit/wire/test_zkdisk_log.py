@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fuzz import zookeeper_values as values
 from zab.core.errors import DamagedError
 from zab.store.acl import OPEN
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.wire.disk_log import FILE_HEAD, LogReader, encode_record, log_chunks, offset_behind
 from zab.wire.disk_txn import HEAD, KINDS, FileTxn, decode_txn, encode_txn
 

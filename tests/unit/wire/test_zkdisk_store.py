@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 
 from zab.core.errors import DamagedError
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN, READ_ONLY, Acl
-from zab.store.node import CONTAINER, ttl_of, ttl_owner
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.store import Store
+from zab.store.znode import CONTAINER, ttl_of, ttl_owner
 from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_snapshot import OPEN_KEY, FileNode, SnapshotReader, snapshot_chunks
 from zab.wire.disk_store import NOBODY, arrival, departure, replay, store_txn
@@ -185,5 +185,5 @@ def test_translated_transactions_are_ones_that_the_store_would_write() -> None:
     """Else they could not stand in a log of ours."""
     store = moved_in()
     for txn in log((Op.CREATE, ("/a", b"hi", OPEN, True, 4)), (Op.SET_DATA, ("/a", b"x", 1)), (Op.DELETE, ("/a",))):
-        decoded = txns.decode(store_txn(txn, store.tree))
+        decoded = transactions.decode(store_txn(txn, store.tree))
         assert (decoded.op, decoded.session, decoded.time) == (txn.kind, SESSION, NOW)

@@ -12,11 +12,11 @@ from attrs import frozen
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, parse
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import Acl
-from zab.store.node import is_session
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.tree import Tree
+from zab.store.znode import is_session
 from zab.wire.disk_store import store_txn
 from zab.wire.disk_txn import FileTxn
 from zab.wire.relay import TAG_BYTES
@@ -82,7 +82,7 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
             )
             continue
         try:
-            yield line_of(zxid, txns.decode(payload[TAG_BYTES:]))
+            yield line_of(zxid, transactions.decode(payload[TAG_BYTES:]))
         except DamagedError:
             yield LogLine(
                 zxid, None, 0, 0, "unknown", "", f"{len(payload)} bytes of another machine", payload[TAG_BYTES:]
@@ -91,10 +91,10 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
 
 def line_of_theirs(txn: FileTxn) -> LogLine:
     """Convert a transaction of ZooKeeper's log; ours have the same content."""
-    return line_of(txn.zxid, txns.decode(store_txn(txn, Tree())))
+    return line_of(txn.zxid, transactions.decode(store_txn(txn, Tree())))
 
 
-def line_of(zxid: int, txn: txns.Txn) -> LogLine:
+def line_of(zxid: int, txn: transactions.Transaction) -> LogLine:
     path, more, data = _told(txn)
     return LogLine(zxid, txn.time, txn.session & (1 << 64) - 1, txn.cxid, name_of(txn.op), path, more, data)
 
@@ -104,7 +104,7 @@ def name_of(op: int) -> str:
     return _NAMES.get(known, known.name.lower().replace("_", " "))
 
 
-def _told(txn: txns.Txn) -> tuple[str, str, bytes | None]:
+def _told(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
     body: tuple[Any, ...] = txn.body
     match txn.op:
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:

@@ -10,7 +10,7 @@ from typing import Final
 from zab.cli.shell.parsing import BadLine
 from zab.session.watch import Event, WatchEvent
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, WRITE, Acl, AclEntry
-from zab.store.node import Stat
+from zab.store.znode import Stat
 
 _LETTERS: Final = {"c": CREATE, "d": DELETE, "r": READ, "w": WRITE, "a": ADMIN}
 

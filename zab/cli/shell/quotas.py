@@ -7,8 +7,7 @@ from typing import Final
 from zab.cli.shell.parsing import BadLine
 from zab.session.api import Session
 from zab.session.session_errors import NoNode
-from zab.store.errors import ErrorCode
-from zab.store.node import Stat
+from zab.store.error_codes import ErrorCode
 from zab.store.paths import QUOTA, ROOT, ancestors_of
 from zab.store.quota import (
     BYTES,
@@ -22,6 +21,7 @@ from zab.store.quota import (
     render,
     stats_path,
 )
+from zab.store.znode import Stat
 
 KEYS: Final = {"n": COUNT, "b": BYTES, "N": COUNT_HARD, "B": BYTES_HARD}
 """The limit that each option sets; capitals are hard limits."""

@@ -12,9 +12,9 @@ import trio
 
 from zab.cli.kit.options import identity, user_and_password
 from zab.cli.shell.terminal import complain, run_lines, run_prompt, run_words
+from zab.client.client_settings import ClientSettings
 from zab.client.dialing import ClientTls
-from zab.client.session import connect
-from zab.client.settings import ClientSettings
+from zab.client.remote_session import connect
 from zab.core.errors import ZabError
 from zab.session.api import Session
 

@@ -19,10 +19,10 @@ from zab.session.multi import Multi, MultiRead
 from zab.session.session_errors import StoreError
 from zab.session.watch import Watch
 from zab.store.acl import OPEN
-from zab.store.ops import ANY_VERSION
+from zab.store.operations import ANY_VERSION
 from zab.store.paths import child_of
 from zab.store.quota import BYTES, BYTES_HARD, COUNT, COUNT_HARD
-from zab.store.watches import WatchKind
+from zab.store.server_watches import WatchKind
 
 PARTS_MAX: Final = 1_000
 

@@ -14,7 +14,7 @@ import trio
 from attrs import evolve, frozen
 
 from zab.cli.shell.formatting import client_addresses
-from zab.client.session import connect
+from zab.client.remote_session import connect
 from zab.core.errors import ZabError
 
 REPLY_BYTES_MAX: Final = 4 << 20

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import trio
 
 from zab.net.tls.tls_stream import TlsStream
-from zab.store.schemes import host_id
+from zab.store.acl_schemes import host_id
 
 
 def names_host(stream: TlsStream, host: str) -> bool:

@@ -21,8 +21,8 @@ from zab.runtime.admin.commands import NOT_SERVING, SNAPSHOT, Outcome
 from zab.runtime.admin.login import distrust, log_in
 from zab.service.authentication import ClientAuthentication
 from zab.store.acl import ADMIN, ANYONE, CREATE, DELETE, READ, SUPER, WRITE, allows, intern
-from zab.store.node import ACL
 from zab.store.paths import ROOT
+from zab.store.znode import ACL
 from zab.wire.disk_store import departure_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from attrs import frozen
 from zab.core.errors import ConfigError
 from zab.runtime.coordination.security import truth
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, SUPER, WRITE, Acl, Identity, user_of
-from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.store.operations import CREATES, CreateFlag, Fields, Op
 from zab.wire.client.requests import Refused, decode_request
 
 if TYPE_CHECKING:

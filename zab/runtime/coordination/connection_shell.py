@@ -21,7 +21,7 @@ from zab.runtime.coordination.words import answer
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.store.acl import Identity
-from zab.store.ops import Fields
+from zab.store.operations import Fields
 from zab.wire.client.frames import Command
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
 from zab.runtime.environment import REAL_ENVIRONMENT
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
-from zab.store.sessions import Sessions
-from zab.store.snapshot import Snapshot
+from zab.store.server_watches import Watcher
+from zab.store.session_table import SessionTable
 from zab.store.store import Store, StoreSettings
+from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Mark, Tree
-from zab.store.watches import Watcher
 from zab.wire.client.events import encode_event
 from zab.wire.client.requests import decode_fields
 
@@ -78,15 +78,15 @@ class StoreMachine(Store):
         self._changed: Mark | None = None
         super().__init__(settings, tell, decode_fields)
 
-    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
         self._changed = None
-        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION):
-            self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == txns.CLOSE_SESSION)
+        for kind in (transactions.CREATE_SESSION, transactions.ATTACH_SESSION, transactions.CLOSE_SESSION):
+            self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == transactions.CLOSE_SESSION)
 
     def _observed(self, handler: Handler, *, closes: bool) -> Handler:
         def observed(zxid: int, txn: bytes) -> Result:
-            session = txns.HEAD.unpack_from(txn)[1]
+            session = transactions.HEAD.unpack_from(txn)[1]
             if self.observer is not None and closes and session in self.tree.ephemerals:
                 self.observer.session_closes(session, sorted(self.tree.ephemerals[session]))
             result = handler(zxid, txn)
@@ -96,7 +96,7 @@ class StoreMachine(Store):
 
         return observed
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StoreSnapshot:
         with undisturbed():
             taken = super().snapshot()
             pass_by(taken.paths)

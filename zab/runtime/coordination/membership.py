@@ -29,12 +29,12 @@ from zab.runtime.coordination.machine import StoreMachine
 from zab.runtime.coordination.settings import DoorSettings
 from zab.runtime.member import Member
 from zab.runtime.running import NOWHERE
-from zab.store.errors import ErrorCode, Failure
-from zab.store.node import MZXID, Node
-from zab.store.ops import ANY_VERSION, Fields
+from zab.store.error_codes import ErrorCode, RequestFailed
+from zab.store.operations import ANY_VERSION, Fields
 from zab.store.paths import CONFIG
+from zab.store.znode import MZXID, Znode
 
-Answer: TypeAlias = tuple[int, Node | None]
+Answer: TypeAlias = tuple[int, Znode | None]
 """(error, the configuration node as it is now)"""
 
 ATTEMPTS_MAX: Final = 10
@@ -99,18 +99,18 @@ class Membership:
         """At the leader, in the order of the original. Who may do it at all is looked at last, and by the store."""
         settings, status = self._settings, self._member.status()
         if not settings.reconfig_enabled:
-            raise Failure(ErrorCode.RECONFIG_DISABLED)
+            raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
         ensemble = status.ensemble
         if all(server.host == NOWHERE for server in ensemble.servers):
-            raise Failure(ErrorCode.UNIMPLEMENTED)
+            raise RequestFailed(ErrorCode.UNIMPLEMENTED)
         if status.pending is not None:
-            raise Failure(ErrorCode.RECONFIG_IN_PROGRESS)
+            raise RequestFailed(ErrorCode.RECONFIG_IN_PROGRESS)
         version = fields[3]
         if version not in (ANY_VERSION, ensemble.version):
-            raise Failure(ErrorCode.BAD_VERSION)
+            raise RequestFailed(ErrorCode.BAD_VERSION)
         new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
         if not new.is_quorum([*status.synced, status.server]):
-            raise Failure(ErrorCode.NEW_CONFIG_NO_QUORUM)
+            raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
 
     # -- let it be ---------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Membership:
             try:
                 new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
                 await member.reconfigure(members=new, expect_version=ensemble.version)
-            except Failure as failure:
+            except RequestFailed as failure:
                 return failure.code, None
             except _RETRY:
                 await member.barrier()
@@ -151,16 +151,16 @@ def text_of(ensemble: Ensemble) -> bytes:
 
 
 def wanted(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
-    """The whole membership that a client asks for, or a `Failure`."""
+    """The whole membership that a client asks for, or a `RequestFailed`."""
     joining, leaving, members, _ = fields
     if any(len(text or "") > MEMBERSHIP_CHARS_MAX for text in (joining, leaving, members)):
-        raise Failure(ErrorCode.BAD_ARGUMENTS)
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
     try:
         new = _replaced(members) if members is not None else _changed(joining or "", leaving or "", current)
     except ConfigError:
-        raise Failure(ErrorCode.BAD_ARGUMENTS) from None
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS) from None
     if len(new.voters) < (2 if two_voters else 1):
-        raise Failure(ErrorCode.BAD_ARGUMENTS)
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
     return evolve(new, version=current.version)
 
 
@@ -204,7 +204,7 @@ def _joiner(text: str) -> Server:
 def _number(text: str) -> int:
     """What is no number at all is not a wrong argument to the original, but a request that it cannot read."""
     if not _NUMBER.fullmatch(text.strip()):
-        raise Failure(ErrorCode.MARSHALLING_ERROR)
+        raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
     return int(text)
 
 

@@ -39,9 +39,9 @@ from zab.service.session_tracker import ALIVE, Findings, SessionTracker
 from zab.service.slow_clients import CHECK_MS, REASON, SlowClients
 from zab.service.throttle import ConnectionThrottle
 from zab.session.call_arguments import timeout_of
-from zab.store.ops import Op
-from zab.store.sessions import SessionIds
-from zab.store.watches import Watcher
+from zab.store.operations import Op
+from zab.store.server_watches import Watcher
+from zab.store.session_table import SessionIds
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
 """Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a

@@ -31,11 +31,11 @@ from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager
 from zab.store.acl import Identity
 from zab.store.apply import Result, SubResult
-from zab.store.errors import ErrorCode
-from zab.store.node import Node, Stat, stat_of
-from zab.store.ops import WRITES, Fields, Op
-from zab.store.request import pack_body, pack_request
-from zab.store.watches import Watcher, WatchKind
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Fields, Op
+from zab.store.request_format import pack_body, pack_request
+from zab.store.server_watches import Watcher, WatchKind
+from zab.store.znode import Stat, Znode, stat_of
 from zab.wire.client.requests import SHAPES
 
 HERE: Final = "127.0.0.1"
@@ -210,7 +210,7 @@ class InProcessSession(Session):
 # -- from the store's values to the protocol's ---------------------------------------------------------
 
 
-def _data(node: Node) -> tuple[bytes | None, Stat]:
+def _data(node: Znode) -> tuple[bytes | None, Stat]:
     return node[0], stat_of(node)
 
 
@@ -232,7 +232,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
 }
 
 
-def _node_of(result: Result | SubResult) -> Node:
+def _node_of(result: Result | SubResult) -> Znode:
     node = result[3]
     assert node is not None, "an operation that answers with a stat leaves a node"
     return node

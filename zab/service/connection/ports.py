@@ -20,7 +20,7 @@ from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
 from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSettings
 from zab.store.acl import Identity
-from zab.store.ops import Fields
+from zab.store.operations import Fields
 from zab.store.store import Store
 from zab.wire.client.frames import Command
 

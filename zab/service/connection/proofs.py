@@ -8,7 +8,7 @@ from attrs import frozen
 
 from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.connection.ports import ServerPort
-from zab.store.errors import ErrorCode
+from zab.store.error_codes import ErrorCode
 from zab.wire.client.replies import body_reply, error_reply
 from zab.wire.client.requests import Refused, decode_request
 from zab.wire.jute import buffer

@@ -25,11 +25,11 @@ from zab.service.connection.ports import ConnectionPhase, Done, ServerPort, Shel
 from zab.service.connection.proofs import Login, LoginOutcome
 from zab.service.throttle import RequestThrottle
 from zab.store.apply import Result
-from zab.store.errors import ErrorCode
-from zab.store.node import stat_fields
-from zab.store.ops import READS, WRITES, Op
-from zab.store.reads import NO_ROOM, TOO_LARGE, Client
-from zab.store.request import FOREIGN, HEAD, LOCAL, op_name
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import READS, WRITES, Op
+from zab.store.read_handler import NO_ROOM, TOO_LARGE, Client
+from zab.store.request_format import FOREIGN, HEAD, LOCAL, op_name
+from zab.store.znode import stat_fields
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.frames import Request
 from zab.wire.client.replies import encode_reply, error_reply

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from zab.store.apply import Result, SubResult
-from zab.store.node import Node, stat_fields
-from zab.store.ops import Op
-from zab.store.reads import Answer
+from zab.store.operations import Op
+from zab.store.read_handler import ReadResult
+from zab.store.znode import Znode, stat_fields
 from zab.wire.client import multi_codec
 from zab.wire.client.bodies import encode_data
 from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
@@ -29,7 +29,7 @@ _MULTI: Final = int(Op.MULTI)
 # -- reads ---------------------------------------------------------------------------------------------
 
 
-def data_body(node: Node) -> bytes:
+def data_body(node: Znode) -> bytes:
     """Encode the reply to getData. The bytes stay valid as long as the node is the same object, so callers may cache
     them.
     """
@@ -53,7 +53,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
 """From the store's value to the protocol's, where they are not the same."""
 
 
-def read_reply(op: int, xid: int, zxid: int, answer: Answer) -> bytes:
+def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
     error, value = answer
     if error:
         return error_reply(xid, zxid, error)
@@ -68,7 +68,7 @@ def read_reply(op: int, xid: int, zxid: int, answer: Answer) -> bytes:
 # -- writes --------------------------------------------------------------------------------------------
 
 
-def _node_of(result: Result | SubResult) -> Node:
+def _node_of(result: Result | SubResult) -> Znode:
     node = result[3]
     assert node is not None, "an operation that answers with a stat leaves a node"
     return node

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from zab.core.errors import WireError
 from zab.store.acl import Acl
-from zab.store.node import Stat
+from zab.store.znode import Stat
 from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.jute import INT, Reader, buffer, lenient, text, texts, vector
 

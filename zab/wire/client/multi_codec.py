@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import WireError
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client import bodies, shapes
 from zab.wire.client.bodies import Body
 from zab.wire.client.shapes import Shape

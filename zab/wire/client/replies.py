@@ -11,8 +11,8 @@ from struct import Struct
 from typing import Any, Final
 
 from zab.core.errors import WireError
-from zab.store.node import INT_MAX, INT_MIN, Node, int32, is_session
-from zab.store.ops import Op
+from zab.store.operations import Op
+from zab.store.znode import INT_MAX, INT_MIN, Znode, int32, is_session
 from zab.wire.client import bodies, multi_codec
 from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
 from zab.wire.jute import STRUCT_ERRORS
@@ -75,7 +75,7 @@ def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
     return _HEAD_AND_STAT.pack(84, xid, zxid, 0, *stat)
 
 
-def node_reply(xid: int, zxid: int, node: Node) -> bytes:
+def node_reply(xid: int, zxid: int, node: Znode) -> bytes:
     """`stat_reply` with the stat of this node, as `stat_fields` makes it: without a tuple of it in between."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children

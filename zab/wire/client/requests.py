@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
-from zab.store.errors import ErrorCode
-from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import CREATES, CreateFlag, Fields, Op
 from zab.wire.client import multi_codec, shapes
 from zab.wire.client.shapes import Shape
 from zab.wire.jute import STRUCT_ERRORS

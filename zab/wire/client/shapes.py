@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import WireError
-from zab.store.ops import Fields
+from zab.store.operations import Fields
 from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.jute import FALSE, INT, LONG, TRUE, Reader, buffer, lenient, text, texts
 

@@ -13,10 +13,10 @@ from harness.worlds.cores.workload import member
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import NOTHING, ServerId, Zxid, make
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
-from zab.store.node import CONTAINER, Node, ttl_owner
-from zab.store.ops import Op
+from zab.store.operations import Op
+from zab.store.znode import CONTAINER, Znode, ttl_owner
 from zab.wire.relay import TAG_BYTES
 
 ANN: Final = 0x100000001
@@ -30,7 +30,7 @@ class Tale:
 
     now_ms: int = 1_000
     ghost: Ghost = field(factory=lambda: Ghost(ONE, 1))
-    nodes: dict[str, Node] = field(factory=dict)
+    nodes: dict[str, Znode] = field(factory=dict)
 
     def commit(self, payload: bytes, *, config: bool = False) -> None:
         batch = pack(make(1, len(self.ghost.canon)), [payload], config=config)
@@ -38,23 +38,23 @@ class Tale:
         self.ghost.commit([batch.first])
 
     def does(self, *made: bytes) -> None:
-        txn = made[0] if len(made) == 1 else txns.multi(ANN, 0, self.now_ms, list(made))
+        txn = made[0] if len(made) == 1 else transactions.multi(ANN, 0, self.now_ms, list(made))
         self.commit(bytes(TAG_BYTES) + txn)
 
     def create(self, path: str, owner: int = 0) -> bytes:
-        return txns.create(Op.CREATE, ANN, 0, self.now_ms, path, b"", OPEN, owner, 1)
+        return transactions.create(Op.CREATE, ANN, 0, self.now_ms, path, b"", OPEN, owner, 1)
 
     def write(self, path: str) -> bytes:
-        return txns.set_data(ANN, 0, self.now_ms, path, b"", 1)
+        return transactions.set_data(ANN, 0, self.now_ms, path, b"", 1)
 
     def delete(self, path: str) -> bytes:
-        return txns.delete(ANN, 0, self.now_ms, path)
+        return transactions.delete(ANN, 0, self.now_ms, path)
 
     def reap(self, path: str) -> bytes:
-        return txns.delete(0, 0, self.now_ms, path, txns.DELETE_CONTAINER)
+        return transactions.delete(0, 0, self.now_ms, path, transactions.DELETE_CONTAINER)
 
     def close(self, *paths: str) -> bytes:
-        return txns.close_session(ANN, 0, self.now_ms, paths)
+        return transactions.close_session(ANN, 0, self.now_ms, paths)
 
     def left(self, path: str, owner: int, *, ever: int = 0, now: int = 0) -> None:
         """There in the end, with so many children ever and now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.history import Reply, Request
 from harness.protocol import operation_of, refusal, reply_of
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 from zab.wire.client.replies import decode_body
 
 

@@ -12,10 +12,10 @@ from harness.checkers.store.silence import SILENT
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.zxid import Zxid, show
-from zab.store.node import ACL, AVERSION, DATA
-from zab.store.ops import Op
+from zab.store.operations import Op
 from zab.store.quota import BELOW
-from zab.store.txn import decode
+from zab.store.transactions import decode
+from zab.store.znode import ACL, AVERSION, DATA
 from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"

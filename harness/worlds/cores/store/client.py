@@ -21,8 +21,8 @@ from harness.worlds.cores.store.calls import Call
 from harness.worlds.cores.store.wire import Wire
 from zab.session.watch import WatchEvent
 from zab.session.watch_manager import WatchManager
-from zab.store.ops import Op
-from zab.store.watches import Event as NodeEvent
+from zab.store.operations import Op
+from zab.store.server_watches import EventType as NodeEvent
 from zab.wire.client.connect import ConnectRequest, ConnectResponse, decode_connect_response, encode_connect_request
 from zab.wire.client.events import decode_event
 from zab.wire.client.frames import FirstFrame, Reply, ReplyReader

@@ -32,11 +32,11 @@ from zab.service.local_sessions import LocalSessions
 from zab.service.pending_submissions import Submission
 from zab.service.session_tracker import ALIVE, SessionTracker
 from zab.service.throttle import ConnectionThrottle
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
-from zab.store.request import HEAD
-from zab.store.sessions import SessionIds
-from zab.store.watches import Watcher
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import HEAD
+from zab.store.server_watches import Watcher
+from zab.store.session_table import SessionIds
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.server import StoreServer

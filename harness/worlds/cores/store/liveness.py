@@ -17,7 +17,7 @@ from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.door import TICKS_MAX
 from harness.worlds.cores.store.passing import left_over, timely
 from zab.store.paths import ROOT, SYSTEM, child_of
-from zab.store.watches import WatchKind
+from zab.store.server_watches import WatchKind
 
 if TYPE_CHECKING:
     from harness.worlds.cores.server import Server

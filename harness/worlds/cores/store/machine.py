@@ -11,13 +11,13 @@ from zlib import crc32
 
 from zab.core.batch import Batch
 from zab.core.zxid import Zxid
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
-from zab.store.sessions import Sessions
+from zab.store.server_watches import Watcher
+from zab.store.session_table import SessionTable
 from zab.store.store import Store, StoreSettings
 from zab.store.tree import Tree
-from zab.store.watches import Watcher
 from zab.wire.client.requests import decode_fields
 from zab.wire.relay import TAG_BYTES
 
@@ -59,10 +59,15 @@ class StoreMachine(Store):
         assert self.observer is not None, "somebody watches, and nobody hears of it"
         self.observer.happened(watchers, event, path, zxid)
 
-    def _become(self, tree: Tree, sessions: Sessions, digest: Digest) -> None:
+    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
         self._sessions_digest = -1
-        for kind in (txns.CREATE_SESSION, txns.ATTACH_SESSION, txns.CLOSE_SESSION, txns.SET_SECRET):
+        for kind in (
+            transactions.CREATE_SESSION,
+            transactions.ATTACH_SESSION,
+            transactions.CLOSE_SESSION,
+            transactions.SET_SECRET,
+        ):
             self._handlers[kind] = self._observed(self._handlers[kind])
 
     def _observed(self, handler: Handler) -> Handler:
@@ -70,7 +75,7 @@ class StoreMachine(Store):
             result = handler(zxid, txn)
             self._sessions_digest = -1
             if self.observer is not None:
-                self.observer.session_changed(txns.HEAD.unpack_from(txn)[1])
+                self.observer.session_changed(transactions.HEAD.unpack_from(txn)[1])
             return result
 
         return observed

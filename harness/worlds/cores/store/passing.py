@@ -13,9 +13,9 @@ from harness.checkers.ghost import Ghost, Violation
 from harness.checkers.store.model import parent_of
 from harness.worlds.cores.store.checks import committed
 from zab.core.zxid import Zxid, show
-from zab.store import txn as txns
-from zab.store.node import CHILDREN, CONTAINER, CVERSION, MTIME, OWNER, Node, is_session, ttl_of
-from zab.store.ops import Op
+from zab.store import transactions
+from zab.store.operations import Op
+from zab.store.znode import CHILDREN, CONTAINER, CVERSION, MTIME, OWNER, Znode, is_session, ttl_of
 from zab.wire.relay import TAG_BYTES
 
 TIMELY = "what goes by itself has been left, or has had its time"
@@ -67,17 +67,17 @@ def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> N
         raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
 
 
-def _transactions(ghost: Ghost) -> Iterator[tuple[Zxid, txns.Txn]]:
+def _transactions(ghost: Ghost) -> Iterator[tuple[Zxid, transactions.Transaction]]:
     for batch in committed(ghost):
         if batch.config:
             continue
         (payload,) = batch.payloads()
-        txn = txns.decode(payload[TAG_BYTES:])
+        txn = transactions.decode(payload[TAG_BYTES:])
         for part in txn.body if txn.op == Op.MULTI else (txn,):
             yield batch.first, part
 
 
-def left_over(nodes: Mapping[str, Node], wall_ms: int) -> str | None:
+def left_over(nodes: Mapping[str, Znode], wall_ms: int) -> str | None:
     """What ought to be gone by now, or soon."""
     for path, node in nodes.items():
         if node[CHILDREN]:

@@ -13,7 +13,7 @@ from zab.service.client_sessions import Steps
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.pending_submissions import Submission
-from zab.store.ops import Fields
+from zab.store.operations import Fields
 from zab.wire.client.frames import Command
 
 if TYPE_CHECKING:

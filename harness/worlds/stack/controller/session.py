@@ -15,19 +15,19 @@ from harness.protocol import request_from
 from harness.worlds.recorded import RecordedSession, RecordingMachine
 from harness.worlds.stack.store.client import Client
 from zab.client.calls import Call
-from zab.client.settings import ClientSettings
+from zab.client.client_settings import ClientSettings
 from zab.runtime.blocks import beside_a_block
-from zab.store.watches import Event, WatchKind
+from zab.store.server_watches import EventType, WatchKind
 
 if TYPE_CHECKING:
     from harness.worlds.stack.controller.world import ControllerWorld
 
 SETTINGS: Final = ClientSettings(pause_ms_min=20, pause_ms_max=200, close_ms=500)
 _CONCERNS: Final = {
-    Event.CREATED: (WatchKind.DATA,),
-    Event.DATA_CHANGED: (WatchKind.DATA,),
-    Event.DELETED: (WatchKind.DATA, WatchKind.CHILDREN),
-    Event.CHILDREN_CHANGED: (WatchKind.CHILDREN,),
+    EventType.CREATED: (WatchKind.DATA,),
+    EventType.DATA_CHANGED: (WatchKind.DATA,),
+    EventType.DELETED: (WatchKind.DATA, WatchKind.CHILDREN),
+    EventType.CHILDREN_CHANGED: (WatchKind.CHILDREN,),
 }
 """Which of the watches that a controller leaves."""
 
@@ -75,7 +75,7 @@ class ToldMachine(RecordingMachine):
         return tuple((kind, path) for kind, paths in lists for path in paths)
 
     def hears(self, event: int, path: str) -> bool:
-        kinds = _CONCERNS[Event(event)]
+        kinds = _CONCERNS[EventType(event)]
         in_vain = {(path, kind) for kind in kinds} & self._in_vain
         self._in_vain -= in_vain
         return not in_vain or any(self._book.watches(path, kind) for kind in kinds)

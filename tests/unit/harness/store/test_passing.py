@@ -10,26 +10,26 @@ from harness.worlds.cores.workload import member
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import NOTHING, ServerId, Zxid, make
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN
-from zab.store.node import CONTAINER, Node, ttl_owner
-from zab.store.ops import Op
+from zab.store.operations import Op
+from zab.store.znode import CONTAINER, Znode, ttl_owner
 from zab.wire.relay import TAG_BYTES
 
 ME = 0x100000001
 
 
 def create(time: int, path: str, owner: int = 0) -> bytes:
-    return txns.create(Op.CREATE, ME, 0, time, path, b"", OPEN, owner, 1)
+    return transactions.create(Op.CREATE, ME, 0, time, path, b"", OPEN, owner, 1)
 
 
 def write(time: int, path: str) -> bytes:
-    return txns.set_data(ME, 0, time, path, b"", 1)
+    return transactions.set_data(ME, 0, time, path, b"", 1)
 
 
 def delete(time: int, path: str, *, reaped: bool = True) -> bytes:
-    kind = txns.DELETE_CONTAINER if reaped else txns.DELETE
-    return txns.delete(0 if reaped else ME, 0, time, path, kind)
+    kind = transactions.DELETE_CONTAINER if reaped else transactions.DELETE
+    return transactions.delete(0 if reaped else ME, 0, time, path, kind)
 
 
 def judged(*made: bytes) -> str:
@@ -71,8 +71,8 @@ def test_who_looked_may_have_seen_the_one_before() -> None:
 
 
 def test_parts_of_a_multi_and_the_ends_of_sessions_count() -> None:
-    made = txns.multi(ME, 0, 5, [create(5, "/c", CONTAINER), create(5, "/c/x")])
-    assert judged(made, txns.close_session(ME, 0, 6, ("/c/x",)), delete(7, "/c")) == ""
+    made = transactions.multi(ME, 0, 5, [create(5, "/c", CONTAINER), create(5, "/c/x")])
+    assert judged(made, transactions.close_session(ME, 0, 6, ("/c/x",)), delete(7, "/c")) == ""
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_parts_of_a_multi_and_the_ends_of_sessions_count() -> None:
 )
 def test_what_should_be_gone(owner: int, ever: int, now: int, wall_ms: int, left: bool) -> None:
     zxid = Zxid(1)
-    node: Node = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
+    node: Znode = (b"", OPEN, zxid, zxid, 0, 1_000, 0, ever, 0, owner, zxid, now)
     assert (left_over({"/n": node}, wall_ms) is not None) == left

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from tests.unit.store.support import ALICE, BOB, Client, Leader, leader
 from zab.store.acl import OPEN, Access
-from zab.store.errors import ErrorCode
-from zab.store.node import stat_of
-from zab.store.ops import Op
-from zab.store.reads import TOO_LARGE
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.read_handler import TOO_LARGE
 from zab.store.store import StoreSettings
+from zab.store.znode import stat_of
 
 
 def tree() -> Leader:

@@ -25,7 +25,7 @@ class Watcher(Hashable, Protocol):
     def identities(self) -> Sequence[Identity]: ...
 
 
-class Event(IntEnum):
+class EventType(IntEnum):
     CREATED = 1
     DELETED = 2
     DATA_CHANGED = 3
@@ -62,7 +62,7 @@ LONG_PATH: Final = 256
 """A path counts once more against the bounds for each so many characters: else a watch could hold a megabyte."""
 
 
-class _Table:
+class _WatchTable:
     """Both ways, because a connection that ends takes its watches along."""
 
     __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
@@ -173,12 +173,12 @@ def weight_of_all(paths: Sequence[str]) -> int:
     return len(paths) + sum([len(path) // LONG_PATH for path in paths if len(path) >= LONG_PATH])
 
 
-class Watches:
+class ServerWatches:
     def __init__(self, deliver: Deliver, access: Access = DEFAULT_ACCESS) -> None:
         self.deliver = deliver
         self._access = access
-        self._data = _Table()
-        self._child = _Table()
+        self._data = _WatchTable()
+        self._child = _WatchTable()
         self.per_watcher_max: int | None = None
         """Entries of one watcher in both tables, long paths counted several times; None: no bound."""
         self.total_max: int | None = None
@@ -237,7 +237,7 @@ class Watches:
         """Remove up to `most` watches of a connection that is gone. Return True if there may be more."""
         return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 
-    def _entries(self, kind: int) -> tuple[tuple[_Table, int], ...]:
+    def _entries(self, kind: int) -> tuple[tuple[_WatchTable, int], ...]:
         data, child = self._data, self._child
         match kind:
             case WatchKind.CHILDREN:
@@ -257,27 +257,27 @@ class Watches:
 
     def created(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
         if self.data_paths:
-            self._tell(self._data_watchers(path), Event.CREATED, path, acl, zxid)
+            self._tell(self._data_watchers(path), EventType.CREATED, path, acl, zxid)
         if self.child_paths:
-            self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)
+            self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
 
     def deleted(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
         told = self._data_watchers(path) if self.data_paths else {}
-        self._tell(told, Event.DELETED, path, acl, zxid)
+        self._tell(told, EventType.DELETED, path, acl, zxid)
         if self.child_paths:
             more = {watcher: None for watcher in self._child.take(path) if watcher not in told}
-            self._tell(more, Event.DELETED, path, acl, zxid)
-            self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)
+            self._tell(more, EventType.DELETED, path, acl, zxid)
+            self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
 
     def data_changed(self, path: str, acl: Acl, zxid: int) -> None:
-        self._tell(self._data_watchers(path), Event.DATA_CHANGED, path, acl, zxid)
+        self._tell(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
 
-    def happened(self, event: Event, path: str, acl: Acl, zxid: int) -> None:
+    def happened(self, event: EventType, path: str, acl: Acl, zxid: int) -> None:
         """Deliver an event of this node alone: after a state was replaced, the steps in between are unknown."""
         match event:
-            case Event.CHILDREN_CHANGED:
+            case EventType.CHILDREN_CHANGED:
                 self._tell(self._child.take(path), event, path, acl, zxid)
-            case Event.DELETED:
+            case EventType.DELETED:
                 told = self._data_watchers(path)
                 told.update(self._child.take(path))
                 self._tell(told, event, path, acl, zxid)
@@ -294,7 +294,7 @@ class Watches:
                         found[watcher] = None
         return found
 
-    def _tell(self, watchers: Iterable[Watcher], event: Event, path: str, acl: Acl, zxid: int) -> None:
+    def _tell(self, watchers: Iterable[Watcher], event: EventType, path: str, acl: Acl, zxid: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip:
             # A client without permission to read a node must not learn from an event that the node exists. A one-time

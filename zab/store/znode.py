@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from zab.store.acl import OPEN, Acl
 
-Node: TypeAlias = tuple[bytes | None, Acl, int, int, int, int, int, int, int, int, int, int]
+Znode: TypeAlias = tuple[bytes | None, Acl, int, int, int, int, int, int, int, int, int, int]
 """(data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children)
 
 cversion  as stored: how many children were ever created
@@ -31,7 +31,7 @@ OWNER: Final[Literal[9]] = 9
 PZXID: Final[Literal[10]] = 10
 CHILDREN: Final[Literal[11]] = 11
 
-EMPTY_ROOT: Final[Node] = (b"", OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+EMPTY_ROOT: Final[Znode] = (b"", OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 CONTAINER: Final = -(1 << 63)
 """Owner of a container: the sign bit alone, which is no session's id."""
@@ -81,7 +81,7 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-def stat_fields(node: Node) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+def stat_fields(node: Znode) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
     """The values of a `Stat`, without the cost of making one."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children
@@ -95,5 +95,5 @@ def stat_fields(node: Node) -> tuple[int, int, int, int, int, int, int, int, int
     )  # fmt: skip
 
 
-def stat_of(node: Node) -> Stat:
+def stat_of(node: Znode) -> Stat:
     return Stat(*stat_fields(node))

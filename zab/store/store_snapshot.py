@@ -22,10 +22,10 @@ import msgpack
 
 from zab.core.errors import DamagedError
 from zab.store.acl import Acl, decode_acl, encode_acl
-from zab.store.node import Node
 from zab.store.paths import UNDELETABLE
-from zab.store.sessions import Sessions
+from zab.store.session_table import SessionTable
 from zab.store.tree import Mark, Tree
+from zab.store.znode import Znode
 
 VERSION: Final = 1
 CHUNK_NODES: Final = 512
@@ -35,10 +35,10 @@ CHUNK_BYTES: Final = 256 << 10
 _UNTOUCHED: Final = object()
 
 
-class Snapshot:
+class StoreSnapshot:
     """Iterate it once, from any thread. What it holds of the past goes when it does."""
 
-    def __init__(self, tree: Tree, sessions: Sessions, zxid: int, digest: int) -> None:
+    def __init__(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> None:
         self.zxid = zxid
         self.done = False
         self._nodes = tree.nodes
@@ -91,27 +91,27 @@ class Snapshot:
         finally:
             self.done = True
 
-    def _at_first(self, path: str) -> Node:
+    def _at_first(self, path: str) -> Znode:
         # The order matters. A change writes to the mark first and to the tree second. Reading the tree first and the
         # mark second therefore finds the old node in one of them.
         node: Any = self._nodes.get(path)
         old: Any = self._mark.get(path, _UNTOUCHED)
-        found: Node = node if old is _UNTOUCHED else old
+        found: Znode = node if old is _UNTOUCHED else old
         return found
 
 
-class Snapshots:
+class OpenSnapshots:
     """Those under way. Finished ones stop costing anything at the next `sweep`."""
 
     def __init__(self) -> None:
-        self._marks: list[tuple[ref[Snapshot], Mark]] = []
+        self._marks: list[tuple[ref[StoreSnapshot], Mark]] = []
 
     def __len__(self) -> int:
         return len(self._marks)
 
-    def begin(self, tree: Tree, sessions: Sessions, zxid: int, digest: int) -> Snapshot:
+    def begin(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> StoreSnapshot:
         self.sweep(tree)
-        snapshot = Snapshot(tree, sessions, zxid, digest)
+        snapshot = StoreSnapshot(tree, sessions, zxid, digest)
         self._marks.append((ref(snapshot), snapshot.mark))
         return snapshot
 
@@ -127,7 +127,7 @@ class Snapshots:
         self._marks = kept
 
 
-def read(chunks: Iterable[bytes]) -> tuple[Tree, Sessions, int, int]:
+def read(chunks: Iterable[bytes]) -> tuple[Tree, SessionTable, int, int]:
     """The state, its zxid, and the digest it must have. Raises `DamagedError`."""
     try:
         return _read(iter(chunks))
@@ -137,18 +137,18 @@ def read(chunks: Iterable[bytes]) -> tuple[Tree, Sessions, int, int]:
         raise DamagedError(f"no snapshot of a store: {wrong!r}") from wrong
 
 
-def read_head(chunk: bytes) -> tuple[int, Sessions]:
+def read_head(chunk: bytes) -> tuple[int, SessionTable]:
     """The first chunk: the zxid, and the sessions."""
     version, zxid, secret, table = msgpack.unpackb(chunk, use_list=False)
     if version != VERSION:
         raise DamagedError(f"a snapshot in version {version} of the format; this is version {VERSION}")
-    sessions = Sessions()
+    sessions = SessionTable()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, server) for session, timeout_ms, server in table}
     return zxid, sessions
 
 
-def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Node]] | int:
+def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Znode]] | int:
     """Return the nodes of a chunk after the first, without counting their children; or the digest, if it is the last
     chunk.
 
@@ -161,7 +161,7 @@ def read_nodes(chunk: bytes, lists: list[Acl]) -> Iterator[tuple[str, Node]] | i
     return _nodes(second, lists)
 
 
-def _nodes(packed: Iterable[Any], lists: list[Acl]) -> Iterator[tuple[str, Node]]:
+def _nodes(packed: Iterable[Any], lists: list[Acl]) -> Iterator[tuple[str, Znode]]:
     for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in packed:
         yield path, (
             data, lists[number], czxid, czxid + mzxid, ctime, ctime + mtime,
@@ -169,7 +169,7 @@ def _nodes(packed: Iterable[Any], lists: list[Acl]) -> Iterator[tuple[str, Node]
         )  # fmt: skip
 
 
-def _read(chunks: Iterator[bytes]) -> tuple[Tree, Sessions, int, int]:
+def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
     zxid, sessions = read_head(next(chunks))
     tree = Tree.blank()
     lists: list[Acl] = []

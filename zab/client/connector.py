@@ -14,13 +14,12 @@ from typing import Final, Protocol
 
 import trio
 
-from zab.client.attempts import Tries
 from zab.client.client_protocol import ClientProtocol
-from zab.client.dialing import OUTSIDE, Address, ConnectionOver, Outside, shake_hands
-from zab.client.dialling_hints import looks_like
+from zab.client.client_settings import ClientSettings
+from zab.client.connect_attempts import ConnectAttempts
+from zab.client.connection_failures import ConnectionOver, foreign_protocol, is_permanent
+from zab.client.dialing import OUTSIDE, Address, Outside, shake_hands
 from zab.client.hosts import Host, Hosts, shown
-from zab.client.permanent_failures import is_hopeless
-from zab.client.settings import ClientSettings
 from zab.core.errors import RemoteProtocolError, WireError
 from zab.net.wakeup import Wakeup
 from zab.wire.client.connect import ConnectResponse, decode_connect_response, encode_connect_request
@@ -75,7 +74,7 @@ class Connector:
         wait_ms: float | None,
         outside: Outside = OUTSIDE,
     ) -> None:
-        self.tries = Tries(hosts.hosts)
+        self.tries = ConnectAttempts(hosts.hosts)
         self.server: Address | None = None
         """The server that the session is connected to."""
         self.bell = Wakeup()
@@ -138,7 +137,7 @@ class Connector:
         return 0.0
 
     def _is_hopeless(self, error: BaseException) -> bool:
-        return is_hopeless(error, refusals=self._settings.refused_ends)
+        return is_permanent(error, refusals=self._settings.refused_ends)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         at: Host = host, port
@@ -220,7 +219,7 @@ class Connector:
                 payload = first.feed(data)
             response = decode_connect_response(payload)
         except WireError as error:
-            hint = looks_like(said)
+            hint = foreign_protocol(said)
             raise error if hint is None else WireError(f"{error}: {hint}") from None
         if response.timeout_ms <= 0:
             if request.session:

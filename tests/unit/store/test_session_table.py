@@ -10,14 +10,15 @@ import pytest
 from tests.unit.store.support import ALICE, BOB, CAROL, SECRET, Leader, dump, follower_of, leader
 from zab.core.errors import LocalProtocolError
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.node import CONTAINER, is_session
-from zab.store.ops import Op
-from zab.store.request import INTERNAL
-from zab.store.sessions import Expiry, SessionIds, Sessions
+from zab.store.error_codes import ErrorCode
+from zab.store.expiry_queue import ExpiryQueue
+from zab.store.operations import Op
+from zab.store.request_format import INTERNAL
+from zab.store.session_table import SessionIds, SessionTable
 from zab.store.store import Store, StoreSettings
+from zab.store.transactions import decode
 from zab.store.tree import BESIDE_A_PATH_BYTES
-from zab.store.txn import decode
+from zab.store.znode import CONTAINER, is_session
 
 EXPIRED, MOVED = ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED
 
@@ -46,7 +47,7 @@ def test_passwords_are_the_same_everywhere_and_nowhere_to_be_guessed() -> None:
 
 def test_there_is_one_secret_and_it_comes_first() -> None:
     with pytest.raises(LocalProtocolError):
-        Sessions().password(1)
+        SessionTable().password(1)
     it = Leader()
     assert it.internal(Op.SET_SECRET, b"short") == ErrorCode.BAD_ARGUMENTS
     it.prepare(Op.SET_SECRET, SECRET, flags=INTERNAL)
@@ -209,8 +210,8 @@ def test_ids_are_what_an_owner_may_be() -> None:
 
 
 def test_sessions_end_on_the_grid_and_never_early() -> None:
-    assert Expiry(2000).deadline is None
-    expiry = Expiry(2000)
+    assert ExpiryQueue(2000).deadline is None
+    expiry = ExpiryQueue(2000)
     for timeout in range(4000, 8000, 100):
         for now in range(0, 4000, 700):
             expiry.touch(1, timeout, now)
@@ -222,7 +223,7 @@ def test_sessions_end_on_the_grid_and_never_early() -> None:
 
 
 def test_a_touch_moves_the_end_only_forward() -> None:
-    expiry = Expiry(1000)
+    expiry = ExpiryQueue(1000)
     expiry.touch(ALICE, 4000, 0)
     expiry.touch(BOB, 4000, 0)
     expiry.touch(ALICE, 4000, 3000)

@@ -11,32 +11,32 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from zab.store import acl as acls
-from zab.store import txn as txns
+from zab.store import transactions
 from zab.store.acl import OPEN, Access, Acl, Identity, allows, decode_identities, fix_up
-from zab.store.errors import ErrorCode, Failure
-from zab.store.node import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Node, is_session, ttl_of, ttl_owner
-from zab.store.ops import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
-from zab.store.outstanding import Outstanding, Undo
+from zab.store.error_codes import ErrorCode, RequestFailed
+from zab.store.operations import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
+from zab.store.outstanding_changes import OutstandingChanges, Undo
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
 from zab.store.quota import STATS, Quotas, measured_by, size_of, starts_measuring
-from zab.store.request import FOREIGN, HEAD, LOCAL, Decode, unpack_body
-from zab.store.request import INTERNAL as FROM_SERVER
-from zab.store.sessions import SECRET_BYTES_MIN, Sessions
+from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
+from zab.store.request_format import INTERNAL as FROM_SERVER
+from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
 from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
+from zab.store.znode import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Znode, is_session, ttl_of, ttl_owner
 
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head: Final = HEAD.unpack_from
-_pack_set_data: Final = txns.SET_DATA_HEAD.pack
+_pack_set_data: Final = transactions.SET_DATA_HEAD.pack
 _CREATE_CONTAINER: Final = int(Op.CREATE_CONTAINER)
 _CREATE_TTL: Final = int(Op.CREATE_TTL)
 
 
 Reconfigure: TypeAlias = Callable[[Fields], None]
-"""(joining, leaving, members, version): raises `Failure` when such a change of membership is not possible now."""
+"""(joining, leaving, members, version): raises `RequestFailed` when such a change of membership is not possible now."""
 
 
 def no_reconfiguration(fields: Fields) -> None:
-    raise Failure(ErrorCode.RECONFIG_DISABLED)
+    raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
 
 
 def next_version(version: int) -> int:
@@ -48,7 +48,7 @@ MEASURED_PER_MS: Final = 100
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
-class Preparer:
+class RequestPreparer:
     """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Preparer:
         path_depth_max: int,
         multi_ops_max: int,
         ephemeral_bytes_max: int,
-        outstanding: Outstanding,
+        outstanding: OutstandingChanges,
     ) -> None:
         self.reconfigure: Reconfigure = no_reconfiguration
         self._decode = decode
@@ -88,7 +88,7 @@ class Preparer:
         self._order = outstanding.order
         self._epoch = -1
         self._owners: dict[int, int] = {}
-        """Sessions that will be open when all that is outstanding has been applied, and where they are attached."""
+        """session -> the server it is attached to, as it will be when all outstanding transactions are applied."""
         self._ephemeral_bytes: dict[int, int] = {}
         """The value that `Tree.ephemeral_bytes` will have once all outstanding transactions are applied."""
         self._undo: Undo | None = None
@@ -102,7 +102,7 @@ class Preparer:
         self._request = b""
         self._start = 0
         """Where the request's body starts; the identities of the client stand between the head and the body."""
-        self._nodes: dict[str, Node]
+        self._nodes: dict[str, Znode]
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
             **dict.fromkeys(CREATES, self._create),
@@ -118,7 +118,7 @@ class Preparer:
             Op.SET_SECRET: self._set_secret,
         }
 
-    def look_at(self, tree: Tree, sessions: Sessions, quotas: Quotas) -> None:
+    def look_at(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
         """The applied state, whenever it is another one."""
         self._tree = tree
         self._nodes = tree.nodes
@@ -143,28 +143,28 @@ class Preparer:
         try:
             if flags & FROM_SERVER:
                 if op not in INTERNAL:
-                    raise Failure(ErrorCode.UNIMPLEMENTED)
+                    raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             else:
                 if op in _NOT_FOR_CLIENTS:
-                    raise Failure(ErrorCode.UNIMPLEMENTED)
+                    raise RequestFailed(ErrorCode.UNIMPLEMENTED)
                 if self._owners.get(session) != server:
                     self._check_session(op, flags)
             handler = self._handlers.get(op)
             if handler is None:
-                raise Failure(ErrorCode.UNIMPLEMENTED)
+                raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             try:
                 fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
             except Exception:  # whatever a decoder stumbles over, the client sent it
-                raise Failure(ErrorCode.MARSHALLING_ERROR) from None
+                raise RequestFailed(ErrorCode.MARSHALLING_ERROR) from None
             return handler(op, fields)
-        except Failure as failure:
-            return txns.error(session, cxid, now_ms, failure.code)
+        except RequestFailed as failure:
+            return transactions.error(session, cxid, now_ms, failure.code)
         except AssertionError:
             raise
         except Exception:
             # Fields that the decoder let through and that make no sense, found before anything was put. If one
             # request could stop a leader it would stop the next one, too, and so on: it gets an answer instead.
-            return txns.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
+            return transactions.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
         """Start an epoch: drop what was prepared in another epoch and is not applied."""
@@ -175,27 +175,27 @@ class Preparer:
 
     def _check_session(self, op: int, flags: int) -> None:
         if self._session in self._owners:
-            raise Failure(ErrorCode.SESSION_MOVED)
+            raise RequestFailed(ErrorCode.SESSION_MOVED)
         self._local = bool(flags & LOCAL)
         # A second close of one session, by its client and by its expiry, finds nothing left to do.
         if not self._local and op != Op.CLOSE_SESSION:
-            raise Failure(ErrorCode.SESSION_EXPIRED)
+            raise RequestFailed(ErrorCode.SESSION_EXPIRED)
 
     # -- the future --------------------------------------------------------------------------------
 
-    def _look_up(self, path: str) -> Node | None:
+    def _look_up(self, path: str) -> Znode | None:
         record = self._records.get(path)
         return self._nodes.get(path) if record is None else record[1]
 
-    def _look_up_valid(self, path: str) -> Node:
+    def _look_up_valid(self, path: str) -> Znode:
         """Look up a node. An invalid path is an error even before the existence of the node is checked."""
         record = self._records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
-            raise Failure(ErrorCode.NO_NODE if is_valid(path) else ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.NO_NODE if is_valid(path) else ErrorCode.BAD_ARGUMENTS)
         return node
 
-    def _put(self, path: str, node: Node | None) -> None:
+    def _put(self, path: str, node: Znode | None) -> None:
         zxid, records = self.zxid, self._records
         if self._undo is not None:
             self._undo.append((path, records.get(path)))
@@ -209,14 +209,14 @@ class Preparer:
     def _authorize(self, acl: Acl, wanted: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip and not allows(acl, wanted, self._identities(), access):
-            raise Failure(ErrorCode.NO_AUTH)
+            raise RequestFailed(ErrorCode.NO_AUTH)
 
     def _fixed(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
         fixed = fix_up(acl, self._identities(), self._access, self._acl_entries_max, self._acl_id_chars_max)
         if fixed is None:
-            raise Failure(ErrorCode.INVALID_ACL)
+            raise RequestFailed(ErrorCode.INVALID_ACL)
         return fixed
 
     # -- nodes -------------------------------------------------------------------------------------
@@ -233,14 +233,20 @@ class Preparer:
         if acl is not OPEN:
             self._authorize(acl, acls.WRITE)
         if self._enforce_quota and self._quotas.exceeded(path, 0, size_of(data) - size_of(old)):
-            raise Failure(ErrorCode.QUOTA_EXCEEDED)
+            raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         if expected != version and expected != ANY_VERSION:
-            raise Failure(ErrorCode.BAD_VERSION)
+            raise RequestFailed(ErrorCode.BAD_VERSION)
         version = version + 1 if version != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         raw = path.encode()
         head: bytes = _pack_set_data(
-            txns.SET_DATA, self._session, self._cxid, now_ms, version, len(raw), -1 if data is None else len(data)
+            transactions.SET_DATA,
+            self._session,
+            self._cxid,
+            now_ms,
+            version,
+            len(raw),
+            -1 if data is None else len(data),
         )
         # As `_put` does it. This is the most frequent of all, and each call is a twentieth of it.
         if self._undo is not None:
@@ -261,13 +267,13 @@ class Preparer:
             owner, sequential = self._owner_of(op, flags, NO_TTL) if flags or op == _CREATE_CONTAINER else (0, False)
         parent_path, slash, name = path.rpartition("/")
         if not slash or "\0" in path:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if acl is not OPEN:
             acl = self._fixed(acl)
         parent_path = parent_path or ROOT
         parent = self._look_up(parent_path)
         if parent is None:
-            raise Failure(ErrorCode.NO_NODE)
+            raise RequestFailed(ErrorCode.NO_NODE)
         (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, _, count) = parent
         if p_acl is not OPEN:
             self._authorize(p_acl, acls.CREATE)
@@ -276,27 +282,27 @@ class Preparer:
             name = path.rpartition("/")[2]
         # The parent exists, so all of the path but the last name has been found good before, but for a second slash.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if path.count("/") > self._path_depth_max:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if self._look_up(path) is not None:
-            raise Failure(ErrorCode.NODE_EXISTS)
+            raise RequestFailed(ErrorCode.NODE_EXISTS)
         if p_owner and is_session(p_owner):
-            raise Failure(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+            raise RequestFailed(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
         if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
-            raise Failure(ErrorCode.QUOTA_EXCEEDED)
+            raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         owned_bytes = 0
         if owner and is_session(owner):
             owned_bytes = self._ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES
             if owned_bytes > self._ephemeral_bytes_max:
-                raise Failure(ErrorCode.QUOTA_EXCEEDED)
+                raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         if name == STATS and starts_measuring(path):
             self._measure(measured_by(path))
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         if acl is not OPEN:
             acl = acls.intern(acl)  # not before: refused requests leave nothing behind
-        txn = txns.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
+        txn = transactions.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
             self._owns(owner, owned_bytes)
         records, order = self._records, self._order
@@ -318,35 +324,35 @@ class Preparer:
         The operation decides the kind of node, the flags only the sequence: a container may be sequential, too.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if flags >= CreateFlag.PERSISTENT_TTL:
             if not self._extended_types:
-                raise Failure(ErrorCode.UNIMPLEMENTED)
+                raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             if not 0 < ttl <= TTL_MAX or op != _CREATE_TTL:
-                raise Failure(ErrorCode.BAD_ARGUMENTS)
+                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
             return ttl_owner(ttl), flags == CreateFlag.PERSISTENT_SEQUENTIAL_TTL
         if ttl >= 0 or op == _CREATE_TTL:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         ephemeral = flags in (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
         sequential = flags in (CreateFlag.PERSISTENT_SEQUENTIAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
         if ephemeral and self._local:
-            raise Failure(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
+            raise RequestFailed(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
         if op == _CREATE_CONTAINER:
             return CONTAINER, sequential
         return self._session if ephemeral else 0, sequential
 
-    def _deletable(self, path: str) -> tuple[str, Node]:
+    def _deletable(self, path: str) -> tuple[str, Znode]:
         parent_path, slash, _ = path.rpartition("/")
         if not slash or "\0" in path or path in UNDELETABLE:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         parent_path = parent_path or ROOT
         record = self._records.get(parent_path)  # as `_look_up` does it
         parent = self._nodes.get(parent_path) if record is None else record[1]
         if parent is None:
-            raise Failure(ErrorCode.NO_NODE)
+            raise RequestFailed(ErrorCode.NO_NODE)
         return parent_path, parent
 
-    def _put_deleted(self, path: str, parent_path: str, parent: Node) -> None:
+    def _put_deleted(self, path: str, parent_path: str, parent: Znode) -> None:
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
         zxid, records, order = self.zxid, self._records, self._order
         if self._undo is not None:
@@ -371,12 +377,12 @@ class Preparer:
             self._authorize(parent[1], acls.DELETE)
         node = self._look_up(path)
         if node is None:
-            raise Failure(ErrorCode.NO_NODE)
+            raise RequestFailed(ErrorCode.NO_NODE)
         if expected != node[6] and expected != ANY_VERSION:
-            raise Failure(ErrorCode.BAD_VERSION)
+            raise RequestFailed(ErrorCode.BAD_VERSION)
         if node[11]:
-            raise Failure(ErrorCode.NOT_EMPTY)
-        txn = txns.delete(self._session, self._cxid, self._now_ms, path)
+            raise RequestFailed(ErrorCode.NOT_EMPTY)
+        txn = transactions.delete(self._session, self._cxid, self._now_ms, path)
         self._put_deleted(path, parent_path, parent)
         owned_bytes = self._ephemeral_bytes.get(node[9])
         if owned_bytes:
@@ -389,35 +395,35 @@ class Preparer:
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)
         if node is None:
-            raise Failure(ErrorCode.NO_NODE)
+            raise RequestFailed(ErrorCode.NO_NODE)
         if node[11]:
-            raise Failure(ErrorCode.NOT_EMPTY)
+            raise RequestFailed(ErrorCode.NOT_EMPTY)
         ttl = ttl_of(node[9])
         if node[9] != CONTAINER and (ttl is None or self._now_ms - node[5] <= ttl):
-            raise Failure(ErrorCode.BAD_VERSION)
-        txn = txns.delete(self._session, self._cxid, self._now_ms, path, txns.DELETE_CONTAINER)
+            raise RequestFailed(ErrorCode.BAD_VERSION)
+        txn = transactions.delete(self._session, self._cxid, self._now_ms, path, transactions.DELETE_CONTAINER)
         self._put_deleted(path, parent_path, parent)
         return txn
 
     def _measure(self, path: str) -> None:
         """Walk the subtree as every server will: so the leader paces this request, and refuses the next for a while."""
         if 0 < self._measure_from_ms - self._now_ms <= MEASURE_PAUSE_MS_MAX:
-            raise Failure(ErrorCode.THROTTLED_OP)
+            raise RequestFailed(ErrorCode.THROTTLED_OP)
         count, _ = self._tree.measure(path)
         self._measure_from_ms = self._now_ms + min(count // MEASURED_PER_MS, MEASURE_PAUSE_MS_MAX)
 
     def _set_acl(self, op: int, fields: Fields) -> bytes:
         path, acl, expected = fields
         if self._look_up(path) is None and not is_valid(path):
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         acl = self._fixed(acl)
         node = self._look_up_valid(path)
         self._authorize(node[1], acls.ADMIN)
         if expected != node[8] and expected != ANY_VERSION:
-            raise Failure(ErrorCode.BAD_VERSION)
+            raise RequestFailed(ErrorCode.BAD_VERSION)
         aversion = next_version(node[8])
         acl = acls.intern(acl)
-        txn = txns.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
+        txn = transactions.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
         # The new list is in force for all that is prepared from here on, not only once it is applied.
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
         return txn
@@ -427,8 +433,8 @@ class Preparer:
         node = self._look_up_valid(path)
         self._authorize(node[1], acls.READ)
         if expected != node[6] and expected != ANY_VERSION:
-            raise Failure(ErrorCode.BAD_VERSION)
-        return txns.check(self._session, self._cxid, self._now_ms, path, next_version(node[6]))
+            raise RequestFailed(ErrorCode.BAD_VERSION)
+        return transactions.check(self._session, self._cxid, self._now_ms, path, next_version(node[6]))
 
     # -- several at once ---------------------------------------------------------------------------
 
@@ -437,12 +443,12 @@ class Preparer:
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
             if any(op not in MULTI_OPS for op, _ in fields):
-                raise Failure(ErrorCode.MARSHALLING_ERROR)
+                raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
             operations = tuple([_as_read(op, sub_fields) for op, sub_fields in fields])
             if sum([op in CREATES and starts_measuring(sub_fields[0]) for op, sub_fields in operations]) > 1:
-                raise Failure(ErrorCode.BAD_ARGUMENTS)  # each walks a subtree when it is applied
+                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each walks a subtree when it is applied
         if len(operations) > self._multi_ops_max:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         handlers, prepared = self._handlers, []
         position = self._outstanding.position()
         undo = self._undo = []
@@ -450,15 +456,17 @@ class Preparer:
         try:
             for op, sub_fields in operations:
                 prepared.append(handlers[op](op, sub_fields))
-        except Failure as failure:
+        except RequestFailed as failure:
             self._roll_back(position, undo)
-            return txns.failed_multi(self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code)
+            return transactions.failed_multi(
+                self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code
+            )
         except BaseException:
             self._roll_back(position, undo)
             raise
         finally:
             self._undo = None
-        return txns.multi(self._session, self._cxid, self._now_ms, prepared)
+        return transactions.multi(self._session, self._cxid, self._now_ms, prepared)
 
     def _roll_back(self, position: int, undo: Undo) -> None:
         self._outstanding.roll_back(position, undo)
@@ -471,15 +479,15 @@ class Preparer:
         (timeout_ms,) = fields
         session, server = self._session, self._server
         if session in (0, CONTAINER) or session in self._owners:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         self._owners[session] = server
-        return txns.create_session(session, self._cxid, self._now_ms, timeout_ms, server)
+        return transactions.create_session(session, self._cxid, self._now_ms, timeout_ms, server)
 
     def _attach_session(self, op: int, fields: Fields) -> bytes:
         if self._session not in self._owners:
-            raise Failure(ErrorCode.SESSION_EXPIRED)
+            raise RequestFailed(ErrorCode.SESSION_EXPIRED)
         self._owners[self._session] = self._server
-        return txns.attach_session(self._session, self._cxid, self._now_ms, self._server)
+        return transactions.attach_session(self._session, self._cxid, self._now_ms, self._server)
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
         """List the session's ephemeral nodes. From here on the session creates no node, so the list is complete.
@@ -488,7 +496,7 @@ class Preparer:
         next leader refuses that close: the next leader may have received signs of life that the former one could not.
         """
         if fields and fields[0] != self._epoch:
-            raise Failure(ErrorCode.SESSION_MOVED)
+            raise RequestFailed(ErrorCode.SESSION_MOVED)
         session = self._session
         self._owners.pop(session, None)
         self._ephemeral_bytes.pop(session, None)
@@ -504,13 +512,13 @@ class Preparer:
             parent = self._look_up(parent_path)
             assert parent is not None, f"{path} will be deleted before its children"
             self._put_deleted(path, parent_path, parent)
-        return txns.close_session(session, self._cxid, self._now_ms, tuple(paths))
+        return transactions.close_session(session, self._cxid, self._now_ms, tuple(paths))
 
     def _set_secret(self, op: int, fields: Fields) -> bytes:
         (secret,) = fields
         if self._sessions.secret or len(secret) < SECRET_BYTES_MIN:
-            raise Failure(ErrorCode.BAD_ARGUMENTS)
-        return txns.set_secret(self._now_ms, secret)
+            raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
+        return transactions.set_secret(self._now_ms, secret)
 
     # -- membership --------------------------------------------------------------------------------
 
@@ -524,7 +532,7 @@ class Preparer:
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[1], acls.WRITE)
-        return txns.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
+        return transactions.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
 
 
 def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
@@ -538,7 +546,7 @@ def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
             return op, fields
         return (Op.CREATE_CONTAINER if flags == CreateFlag.CONTAINER else Op.CREATE), fields[:4]
     if with_ttl or not CreateFlag.PERSISTENT <= flags <= CreateFlag.CONTAINER or fields[2] is None:
-        raise Failure(ErrorCode.MARSHALLING_ERROR)
+        raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
     return (Op.CREATE_CONTAINER if flags == CreateFlag.CONTAINER else op), fields
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from zab.store import acl as acls
 from zab.store.acl import ID_CHARS_MAX, Access, fix_up
-from zab.store.schemes import (
+from zab.store.acl_schemes import (
     digest_is_valid,
     host_id,
     ip_is_valid,

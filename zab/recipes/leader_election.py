@@ -8,7 +8,7 @@ from typing import TypeVar, TypeVarTuple
 
 from zab.recipes.holding import Held
 from zab.recipes.lock import Lock
-from zab.recipes.settings import DEFAULT_RECIPES, RecipeSettings
+from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 
 T = TypeVar("T")

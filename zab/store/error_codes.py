@@ -43,7 +43,7 @@ class ErrorCode(IntEnum):
     THROTTLED_OP = -127
 
 
-class Failure(Exception):
+class RequestFailed(Exception):
     """Inside `prepare` only: ends a request at the first check that it does not pass."""
 
     def __init__(self, code: ErrorCode) -> None:

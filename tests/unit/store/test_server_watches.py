@@ -8,12 +8,17 @@ import pytest
 
 from tests.unit.store.support import ALICE, BOB, Client, Leader, leader
 from zab.store.acl import OPEN
-from zab.store.errors import ErrorCode
-from zab.store.ops import Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.server_watches import LONG_PATH, EventType, ServerWatches, WatchKind, WatchMode
 from zab.store.store import Store
-from zab.store.watches import LONG_PATH, Event, Watches, WatchKind, WatchMode
 
-CREATED, DELETED, CHANGED, CHILDREN = Event.CREATED, Event.DELETED, Event.DATA_CHANGED, Event.CHILDREN_CHANGED
+CREATED, DELETED, CHANGED, CHILDREN = (
+    EventType.CREATED,
+    EventType.DELETED,
+    EventType.DATA_CHANGED,
+    EventType.CHILDREN_CHANGED,
+)
 JOE = ("digest", "joe:secret")
 
 
@@ -432,7 +437,7 @@ def test_sessions_do_not_matter_to_watches(it: Leader) -> None:
 
 
 def test_long_paths_count_against_the_bounds() -> None:
-    watches = Watches(lambda *_: None)
+    watches = ServerWatches(lambda *_: None)
     watches.per_watcher_max = 10
     client, other = Client(), Client()
     long = "/" + "a" * (4 * LONG_PATH)

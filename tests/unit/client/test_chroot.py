@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
-from zab.store.node import Stat
-from zab.store.ops import Op
+from zab.client.chroot import fields_below, path_below, path_out_of, value_out_of
+from zab.store.operations import Op
+from zab.store.znode import Stat
 
 STAT = Stat(*range(11))
 

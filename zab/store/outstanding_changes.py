@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeAlias
 
-from zab.store.node import Node
+from zab.store.znode import Znode
 
-Record: TypeAlias = tuple[int, Node | None]
+Record: TypeAlias = tuple[int, Znode | None]
 """(zxid, node)"""
 
 Undo: TypeAlias = list[tuple[str, Record | None]]
 
 
-class Outstanding:
+class OutstandingChanges:
     __slots__ = ("order", "records")
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Outstanding:
     def __len__(self) -> int:
         return len(self.order)
 
-    def put(self, zxid: int, path: str, node: Node | None) -> None:
+    def put(self, zxid: int, path: str, node: Znode | None) -> None:
         self.records[path] = (zxid, node)
         self.order.append((zxid, path))
 

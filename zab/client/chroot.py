@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zab.store.ops import CREATES, CreateFlag, Fields, Op
+from zab.store.operations import CREATES, CreateFlag, Fields, Op
 from zab.store.paths import ROOT
 
 _NUMBERED: Final = frozenset({

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from zab.store.acl import ADMIN, OPEN, READ, Access, Acl, allows, masked, user_of
-from zab.store.errors import ErrorCode
-from zab.store.node import CHILDREN, MZXID, PZXID, Node
-from zab.store.ops import Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
 from zab.store.paths import ROOT
+from zab.store.server_watches import EventType, ServerWatches, Watcher, WatchKind, WatchMode, weight_of_all
 from zab.store.tree import Tree
-from zab.store.watches import Event, Watcher, Watches, WatchKind, WatchMode, weight_of_all
+from zab.store.znode import CHILDREN, MZXID, PZXID, Znode
 
 
 class Client(Watcher, Protocol):
@@ -24,7 +24,7 @@ class Client(Watcher, Protocol):
     def session(self) -> int: ...
 
 
-Answer: TypeAlias = tuple[int, Any]
+ReadResult: TypeAlias = tuple[int, Any]
 """(error, value), by operation:
 
     EXISTS, GET_DATA                  node
@@ -48,12 +48,12 @@ _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
 """A number that stands for nothing is to the original like a body that breaks off."""
 
 
-TOO_LARGE: Final[Answer] = (int(ErrorCode.MARSHALLING_ERROR), None)
+TOO_LARGE: Final[ReadResult] = (int(ErrorCode.MARSHALLING_ERROR), None)
 """The answer to a multiRead whose reply would exceed its limit. Compared by identity: an unreadable request has the
 same code.
 """
 
-NO_ROOM: Final[Answer] = (int(ErrorCode.QUOTA_EXCEEDED), None)
+NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)
 """The answer to a request that would exceed the watch limit of its client or of the server. Compared by identity."""
 
 PART_BYTES: Final = 81
@@ -61,10 +61,10 @@ PART_BYTES: Final = 81
 NAME_BYTES: Final = 4
 
 
-class Reads:
+class ReadHandler:
     __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 
-    def __init__(self, tree: Tree, watches: Watches, access: Access) -> None:
+    def __init__(self, tree: Tree, watches: ServerWatches, access: Access) -> None:
         self._access = access
         self.multi_read_bytes_max: int | None = None
         """The approximate limit of one multiRead's reply; None: no limit."""
@@ -72,7 +72,7 @@ class Reads:
         """Nodes and names that reads have looked at since the caller set this back."""
         self._watches = watches
         self.look_at(tree)
-        self._handlers: dict[int, Callable[[Fields, Client], Answer]] = {
+        self._handlers: dict[int, Callable[[Fields, Client], ReadResult]] = {
             Op.GET_DATA: lambda fields, client: self.get_data(client, *fields),
             Op.EXISTS: lambda fields, client: self.exists(client, *fields),
             Op.GET_CHILDREN: lambda fields, client: self.get_children(client, *fields),
@@ -93,7 +93,7 @@ class Reads:
         self._tree = tree
         self._nodes = tree.nodes
 
-    def read(self, op: int, fields: Fields, client: Client) -> Answer:
+    def read(self, op: int, fields: Fields, client: Client) -> ReadResult:
         handler = self._handlers.get(op)
         if handler is None:
             return int(ErrorCode.UNIMPLEMENTED), None
@@ -104,7 +104,7 @@ class Reads:
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def get_data(self, client: Client, path: str, watch: bool) -> Answer:
+    def get_data(self, client: Client, path: str, watch: bool) -> ReadResult:
         node = self._nodes.get(path)
         if node is None:
             return _NO_NODE
@@ -115,7 +115,7 @@ class Reads:
             return NO_ROOM
         return _OK, node
 
-    def exists(self, client: Client, path: str, watch: bool) -> Answer:
+    def exists(self, client: Client, path: str, watch: bool) -> ReadResult:
         node = self._nodes.get(path)
         if node is None:
             if "\0" in path:
@@ -126,7 +126,7 @@ class Reads:
             return NO_ROOM
         return _NO_NODE if node is None else (_OK, node)
 
-    def get_children(self, client: Client, path: str, watch: bool) -> Answer:
+    def get_children(self, client: Client, path: str, watch: bool) -> ReadResult:
         node = self._nodes.get(path)
         if node is None:
             return _NO_NODE
@@ -137,7 +137,7 @@ class Reads:
         self.work += node[CHILDREN]
         return _OK, (self._tree.children_of(path), node)
 
-    def get_acl(self, client: Client, path: str) -> Answer:
+    def get_acl(self, client: Client, path: str) -> ReadResult:
         node = self._nodes.get(path)
         if node is None:
             return _NO_NODE
@@ -146,7 +146,7 @@ class Reads:
             return _NO_AUTH
         return _OK, (acl if self._allows(acl, ADMIN, client) else masked(acl), node)
 
-    def count_below(self, client: Client, path: str) -> Answer:
+    def count_below(self, client: Client, path: str) -> ReadResult:
         node = self._nodes.get(path)
         if node is None:
             return _NO_NODE
@@ -155,14 +155,14 @@ class Reads:
         self.work += len(self._tree.children)
         return _OK, self._tree.count_below(path)
 
-    def get_ephemerals(self, client: Client, prefix: str | None) -> Answer:
+    def get_ephemerals(self, client: Client, prefix: str | None) -> ReadResult:
         paths = self._tree.ephemerals.get(client.session, {})
         self.work += len(paths)
         if prefix is None or not prefix.strip() or prefix == ROOT:
             return _OK, list(paths)
         return _OK, [path for path in paths if path.startswith(prefix)]
 
-    def multi_read(self, client: Client, fields: Fields) -> Answer:
+    def multi_read(self, client: Client, fields: Fields) -> ReadResult:
         """Each for itself. None of them leaves a watch, whatever it asks for: so it is in the original."""
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
@@ -178,23 +178,23 @@ class Reads:
                     return TOO_LARGE
         return _OK, parts
 
-    def who_am_i(self, client: Client) -> Answer:
+    def who_am_i(self, client: Client) -> ReadResult:
         return _OK, [(identity[0], user_of(identity)) for identity in client.identities]
 
     # -- watches -----------------------------------------------------------------------------------
 
-    def add_watch(self, client: Client, path: str, mode: int) -> Answer:
+    def add_watch(self, client: Client, path: str, mode: int) -> ReadResult:
         if mode not in (WatchMode.PERSISTENT, WatchMode.RECURSIVE):
             return _UNREADABLE
         return _DONE if self._watches.add(path, client, mode) else NO_ROOM
 
-    def check_watches(self, client: Client, path: str, kind: int) -> Answer:
+    def check_watches(self, client: Client, path: str, kind: int) -> ReadResult:
         return self._removal(path, kind, client, self._watches.has)
 
-    def remove_watches(self, client: Client, path: str, kind: int) -> Answer:
+    def remove_watches(self, client: Client, path: str, kind: int) -> ReadResult:
         return self._removal(path, kind, client, self._watches.remove)
 
-    def _removal(self, path: str, kind: int, client: Client, act: Callable[[str, Watcher, int], bool]) -> Answer:
+    def _removal(self, path: str, kind: int, client: Client, act: Callable[[str, Watcher, int], bool]) -> ReadResult:
         if not WatchKind.CHILDREN <= kind <= WatchKind.RECURSIVE:
             return _UNREADABLE
         return _DONE if act(path, client, kind) else (int(ErrorCode.NO_WATCHER), None)
@@ -208,7 +208,7 @@ class Reads:
         child: Sequence[str],
         persistent: Sequence[str] = (),
         recursive: Sequence[str] = (),
-    ) -> Answer:
+    ) -> ReadResult:
         """Register the watches of a client that reconnected, and send the events that it missed after zxid `seen`."""
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
@@ -218,9 +218,9 @@ class Reads:
         for path in data:
             node = nodes.get(path)
             if node is None:
-                self._tell(client, Event.DELETED, path, None)
+                self._tell(client, EventType.DELETED, path, None)
             elif node[MZXID] > seen:
-                self._tell(client, Event.DATA_CHANGED, path, node)
+                self._tell(client, EventType.DATA_CHANGED, path, node)
             else:
                 watches.watch_data(path, client)
         for path in exist:
@@ -228,13 +228,13 @@ class Reads:
             if node is None:
                 watches.watch_data(path, client)
             else:
-                self._tell(client, Event.CREATED, path, node)
+                self._tell(client, EventType.CREATED, path, node)
         for path in child:
             node = nodes.get(path)
             if node is None:
-                self._tell(client, Event.DELETED, path, None)
+                self._tell(client, EventType.DELETED, path, None)
             elif node[PZXID] > seen:
-                self._tell(client, Event.CHILDREN_CHANGED, path, node)
+                self._tell(client, EventType.CHILDREN_CHANGED, path, node)
             else:
                 watches.watch_children(path, client)
         for path in persistent:
@@ -243,7 +243,7 @@ class Reads:
             watches.add(path, client, WatchMode.RECURSIVE)
         return _DONE
 
-    def _tell(self, client: Client, event: Event, path: str, node: Node | None) -> None:
+    def _tell(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
         """Deliver an event whose transaction is no longer known."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from zab.core.errors import DamagedError
 from zab.store.acl import OPEN, Acl, decode_acl, encode_acl
-from zab.store.ops import Op
+from zab.store.operations import Op
 
 CREATE: Final = Op.CREATE & 0xFF
 CREATE2: Final = Op.CREATE2 & 0xFF
@@ -152,7 +152,7 @@ Body: TypeAlias = tuple[Any, ...]
 
 
 @frozen
-class Txn:
+class Transaction:
     """A transaction taken apart: for dumps, exports and tests. `apply` reads the bytes itself.
 
     The body, by type (`Op`):
@@ -167,7 +167,7 @@ class Txn:
         ATTACH_SESSION          (server,)
         CLOSE_SESSION           (paths,)
         SET_SECRET              ()
-        MULTI                   (Txn, ...), one that failed with as many of type ERROR
+        MULTI                   (Transaction, ...), one that failed with as many of type ERROR
     """
 
     op: Op
@@ -177,7 +177,7 @@ class Txn:
     body: Body
 
 
-def decode(txn: bytes) -> Txn:
+def decode(txn: bytes) -> Transaction:
     """Raises `DamagedError` when the bytes are none."""
     try:
         if txn[0] == CHECKPOINT:
@@ -185,10 +185,12 @@ def decode(txn: bytes) -> Txn:
         kind, session, cxid, time = HEAD.unpack_from(txn)
         if kind == FAILED_MULTI:
             *_, count, failed, code = FAILED_MULTI_HEAD.unpack(txn)
-            errors = tuple(Txn(Op.ERROR, session, cxid, time, (each,)) for each in codes_of(count, failed, code))
-            return Txn(Op.MULTI, session, cxid, time, errors)
+            errors = tuple(
+                Transaction(Op.ERROR, session, cxid, time, (each,)) for each in codes_of(count, failed, code)
+            )
+            return Transaction(Op.MULTI, session, cxid, time, errors)
         op = Op(kind - 256 if kind > 127 else kind)
-        return Txn(op, session, cxid, time, _BODIES[kind](txn))
+        return Transaction(op, session, cxid, time, _BODIES[kind](txn))
     except Exception as wrong:
         raise DamagedError(f"{len(txn)} bytes that are no transaction: {wrong}") from wrong
 

@@ -9,52 +9,52 @@ from __future__ import annotations
 from attrs import frozen
 
 from zab.store.acl import Acl
-from zab.store.node import ACL, CZXID, MZXID, PZXID, Node
+from zab.store.server_watches import EventType, ServerWatches
 from zab.store.tree import Tree
-from zab.store.watches import Event, Watches
+from zab.store.znode import ACL, CZXID, MZXID, PZXID, Znode
 
 
 @frozen
-class Missed:
-    event: Event
+class MissedEvent:
+    event: EventType
     path: str
     acl: Acl
 
 
-def compare(old: Tree, new: Tree, watches: Watches) -> list[Missed]:
+def compare(old: Tree, new: Tree, watches: ServerWatches) -> list[MissedEvent]:
     paths = dict.fromkeys([*watches.data_paths, *watches.child_paths])
     for root in watches.recursive_roots:
         for tree in (old, new):
             if root in tree.nodes:
                 paths.update((path, None) for path, _ in tree.walk(root))
-    gone: list[Missed] = []
-    missed: list[Missed] = []
+    gone: list[MissedEvent] = []
+    missed: list[MissedEvent] = []
     for path in paths:
         before, after = old.nodes.get(path), new.nodes.get(path)
         (gone if after is None else missed).extend(_compare(path, before, after))
     return gone[::-1] + missed  # children are deleted before their parents
 
 
-def _compare(path: str, old: Node | None, new: Node | None) -> list[Missed]:
+def _compare(path: str, old: Znode | None, new: Znode | None) -> list[MissedEvent]:
     if old is new:
         return []
     if new is None:
         assert old is not None
-        return [Missed(Event.DELETED, path, old[ACL])]
+        return [MissedEvent(EventType.DELETED, path, old[ACL])]
     missed = []
     if old is None:
-        missed.append(Missed(Event.CREATED, path, new[ACL]))
+        missed.append(MissedEvent(EventType.CREATED, path, new[ACL]))
     elif old[CZXID] != new[CZXID]:
         # The node was deleted and created again. A one-time watch ends with the deletion; a persistent one sees the
         # creation as well.
-        return [Missed(Event.DELETED, path, old[ACL]), Missed(Event.CREATED, path, new[ACL])]
+        return [MissedEvent(EventType.DELETED, path, old[ACL]), MissedEvent(EventType.CREATED, path, new[ACL])]
     elif old[MZXID] != new[MZXID]:
-        missed.append(Missed(Event.DATA_CHANGED, path, new[ACL]))
+        missed.append(MissedEvent(EventType.DATA_CHANGED, path, new[ACL]))
     if old is not None and old[PZXID] != new[PZXID]:
-        missed.append(Missed(Event.CHILDREN_CHANGED, path, new[ACL]))
+        missed.append(MissedEvent(EventType.CHILDREN_CHANGED, path, new[ACL]))
     return missed
 
 
-def tell(missed: list[Missed], watches: Watches, zxid: int) -> None:
+def tell(missed: list[MissedEvent], watches: ServerWatches, zxid: int) -> None:
     for each in missed:
         watches.happened(each.event, each.path, each.acl, zxid)

@@ -21,7 +21,7 @@ SERVERS_MAX: Final = 1_000
 _log: Final = logging.getLogger("zab.client")
 
 
-class Tries:
+class ConnectAttempts:
     def __init__(self, hosts: tuple[Host, ...]) -> None:
         self._whys: dict[Host, dict[str, str]] = {host: {} for host in hosts}
         self._now: tuple[Host, str, str] | None = None

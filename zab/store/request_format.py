@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgpack
 
-from zab.store.ops import Fields, Op
+from zab.store.operations import Fields, Op
 
 INTERNAL: Final = 1
 """Asked by a server on its own account; no client can set this."""

@@ -11,14 +11,14 @@ from typing import Any, Final
 import trio
 
 from zab.client.calls import Call
+from zab.client.chroot import fields_below, path_below, path_out_of, value_out_of
 from zab.client.client_protocol import ClientProtocol
+from zab.client.client_settings import DEFAULT_CLIENT, ClientSettings
 from zab.client.connect_arguments import check_arguments, checked_auth
-from zab.client.connecting import Connector
+from zab.client.connection_failures import Unreachable
+from zab.client.connector import Connector
 from zab.client.dialing import ClientTls
 from zab.client.hosts import Hosts, parse_hosts
-from zab.client.rooted import fields_below, path_below, path_out_of, value_out_of
-from zab.client.settings import DEFAULT_CLIENT, ClientSettings
-from zab.client.unreachable import Unreachable
 from zab.core.errors import OutcomeUnknown, Overloaded
 from zab.runtime.blocks import beside_a_block
 from zab.runtime.waiting import Waiter
@@ -30,10 +30,10 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager
 from zab.store.acl import Acl
-from zab.store.errors import ErrorCode
-from zab.store.ops import Fields, Op
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Fields, Op
 from zab.store.paths import ancestors_of
-from zab.store.watches import WatchKind
+from zab.store.server_watches import WatchKind
 from zab.wire.sasl import DigestClient
 
 NONCE_BYTES: Final = 16

@@ -1,0 +1,81 @@
+"""The ways in which a connection fails, and what an operator can learn from them.
+
+Ports are numbers, and numbers get mistyped: an answer that belongs to another protocol is named in the message. Some
+failures are permanent: an operator has to change a file or a command line before another attempt can succeed.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Final
+
+from zab.core.errors import ZabError, present_as
+
+CAUSES_MAX: Final = 10
+"""Links of a chain of exceptions that are followed."""
+SHOWN_BYTES: Final = 40
+"""Bytes of an unexpected answer that a message quotes."""
+
+_BEGINNINGS: Final = {
+    b"HTTP": "that looks like HTTP",
+    b"SSH-": "that looks like SSH",
+    b"\x15\x03": "that looks like TLS: give tls= to connect",
+    b"\x16\x03": "that looks like TLS: give tls= to connect",
+}
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"})
+
+
+class Unreachable(ZabError):
+    """No server could be reached, or none accepted this session. The message lists the attempts."""
+
+
+present_as("zab", globals())  # the exceptions below are internal
+
+
+class ConnectionOver(Exception):
+    """Ends one connection. The message is the reason; the session goes on with the next connection."""
+
+
+def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool:
+    """Return True if TLS refused the connection, for its certificates or settings, or if the host name does not exist.
+
+    With `refusals`, a refused connection counts, too: no server listens there. An end in the midst of a handshake may
+    be a server that stops, and a resolver that does not answer comes back.
+    """
+    for _ in range(CAUSES_MAX):
+        match error:
+            case None:
+                return False
+            case ssl.SSLEOFError() | ssl.SSLZeroReturnError() | ssl.SSLSyscallError():
+                return False
+            case ssl.SSLError() | UnicodeError():
+                return True
+            case ConnectionRefusedError():
+                return refusals
+            case socket.gaierror():
+                return error.errno == socket.EAI_NONAME
+            case _:
+                error = error.__cause__ or error.__context__
+    return False
+
+
+def foreign_protocol(received: bytes | bytearray) -> str | None:
+    """Name the protocol that the first received bytes belong to, or return None if they may be ZooKeeper's."""
+    head = bytes(received[:SHOWN_BYTES])
+    for beginning, what in _BEGINNINGS.items():
+        if head.startswith(beginning):
+            return what
+    if len(head) >= 4 and all(32 <= byte < 127 or byte in b"\r\n\t" for byte in head):
+        return f"it says {head.decode()!r}, which is no ZooKeeper's protocol"
+    return None
+
+
+def handshake_failure(error: BaseException) -> str:
+    """Explain a failed TLS handshake."""
+    why = f"no TLS: {str(error) or type(error).__name__}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return why
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError) and error.reason not in _NO_TLS:
+        return why
+    return f"{why}; this port does not seem to speak TLS"

@@ -1,0 +1,55 @@
+"""The replicated table of sessions, their passwords and their ids.
+
+Only transactions change the table. It includes the server that each session is attached to, so a new leader knows at
+once which requests to refuse, and a server learns that one of its clients has moved to another.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final
+
+from zab.core.errors import LocalProtocolError
+from zab.store.znode import CONTAINER
+
+PASSWORD_BYTES: Final = 16
+SECRET_BYTES_MIN: Final = 16
+
+
+class SessionTable:
+    __slots__ = ("secret", "table")
+
+    def __init__(self) -> None:
+        self.table: dict[int, tuple[int, int]] = {}
+        """session -> (timeout_ms, server)"""
+        self.secret = b""
+
+    def password(self, session: int) -> bytes:
+        """The same on every server; knowing other sessions' does not help to guess it."""
+        if not self.secret:
+            raise LocalProtocolError("no secret has been set yet: SET_SECRET comes before the first session")
+        return hmac.digest(self.secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
+
+    def password_is(self, session: int, password: bytes | None) -> bool:
+        return password is not None and hmac.compare_digest(self.password(session), password)
+
+
+class SessionIds:
+    """Ids that no other server gives out, nor this one in another life: its number, then the time, then a count.
+
+    `now_ms` must be greater than at any earlier start; the wall clock will do.
+    """
+
+    def __init__(self, server: int, now_ms: int) -> None:
+        top = server & 0xFF
+        if top == 0xFF:
+            top = 0  # 0xff in front is the mark of a TTL; and server 0 does not exist
+        first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
+        self._next = first
+
+    def next(self) -> int:
+        while True:
+            self._next = (self._next & ~0x00FF_FFFF_FFFF_FFFF) | ((self._next + 1) & 0x00FF_FFFF_FFFF_FFFF)
+            session = self._next - (1 << 64) if self._next >> 63 else self._next
+            if session not in (0, CONTAINER):
+                return session
