@@ -25,11 +25,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{PREPARER}._multi",
             """
-            except Failure as failure:
+            except RequestFailed as failure:
                 self._roll_back(position, undo)
             """,
             """
-            except Failure as failure:
+            except RequestFailed as failure:
                 named = {sub_fields[0] for _, sub_fields in operations}
                 self._roll_back(position, [each for each in undo if each[0] in named])
             """,
@@ -42,11 +42,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{PREPARER}._multi",
             """
-            except Failure as failure:
+            except RequestFailed as failure:
                 self._roll_back(position, undo)
             """,
             """
-            except Failure as failure:
+            except RequestFailed as failure:
                 pass
             """,
         ),
@@ -57,8 +57,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what a multi asks for first happens, although a later operation of it failed",
         (
             f"{PREPARER}._multi",
-            "return txns.failed_multi(",
-            "return txns.multi(self._session, self._cxid, self._now_ms, prepared) if prepared else txns.failed_multi(",
+            "return transactions.failed_multi(",
+            "return transactions.multi(self._session, self._cxid, self._now_ms, prepared) if prepared else transactions.failed_multi(",
         ),
         machine="store",
     ),
@@ -292,12 +292,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
                 self._authorize(parent[1], acls.DELETE)
             node = self._look_up(path)
             if node is None:
-                raise Failure(ErrorCode.NO_NODE)
+                raise RequestFailed(ErrorCode.NO_NODE)
             """,
             """
             node = self._look_up(path)
             if node is None:
-                raise Failure(ErrorCode.NO_NODE)
+                raise RequestFailed(ErrorCode.NO_NODE)
             if node[1] is not OPEN:
                 self._authorize(node[1], acls.DELETE)
             """,

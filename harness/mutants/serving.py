@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who watches the children of a node does not hear that one was deleted",
         (
             f"{WATCHES}.deleted",
-            "self._tell(self._child.take(parent), Event.CHILDREN_CHANGED, parent, parent_acl, zxid)",
+            "self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)",
             "pass",
         ),
         machine="store",
@@ -115,7 +115,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "data-watch-misses-creates",
         "who watches a node that is not there does not hear that it was created",
-        (f"{WATCHES}.created", "self._tell(self._data_watchers(path), Event.CREATED, path, acl, zxid)", "pass"),
+        (f"{WATCHES}.created", "self._tell(self._data_watchers(path), EventType.CREATED, path, acl, zxid)", "pass"),
         machine="store",
     ),
     mutant(
