@@ -57,8 +57,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what a multi asks for first happens, although a later operation of it failed",
         (
             f"{PREPARER}._multi",
-            "return transactions.failed_multi(",
-            "return transactions.multi(self._session, self._cxid, self._now_ms, prepared) if prepared else transactions.failed_multi(",
+            """
+            except RequestFailed as failure:
+                self._roll_back(position, undo)
+            """,
+            """
+            except RequestFailed as failure:
+                self._roll_back(position, undo)
+                if prepared:
+                    return transactions.multi(self._session, self._cxid, self._now_ms, prepared)
+            """,
         ),
         machine="store",
     ),
