@@ -76,13 +76,13 @@ if TYPE_CHECKING:
     from zab.net.network import TlsConfig
     from zab.net.tls.key_stores import StoreFile
     from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
-    from zab.runtime.coordination.audit import AuditSettings
-    from zab.runtime.coordination.opening import open_store
-    from zab.runtime.coordination.security import Provider, SecuritySettings
-    from zab.runtime.coordination.settings import DoorSettings
-    from zab.runtime.coordination.store_server import StoreServer
     from zab.runtime.member import Member, open_member
     from zab.runtime.status import RoleChange, Status
+    from zab.runtime.store_server.audit import AuditSettings
+    from zab.runtime.store_server.door_settings import DoorSettings
+    from zab.runtime.store_server.open_store import open_store
+    from zab.runtime.store_server.security_settings import Provider, SecuritySettings
+    from zab.runtime.store_server.store_server import StoreServer
     from zab.service.limits import Limits
     from zab.service.replicated_machine import Machine, Passive, View
     from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
@@ -240,11 +240,11 @@ _HOMES: Final = {
     "zab.core.ready": ("Settings",),
     "zab.core.zxid": ("ServerId", "Zxid"),
     "zab.admin.admin_settings": ("AdminSettings",),
-    "zab.runtime.coordination.audit": ("AuditSettings",),
-    "zab.runtime.coordination.opening": ("open_store",),
-    "zab.runtime.coordination.store_server": ("StoreServer",),
-    "zab.runtime.coordination.security": ("Provider", "SecuritySettings"),
-    "zab.runtime.coordination.settings": ("DoorSettings",),
+    "zab.runtime.store_server.audit": ("AuditSettings",),
+    "zab.runtime.store_server.open_store": ("open_store",),
+    "zab.runtime.store_server.store_server": ("StoreServer",),
+    "zab.runtime.store_server.security_settings": ("Provider", "SecuritySettings"),
+    "zab.runtime.store_server.door_settings": ("DoorSettings",),
     "zab.service.limits": ("Limits",),
     "zab.service.replicated_machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),

@@ -15,8 +15,8 @@ import trio
 from attrs import evolve
 
 from bench.commanded import Answer, answer_commands
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.server import ServerRuntime
+from zab.runtime.store_server.open_store import open_store
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.service.limits import Limits
 
 LONG_MS: Final = 20

@@ -13,9 +13,9 @@ from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from bench.counting import Counting
 from zab.host.process_tuning import PAUSE_US, tune_collector
 from zab.net.loop_wait import claim_this_loop
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.server import ServerRuntime
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import open_store
+from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 class Bench(Profiled):

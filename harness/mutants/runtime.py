@@ -9,7 +9,7 @@ from attrs import evolve
 from harness.mutants.edit import Mutant, mutant
 
 TRACKER: Final = "zab.service.session_tracker:SessionTracker"
-COORDINATION: Final = "zab.runtime.coordination"
+COORDINATION: Final = "zab.runtime.store_server"
 CONTROLLER: Final = "kraft_controller.runtime"
 
 
@@ -35,7 +35,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_drivers(
         "log-cut-short",
         "the first batch of a log that is sent to a learner is left out",
-        ("zab.runtime.transfers:Transfers._log_frames", "for batch in batches:", "for batch in list(batches)[1:]:"),
+        (
+            "zab.runtime.learner_sync:LearnerSync._log_frames",
+            "for batch in batches:",
+            "for batch in list(batches)[1:]:",
+        ),
         machine="list",
     ),
     _of_drivers(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.cost.store_states import Operation
-from zab.runtime.coordination.machine import StoreMachine
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.authentication import ClientAuthentication
 from zab.store.acl import Access
 from zab.store.operations import READS, WRITES, Fields, Op

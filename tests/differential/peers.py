@@ -19,8 +19,8 @@ from tests.integration.cluster import FAST, loopback
 from tests.integration.processes import ROOT
 from tests.ports import free_port
 from zab.core.ensemble import Ensemble
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import open_store
 from zab.store.acl import OPEN
 from zab.store.operations import Op
 from zab.store.store import StoreSettings

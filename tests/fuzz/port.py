@@ -18,8 +18,8 @@ from typing import Final
 
 import trio
 
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import open_store
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
 from zab.wire.client import connect, multi_codec, requests

@@ -42,7 +42,7 @@ class Served:
 PROGRAM = """
 import sys, trio
 from tests.fuzz import port as at
-from zab.runtime.coordination.opening import open_store
+from zab.runtime.store_server.open_store import open_store
 
 async def main():
     async with open_store(sys.argv[1], client_port=0, doors=at.DOORS) as server:

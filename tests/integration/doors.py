@@ -14,7 +14,7 @@ from attrs import frozen
 from tests.integration.stores import Stores, stores
 from zab.client.remote_session import connect
 from zab.core.errors import OutcomeUnknown
-from zab.runtime.coordination.server import ServerRuntime
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.session.api import Session
 from zab.session.session_errors import StoreError
 from zab.session.watch import Watch

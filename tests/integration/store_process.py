@@ -9,7 +9,7 @@ import trio
 from tests.integration.cluster import FAST
 from tests.integration.stores import DOORS
 from zab.core.ensemble import Ensemble
-from zab.runtime.coordination.opening import open_store
+from zab.runtime.store_server.open_store import open_store
 
 
 async def main(sid: int, ensemble: Ensemble, path: str, port: int) -> None:

@@ -14,9 +14,9 @@ from tests.integration.cluster import FAST, loopback
 from tests.ports import free_port, free_ports
 from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble, Server
-from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import ServerRuntime
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import make_server, run_server
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store import StoreSettings
 from zab.wire.client.words import WORDS
 

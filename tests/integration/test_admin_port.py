@@ -26,9 +26,9 @@ from zab.core.failed_logins import FailedLoginSettings
 from zab.core.zxid import Epoch, ServerId
 from zab.host.logs import Log
 from zab.runtime.admin.commands import NAMES
-from zab.runtime.admin.instruments import METRICS
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.admin.metrics_table import METRICS
+from zab.runtime.store_server.open_store import open_store
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.store.acl import Acl, digest_id
 from zab.store.store import Store
 from zab.wire.disk_snapshot import SnapshotReader

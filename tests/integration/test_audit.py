@@ -13,7 +13,7 @@ from tests.integration import apache
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import Client, raw
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.audit import Audit, AuditSettings
+from zab.runtime.store_server.audit import Audit, AuditSettings
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Op

@@ -17,8 +17,8 @@ from attrs import evolve
 import zab
 from tests.integration.stores import DOORS, Stores, stores
 from zab.core.errors import LeadersLost
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import open_store
 from zab.service.connection.request_pipeline import RequestPipeline
 from zab.service.pending_submissions import Done
 from zab.store import acl_schemes
@@ -569,7 +569,7 @@ async def test_watches_have_a_bound_and_go_in_slices(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doors = evolve(DOORS, watches_per_client_max=1_000)
-    monkeypatch.setattr("zab.runtime.coordination.server.WATCHES_DROPPED_AT_ONCE", 100)
+    monkeypatch.setattr("zab.runtime.store_server.server_runtime.WATCHES_DROPPED_AT_ONCE", 100)
     async with stores(tmp_path, doors=doors) as running:
         watches = running.servers[1].machine.watches
         async with raw(running) as client:

@@ -19,7 +19,7 @@ from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from zab import SessionState
 from zab.client.remote_session import RemoteSession
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 
 QUICK = zab.ClientSettings(pause_ms_min=10, pause_ms_max=50, search_ms_min=20, search_ms_max=100)
 USERS = {"bob": "bobs secret"}

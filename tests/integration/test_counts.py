@@ -10,7 +10,7 @@ from attrs import evolve
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import create, get, raw
 from zab.runtime.admin.store_metrics import monitor
-from zab.runtime.coordination.server import ServerRuntime
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.operations import Op

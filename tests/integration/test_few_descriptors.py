@@ -85,7 +85,7 @@ async def test_a_store_keeps_some_for_its_members_and_its_log(tmp_path: Path, mo
     with trio.fail_after(120):
         async with zab.open_store(tmp_path, client_port=0) as store:
             with monkeypatch.context() as patched:
-                patched.setattr("zab.runtime.coordination.port.open_files_limit", lambda: 0)
+                patched.setattr("zab.runtime.store_server.client_port.open_files_limit", lambda: 0)
                 stream = await trio.open_tcp_stream("127.0.0.1", store.client_port or 0)
                 async with stream:
                     assert await stream.receive_some() == b""

@@ -19,7 +19,7 @@ from tests.integration.stores import DOORS
 from tests.ports import free_port
 from zab.config.config_source import BadConfig
 from zab.net.tls.tls_settings import TlsPortSettings
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 
 
 def lines(path: Path, port: int, *more: str) -> str:

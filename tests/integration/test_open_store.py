@@ -19,9 +19,9 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, LocalProtocolError, Stopped, StorageError
 from zab.net import loop_wait
 from zab.recipes import Lock, Lost
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.settings import DoorSettings
-from zab.runtime.coordination.store_server import StoreServer
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import open_store
+from zab.runtime.store_server.store_server import StoreServer
 from zab.session.multi import Multi
 from zab.session.session_errors import (
     BadArguments,

@@ -13,7 +13,7 @@ from tests.integration.stores import stores
 from zab.client.remote_session import connect
 from zab.core.errors import LocalProtocolError
 from zab.recipes import Cached, Change, ChildrenCache, NodeCache, TreeCache
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
 from zab.session.session_errors import NodeExists, NoNode, NotEmpty, SessionExpired
 from zab.session.state import SessionState
 

@@ -16,7 +16,7 @@ from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
 from zab.recipes.recipe_settings import RecipeSettings
 from zab.recipes.waiting_queue import in_line
-from zab.runtime.coordination.session import InProcessSession
+from zab.runtime.store_server.in_process_session import InProcessSession
 from zab.session.api import Session
 from zab.session.session_errors import NotReadOnly, SessionExpired
 from zab.session.state import SessionState

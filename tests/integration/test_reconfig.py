@@ -23,7 +23,7 @@ from tests.integration.test_java_clients import needs_compiler, program
 from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
-from zab.runtime.coordination.opening import open_store
+from zab.runtime.store_server.open_store import open_store
 from zab.session.session_errors import StoreError
 from zab.store.acl import digest_id
 from zab.store.error_codes import ErrorCode

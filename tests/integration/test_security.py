@@ -20,7 +20,7 @@ from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
 from zab.core.failed_logins import FailedLoginSettings
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.store.acl import Acl, Identity, digest_id
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op

@@ -23,9 +23,9 @@ from zab.core.messages import State
 from zab.core.ready import Write
 from zab.core.zxid import Ticket
 from zab.recipes import Election, Lock, Lost, Semaphore
-from zab.runtime.coordination.connection_shell import ConnectionShell
-from zab.runtime.coordination.server import ServerRuntime
 from zab.runtime.environment import Environment
+from zab.runtime.store_server.connection_shell import ConnectionShell
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.writer import Writer
 from zab.session.state import SessionState
 from zab.storage.memory import MemoryDisk

@@ -15,7 +15,7 @@ from tests.integration.http_client import get
 from tests.integration.stores import DOORS, stores
 from zab.admin.admin_settings import AdminSettings
 from zab.host.watchdog import STALL_S
-from zab.runtime.coordination.security import SecuritySettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.store.acl import Identity
 
 

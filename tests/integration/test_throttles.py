@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import Client, create, get, raw
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode

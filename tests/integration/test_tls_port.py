@@ -28,9 +28,9 @@ from zab.core.errors import ConfigError
 from zab.net.tls.key_stores import StoreFile
 from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
 from zab.runtime.admin.store_metrics import monitor
-from zab.runtime.coordination.opening import open_store
-from zab.runtime.coordination.security import SecuritySettings
-from zab.runtime.coordination.server import ServerRuntime
+from zab.runtime.store_server.open_store import open_store
+from zab.runtime.store_server.security_settings import SecuritySettings
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.wire.client.requests import PING, encode_request

@@ -159,7 +159,7 @@ def test_who_is_told_to_end_writes_what_it_was_handed_and_leaves_nothing_open() 
 
 
 def test_who_hangs_when_it_is_told_to_end_is_noticed() -> None:
-    stays = Edit("zab.runtime.running:Running._close_disk", "self._storage.close()", "raise SystemError")
+    stays = Edit("zab.runtime.member_runtime:MemberRuntime._close_disk", "self._storage.close()", "raise SystemError")
     script = Script(3, length_ms=1_000, faults=(Restart(500, 30, 1),))
     with planted((stays,)):
         assert run(script).promise is not None

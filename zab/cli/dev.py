@@ -26,9 +26,9 @@ from zab.core.zxid import ServerId
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
 from zab.net.loop_wait import claim_this_loop
-from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import ServerRuntime
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import make_server, run_server
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store import StoreSettings
 from zab.wire.client.words import WORDS
 

@@ -14,8 +14,8 @@ from zab.cli.kit.progress import byte_progress
 from zab.core.errors import DamagedError
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
-from zab.runtime.identity import NAME as IDENTITY
-from zab.runtime.identity import owner_of
+from zab.runtime.directory_owner import NAME as IDENTITY
+from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.inspection import ReadOnlyDisk
 from zab.storage.real import in_use
 from zab.store.acl import OPEN, can_be_carried
@@ -94,7 +94,7 @@ def _owner(source: Path) -> int | None:
     """Return the number of the server that the directory belongs to, if it names one."""
     if not (source / IDENTITY).is_file():
         return None
-    return owner_of(ReadOnlyDisk(source), source)[1]
+    return owner_of_directory(ReadOnlyDisk(source), source)[1]
 
 
 def _summary(state: StoreState) -> str:

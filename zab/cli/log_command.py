@@ -20,8 +20,8 @@ from zab.cli.kit.failures import Misused, report_failures
 from zab.core.errors import DamagedError
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
-from zab.runtime.identity import NAME as IDENTITY
-from zab.runtime.identity import owner_of
+from zab.runtime.directory_owner import NAME as IDENTITY
+from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.disk import Disk
 from zab.storage.giving_up import give_up_history
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
@@ -151,7 +151,7 @@ def _damaged_owners(*directories: Path | None) -> list[str]:
     for path in directories:
         if path is not None and IDENTITY in (disk := ReadOnlyDisk(path)).list():
             try:
-                owner_of(disk, path)
+                owner_of_directory(disk, path)
             except DamagedError as error:
                 damaged.append(str(error))
     return damaged

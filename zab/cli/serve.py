@@ -26,10 +26,10 @@ from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
 from zab.net.cannot_listen import cannot_listen
 from zab.net.loop_wait import claim_this_loop
-from zab.runtime.coordination.opening import make_server, run_server
-from zab.runtime.coordination.server import ServerRuntime
-from zab.runtime.identity import claim
-from zab.runtime.running import alone
+from zab.runtime.directory_owner import claim_directory
+from zab.runtime.member_runtime import single_server_ensemble
+from zab.runtime.store_server.open_store import make_server, run_server
+from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.storage.disk import Disk
 from zab.storage.membership import replace_membership
 from zab.storage.real import RealDisk
@@ -201,7 +201,7 @@ async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
     """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
 
     A server that is removed must keep its file: it would not find itself in the new one."""
-    known = plan.ensemble or alone(plan.server_id)
+    known = plan.ensemble or single_server_ensemble(plan.server_id)
     while True:
         ensemble = server.member.status().ensemble
         if not ensemble.same_members(known):
@@ -239,7 +239,7 @@ async def _write(server: ServerRuntime, plan: ServerPlan, ensemble: Ensemble) ->
 def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
     disk = split_disk(plan.data, plan.log, plan.server_id) or RealDisk(plan.data)
     try:
-        claim(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id))
+        claim_directory(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id))
         new = replace_membership(disk, ensemble, plan.storage)
     finally:
         disk.close()
@@ -256,7 +256,7 @@ def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
     try:
         logs = RealDisk(log)
         try:
-            claim(logs, log, ENSEMBLE_NAME, ServerId(sid))
+            claim_directory(logs, log, ENSEMBLE_NAME, ServerId(sid))
             return SplitDisk(main, logs)
         except BaseException:
             logs.close()

@@ -20,8 +20,8 @@ from zab.client.connector import Connector
 from zab.client.dialing import ClientTls
 from zab.client.hosts import Hosts, parse_hosts
 from zab.core.errors import OutcomeUnknown, Overloaded
-from zab.runtime.blocks import beside_a_block
-from zab.runtime.waiting import Waiter
+from zab.runtime.block_nursery import block_nursery
+from zab.runtime.waiter import Waiter
 from zab.session.api import Session
 from zab.session.call_arguments import credentials_of
 from zab.session.multi import with_acls
@@ -268,7 +268,7 @@ async def connect(
     for scheme, credentials in shown:
         waiters.append(Waiter())
         session._machine.add_auth(scheme, credentials, waiters[-1].done)
-    async with beside_a_block() as nursery:
+    async with block_nursery() as nursery:
         # A cancelled caller still closes its session: the end of the block ends this scope. The task is not awaited at
         # its start: in a cancelled block it would be cut off from here and never end.
         scope = trio.CancelScope(shield=True)

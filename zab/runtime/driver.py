@@ -38,12 +38,12 @@ from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
 from zab.host.watchdog import STALL_S, Watchdog
 from zab.net.wakeup import Wakeup
-from zab.runtime.elections import Elections
+from zab.runtime.election_links import ElectionLinks
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
-from zab.runtime.snapshots import Snapshots
+from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.status import RoleChange
 from zab.runtime.writer import Writer
 from zab.service.replicated_machine import Describes, Machine
@@ -117,27 +117,27 @@ def _is_common(ready: Ready) -> bool:
 
 
 class Driver:
-    """In: the inbox, saved tickets and deadlines, all announced by the bell. Out: what the node's Readies ask for."""
+    """In: the inbox, saved tickets and deadlines, all announced by the wakeup. Out: what the node's Readies ask for."""
 
     def __init__(
         self,
         node: Node,
         machine: Machine,
         storage: Storage,
-        bell: Wakeup,
+        wakeup: Wakeup,
         inbox: Inbox,
         links: Links,
-        elections: Elections,
+        elections: ElectionLinks,
         requests: RequestPath,
         log: Log,
         writer: Writer,
-        snapshots: Snapshots,
+        snapshots: SnapshotTaker,
         on_role: Callable[[RoleChange], None],
         on_activation: Callable[[Ensemble], None],
         hooks: Hooks,
         watchdog: Watchdog,
         clock: Callable[[], float],
-        host: Environment = REAL_ENVIRONMENT,
+        environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self.node = node
         self.turns = self.applied = self.applied_bytes = self.restores = 0
@@ -147,7 +147,7 @@ class Driver:
         """Set while a thread replaces the machine's state: until then nothing may read it."""
         self._machine = machine
         self._storage = storage
-        self._bell = bell
+        self._wakeup = wakeup
         self._inbox = inbox
         self._links = links
         self._elections = elections
@@ -160,7 +160,7 @@ class Driver:
         self._hooks = hooks
         self._watchdog = watchdog
         self._time = clock
-        self._host = host
+        self._environment = environment
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
         self._voting = node.voting
         self._alarm_at: Millis = node.deadline
@@ -184,34 +184,34 @@ class Driver:
     def saved(self, ticket: Ticket) -> None:
         """Handle the writer's report, in the event loop. The turn that follows runs at once, in the caller's task."""
         self._saved = ticket
-        bell = self._bell
-        if not bell.hold():
-            bell.ring()
+        wakeup = self._wakeup
+        if not wakeup.hold():
+            wakeup.ring()
             return
         try:
             if not self.turn():
-                bell.ring()
+                wakeup.ring()
         except Exception as error:  # it is not the caller's: `run` raises it
             self._failure = error
-            bell.ring()
+            wakeup.ring()
         finally:
-            bell.release()
+            wakeup.release()
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn: ring the bell."""
+        """Give the history up in the next turn: ring the wakeup."""
         self._decisions.append(done)
 
     # -- the task ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        bell = self._bell
+        wakeup = self._wakeup
         self.node.tick(now_ms())  # a server that is alone leads at once
-        bell.ring()
+        wakeup.ring()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ring_at_deadline)
             nursery.start_soon(self._find_snapshots)
             while True:
-                await bell.wait()
+                await wakeup.wait()
                 if self._failure is not None:
                     raise self._failure
                 if self._halted is None:
@@ -225,13 +225,13 @@ class Driver:
                     self._continue(turn)
 
     def turn(self) -> bool:
-        """Run one turn. False: it has to wait, and the driver's task finishes it: ring the bell."""
+        """Run one turn. False: it has to wait, and the driver's task finishes it: ring the wakeup."""
         assert self._halted is None, "a turn that waits comes first"
         return self._continue(self._turn())
 
     def _continue(self, turn: Iterator[PendingWait]) -> bool:
-        dog, queue = self._watchdog, self._requests.queue
-        started, stalls, applied, proposed = self._time(), dog.stalls, self.applied, queue.proposed
+        watchdog, queue = self._watchdog, self._requests.queue
+        started, stalls, applied, proposed = self._time(), watchdog.stalls, self.applied, queue.proposed
         self.turning = True
         self._halted = None
         try:
@@ -244,9 +244,9 @@ class Driver:
             # An exception ends the member. Other tasks learn of it only if they do not wait for the end of this turn.
             self.turning = False
         self._hooks.on_turn()
-        dog.turns += 1
-        if dog.stalls == stalls:  # else the request at fault is reported already
-            dog.took(
+        watchdog.turns += 1
+        if watchdog.stalls == stalls:  # else the request at fault is reported already
+            watchdog.took(
                 self._time() - started,
                 lambda: f"applying {self.applied - applied} transactions, proposing {queue.proposed - proposed}",
             )
@@ -260,7 +260,7 @@ class Driver:
             with trio.CancelScope(deadline=_trio_time(self._alarm_at)) as self._alarm_scope:
                 await trio.sleep_forever()
             if now_ms() >= node.deadline:
-                self._bell.ring()
+                self._wakeup.ring()
                 await trio.sleep(0.001)  # the turn comes first, and moves the deadline
 
     def _turn(self) -> Iterator[PendingWait]:
@@ -323,7 +323,7 @@ class Driver:
         if self._snapshots.due:
             self._snapshots.start(node.applied, node.digest(), self._machine.snapshot())
         if requests.queue.cut:
-            self._bell.ring()  # another turn does the rest
+            self._wakeup.ring()  # another turn does the rest
             yield Pause.LET_OTHERS
 
     def _take_decisions(self) -> list[Callable[[Veto | None, Exception | None], None]]:
@@ -407,7 +407,7 @@ class Driver:
                 continue
             question = self._questions.pop(0)
             self._found.append((question, await self._snapshots.find(question.held)))
-            self._bell.ring()
+            self._wakeup.ring()
 
     def _send(self, envelopes: Sequence[Envelope]) -> None:
         if self.role.state is _LOOKING and self.node.state is not _LOOKING:
@@ -475,7 +475,9 @@ class Driver:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._report_alive)
             with beside_the_loop():
-                await self._host.in_thread(partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1))
+                await self._environment.in_thread(
+                    partial(self._machine.restore, chunks), limiter=trio.CapacityLimiter(1)
+                )
             nursery.cancel_scope.cancel()
         self.restoring.set()
         self.restoring = None

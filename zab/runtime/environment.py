@@ -29,13 +29,13 @@ class InThread(Protocol):
     async def __call__(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T: ...
 
 
-class Listens(Protocol):
+class ListenForClients(Protocol):
     async def __call__(self, host: str | None, port: int) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
         """Listen for clients. Return the port as well, which the system chooses for 0."""
         ...
 
 
-class MakesNode(Protocol):
+class NodeFactory(Protocol):
     def __call__(
         self,
         me: ServerId,
@@ -47,7 +47,7 @@ class MakesNode(Protocol):
     ) -> Node: ...
 
 
-class MakesWriter(Protocol):
+class WriterFactory(Protocol):
     def __call__(self, storage: Storage, report: Callable[[Ticket], None], pause_us_max: int) -> Writer: ...
 
 
@@ -76,10 +76,10 @@ class Environment:
     in_loop: Callable[[Callable[[], object]], None] = in_loop
     """Called by a job in a thread: runs a function in the event loop and waits for it."""
     random_bytes: Callable[[int], bytes] = os.urandom
-    listen: Listens = listen
+    listen: ListenForClients = listen
     wall_ms: Callable[[], int] = wall_ms
-    node: MakesNode = Node
-    writer: MakesWriter = Writer
+    node: NodeFactory = Node
+    writer: WriterFactory = Writer
 
 
 REAL_ENVIRONMENT = Environment()

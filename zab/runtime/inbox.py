@@ -16,8 +16,8 @@ Source: TypeAlias = Link | ServerId
 
 
 class Inbox:
-    def __init__(self, bell: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
-        self._bell = bell
+    def __init__(self, wakeup: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
+        self._wakeup = wakeup
         self._bytes_max = bytes_max
         self._backlog = backlog
         self._items: list[tuple[Source, list[Any]]] = []
@@ -28,7 +28,7 @@ class Inbox:
     def put(self, source: Source, messages: list[Any], size: int = 0) -> None:
         self._items.append((source, messages))
         self._bytes += size
-        self._bell.ring()
+        self._wakeup.ring()
 
     @property
     def has_room(self) -> bool:

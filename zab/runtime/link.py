@@ -13,7 +13,7 @@ from zab.core.messages import LinkDown
 from zab.core.zxid import ServerId
 from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
-from zab.runtime.greet import UNREACHABLE, described
+from zab.runtime.peer_handshake import UNREACHABLE, described
 from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
@@ -24,10 +24,10 @@ RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
 
 DRAIN_BYTES: Final = 64 << 10
-"""Lazy data goes to the system, and counts as progress, in pieces of this size."""
+"""BulkSender data goes to the system, and counts as progress, in pieces of this size."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
-Lazy: TypeAlias = Callable[[Send], Awaitable[None]]
+BulkSender: TypeAlias = Callable[[Send], Awaitable[None]]
 """Sends something long piece by piece, when its turn has come and the stream has room for the next piece."""
 
 
@@ -66,9 +66,9 @@ class Link:
         self._limits = limits
         self._socket_reader = socket_reader
         self._unsent: list[Link] = [] if unsent is None else unsent
-        self._queue: list[bytes | Lazy] = []
+        self._queue: list[bytes | BulkSender] = []
         self._lazy = 0
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._opened = False
         self._closing = False
         self._socket: int | None = None
@@ -97,7 +97,7 @@ class Link:
             self._unsent.append(self)
         self._queue.append(frame)
 
-    def send_lazily(self, source: Lazy) -> None:
+    def send_bulk(self, source: BulkSender) -> None:
         """Queue a source of data. It counts nothing towards the queue's limits, and is read as fast as the stream
         accepts data.
         """
@@ -116,7 +116,7 @@ class Link:
         if not queue:
             return
         if self._socket is None or self._lazy:
-            self._bell.ring()
+            self._wakeup.ring()
             return
         count = len(queue)
         data: bytes = queue[0] if count == 1 else b"".join(queue)  # type: ignore[arg-type, assignment]
@@ -135,7 +135,7 @@ class Link:
         else:
             self.queued_frames -= count - 1
             self._queue = [data[written:]]
-            self._bell.ring()
+            self._wakeup.ring()
 
     def hang_up(self) -> None:
         """Send what was handed over, then close. A peer that does not take it in time loses it."""
@@ -144,7 +144,7 @@ class Link:
             self.reason = "hung up"
             if self._opened:
                 self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
-                self._bell.ring()
+                self._wakeup.ring()
             else:
                 self._scope.cancel()
 
@@ -201,7 +201,7 @@ class Link:
                     if self._closing:
                         break
                     self._socket = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
-                    await self._bell.wait()
+                    await self._wakeup.wait()
                     self._socket = None
                     continue
                 queue, self._queue, self._lazy = self._queue, [], 0

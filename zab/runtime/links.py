@@ -11,12 +11,12 @@ from zab.core.messages import TO_LEADER, Diff, LinkUp, Message, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.net.socket_reader import TASK_READER, SocketReader
-from zab.runtime.elections import Address
+from zab.runtime.election_links import Address
 from zab.runtime.inbox import Inbox
+from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import Link
 from zab.runtime.peer_port import PeerDialler
 from zab.runtime.status import LinkStatus
-from zab.runtime.transfers import STARTS_SYNC, Item, Snapshot, Transfers
 from zab.service.limits import Limits
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
@@ -30,7 +30,7 @@ class Links:
     def __init__(
         self,
         dialler: PeerDialler,
-        transfers: Transfers,
+        learner_sync: LearnerSync,
         inbox: Inbox,
         limits: Limits,
         addresses: Callable[[ServerId], Sequence[Address]],
@@ -39,7 +39,7 @@ class Links:
         self.dialled: dict[ServerId, Link] = {}
         self.accepted: dict[ServerId, Link] = {}
         self._dialler = dialler
-        self._transfers = transfers
+        self._learner_sync = learner_sync
         self._inbox = inbox
         self._limits = limits
         self._addresses = addresses
@@ -143,14 +143,16 @@ class Links:
                 self.diffs += kind is Diff
                 self.snapshots += kind is SendSnapshot
             if synced and link in synced:
-                synced[link].append(Snapshot(message, snapshot()) if isinstance(message, SendSnapshot) else message)
+                synced[link].append(
+                    SnapshotToSend(message, snapshot()) if isinstance(message, SendSnapshot) else message
+                )
                 continue
             if message is not last:
                 assert not isinstance(message, _PARTS), "these are parts of a synchronization"
                 last, frame = message, encode(message)
             link.send(frame)
         for link, items in synced.items():
-            link.send_lazily(self._transfers.lazily(items, link))
+            link.send_bulk(self._learner_sync.bulk_sender(items, link))
 
     def report(self, message: Message) -> None:
         """Send a message to the leader outside of a turn."""

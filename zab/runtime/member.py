@@ -25,13 +25,13 @@ from zab.host.watchdog import Stall, Watchdogs
 from zab.net.network import LinkTls, Network, TcpNetwork
 from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
-from zab.runtime.blocks import beside_a_block, sole_error
+from zab.runtime.block_nursery import block_nursery, sole_error
+from zab.runtime.directory_owner import claim_directory
 from zab.runtime.driver import Hooks, OnMembership
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
-from zab.runtime.identity import claim
-from zab.runtime.running import Options, Running, alone
+from zab.runtime.member_runtime import MemberRuntime, Options, single_server_ensemble
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
-from zab.runtime.waiting import Waiter
+from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine
@@ -90,7 +90,7 @@ class Member:
         given: object = ensemble
         if ensemble is None:
             server_id = 1 if server_id is None else server_id
-            ensemble = alone(server_id)
+            ensemble = single_server_ensemble(server_id)
         elif not isinstance(given, Ensemble):
             raise TypeError(f"ensemble takes zab.Ensemble.parse(text), not {type(given).__name__}")
         elif not ensemble.voters:
@@ -113,11 +113,11 @@ class Member:
         self._machine = machine
         self._path = path
         self._disk = disk
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._pending = PendingSubmissions(
             host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
         )
-        self._running: Running | None = None
+        self._running: MemberRuntime | None = None
         self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
@@ -154,13 +154,13 @@ class Member:
                 self._running.stop(self._stopped)
             self._role_changed.set()
 
-    async def _recover(self) -> Running:
+    async def _recover(self) -> MemberRuntime:
         """Recover in a thread. A cancellation waits for it: the next opener of the directory must find it at rest."""
-        disk, in_thread = self._disk, self._options.host.in_thread
+        disk, in_thread = self._disk, self._options.environment.in_thread
         if disk is None:
             disk = await in_thread(partial(RealDisk, self._path))
         try:
-            await in_thread(partial(claim, disk, self._path, self._options.name, self.me))
+            await in_thread(partial(claim_directory, disk, self._path, self._options.name, self.me))
             with beside_the_loop():
                 storage, recovered = await in_thread(partial(Storage.open, disk, self._options.storage))
             self._check_curable(recovered)
@@ -168,14 +168,14 @@ class Member:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 with beside_the_loop():
                     await in_thread(partial(self._machine.restore, chunks))
-            return Running(
+            return MemberRuntime(
                 self._options,
                 self._machine,
                 disk,
                 storage,
                 recovered,
                 self._pending,
-                self._bell,
+                self._wakeup,
                 self._tell,
                 self.watchdogs,
                 self._hooks,
@@ -218,7 +218,7 @@ class Member:
         """Why nothing can be asked of it; None: it runs."""
         return self._stopped
 
-    def _started(self) -> Running:
+    def _started(self) -> MemberRuntime:
         if self._stopped is not None:
             raise Stopped(*self._stopped.args) from self._stopped.__cause__
         assert self._running is not None
@@ -239,7 +239,7 @@ class Member:
         waiter = Waiter()
         self._check(request)
         submission = self._pending.submit(request, waiter.done)
-        self._bell.ring()
+        self._wakeup.ring()
         try:
             return await waiter.wait()
         except trio.Cancelled:
@@ -259,13 +259,13 @@ class Member:
                 f"{len(self._pending)} submits of {self._pending.bytes} bytes are open: wait for some of them"
             )
         submission = self._pending.submit(request, done)
-        self._bell.ring()
+        self._wakeup.ring()
         return submission
 
     def forget(self, submission: Submission) -> None:
         """Drop a submission. As with a cancelled `submit`, it may be carried out, but it is not sent again."""
         self._pending.cancel(submission)
-        self._bell.ring()
+        self._wakeup.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
         """`post` for many that come together, and one `done` for each of them, in their order.
@@ -278,7 +278,7 @@ class Member:
             for request in requests:
                 self._check_size(request)
         taken = self._pending.submit_many(requests, done)
-        self._bell.ring()
+        self._wakeup.ring()
         return taken
 
     def _check(self, request: bytes) -> None:
@@ -303,7 +303,7 @@ class Member:
         waiter = Waiter()
         answer = waiter.done
         requests.barriers.add(answer, ahead)
-        self._bell.ring()
+        self._wakeup.ring()
         try:
             await waiter.wait()
         except trio.Cancelled:
@@ -313,7 +313,7 @@ class Member:
     def post_barrier(self, done: Done, ahead: bytes = b"") -> None:
         """Start a `barrier` without a waiting task: `done(None, error)` is called, as by `post`."""
         self._started().requests.barriers.add(done, ahead)
-        self._bell.ring()
+        self._wakeup.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
         """`look(machine)`, after a barrier; or, if that is enough, of what this member happens to know.
@@ -354,7 +354,7 @@ class Member:
         Return False if there is no leader.
         """
         told = self._started().requests.side_channel.tell_leader(body)
-        self._bell.ring()
+        self._wakeup.ring()
         return told
 
     def on_leader_message(self, handler: MessageHandler) -> None:
@@ -369,7 +369,7 @@ class Member:
         False where this member does not lead.
         """
         told = self._started().requests.side_channel.tell_members(body)
-        self._bell.ring()
+        self._wakeup.ring()
         return told
 
     def on_member_message(self, handler: MessageHandler) -> None:
@@ -412,7 +412,7 @@ class Member:
         )
         waiter = Waiter()
         running.requests.changes.add(request, lambda error: waiter.done(None, error))
-        self._bell.ring()
+        self._wakeup.ring()
         await waiter.wait()
         return running.node.ensemble
 
@@ -425,7 +425,7 @@ class Member:
         running = self._started()
         waiter = Waiter()
         running.driver.give_up_history(waiter.done)
-        self._bell.ring()
+        self._wakeup.ring()
         veto = await waiter.wait()
         assert isinstance(veto, Veto)
         return veto
@@ -451,9 +451,9 @@ class Member:
         return self._options.settings
 
     @property
-    def host(self) -> Environment:
+    def environment(self) -> Environment:
         """The parts of the machine that this member uses: threads, clock, chance."""
-        return self._options.host
+        return self._options.environment
 
     def status(self) -> Status:
         """Return one moment of this member."""
@@ -501,7 +501,7 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
         When the member fails, the block is cancelled, and what made it fail is raised.
         """
         member = make(*args, **options)
-        async with beside_a_block() as nursery:
+        async with block_nursery() as nursery:
             await nursery.start(member.run)
             yield member
 

@@ -14,7 +14,7 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 from zab.net.network import Network
-from zab.runtime.greet import UNREACHABLE, Handshake, described
+from zab.runtime.peer_handshake import UNREACHABLE, PeerHandshake, described
 from zab.service.limits import Limits
 from zab.wire.greeting import Hello, Purpose
 
@@ -25,7 +25,7 @@ Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
 
 
 class PeerDialler:
-    def __init__(self, network: Network, handshake: Handshake, limits: Limits, log: Log) -> None:
+    def __init__(self, network: Network, handshake: PeerHandshake, limits: Limits, log: Log) -> None:
         self._network = network
         self._handshake = handshake
         self._log = log
@@ -59,7 +59,7 @@ class PeerPort:
         self,
         purpose: Purpose,
         network: Network,
-        handshake: Handshake,
+        handshake: PeerHandshake,
         limits: Limits,
         log: Log,
         welcomed: Welcomed,

@@ -26,7 +26,7 @@ ASIDE: Final = 8
 RECENT_MAX: Final = 512
 
 
-class Performs(Protocol):
+class WriteTarget(Protocol):
     """The part of a `Storage` that is needed here."""
 
     def perform(self, writes: Sequence[Write]) -> None: ...
@@ -56,7 +56,7 @@ class Writer:
 
     def __init__(
         self,
-        storage: Performs,
+        storage: WriteTarget,
         report: Callable[[Ticket], None],
         pause_us_max: int = 0,
         clock_ns: Callable[[], int] = time.perf_counter_ns,

@@ -14,7 +14,7 @@ from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.ready import Append, SaveEpochs
 from zab.core.zxid import Epoch, make
-from zab.runtime.identity import claim
+from zab.runtime.directory_owner import claim_directory
 from zab.storage.real import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 from zab.store import transactions
@@ -53,7 +53,7 @@ def run(*words: object, status: int = 0) -> str:
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     disk = RealDisk(path)
-    claim(disk, path, "zab", 3)  # type: ignore[arg-type]  # a number is a number
+    claim_directory(disk, path, "zab", 3)  # type: ignore[arg-type]  # a number is a number
     storage, _ = Storage.open(disk, SMALL)
     ensemble = Ensemble.parse("server.3=a:1:2")
     storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), ensemble)])

@@ -21,7 +21,7 @@ from zab.config.key_table import ConfigKey
 from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
-from zab.runtime.running import alone
+from zab.runtime.member_runtime import single_server_ensemble
 from zab.storage.epochs import Record, encode
 from zab.wire.client.words import WORDS
 
@@ -597,7 +597,7 @@ def test_a_dynamic_file_of_the_remembered_version_that_was_edited_does_not_count
 
 @pytest.mark.parametrize("more", ["", "reconfigEnabled=true\n"])
 def test_who_was_alone_takes_an_address_and_no_company(folder: Path, more: str) -> None:
-    remember(folder, alone(1).text())
+    remember(folder, single_server_ensemble(1).text())
     assert plan(folder, more, myid="1").warnings == ()
     assert "served alone until now" in problems(folder, THREE + more, myid="1")
     made = plan(folder, f"server.1=a:2888:3888\n{more}", myid="1")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from zab.host.collector import pass_by, spare, undisturbed
-from zab.runtime.coordination.machine import StoreMachine, use_up
+from zab.runtime.store_server.store_machine import StoreMachine, use_up
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.digest import CHECKPOINT_EVERY

@@ -108,7 +108,7 @@ async def test_what_follows_something_long_follows_it() -> None:
         talk = Talk(nursery, Limits(link_bytes_max=40))
         (one, five) = commits(1, 5)
         talk.link.send(one)
-        talk.link.send_lazily(long)
+        talk.link.send_bulk(long)
         talk.link.send(five)
         talk.link.flush()
         heard: list[Commit] = []
@@ -321,7 +321,7 @@ async def test_something_long_goes_before_what_is_flushed_behind_it() -> None:
         await send(commits(1)[0])
 
     async with over_tcp(Limits()) as (link, stream):
-        link.send_lazily(long)
+        link.send_bulk(long)
         link.send(commits(2)[0])
         link.flush()
         link.send(commits(3)[0])

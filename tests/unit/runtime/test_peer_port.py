@@ -12,7 +12,7 @@ import trio
 from zab.core.zxid import Epoch, ServerId
 from zab.host.logs import Log
 from zab.net.network import TcpNetwork
-from zab.runtime.greet import Handshake
+from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
 from zab.service.limits import Limits
 from zab.wire.greeting import Purpose
@@ -33,7 +33,7 @@ def test_a_name_without_an_address_is_told_and_not_at_every_try(caplog: pytest.L
         trio.socket.set_custom_hostname_resolver(NoNames())
         me = ServerId(1)
         dialler = PeerDialler(
-            TcpNetwork(), Handshake(me, "zab", 1000, lambda _: ()), Limits(), Log(me, lambda: Epoch(0))
+            TcpNetwork(), PeerHandshake(me, "zab", 1000, lambda _: ()), Limits(), Log(me, lambda: Epoch(0))
         )
         for _ in range(3):
             with pytest.raises(OSError, match="not known"):

@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from zab.core.errors import Overloaded
-from zab.runtime.coordination.request_poster import FLUSHED_AT_ONCE, RequestPoster
 from zab.runtime.member import Member
+from zab.runtime.store_server.request_poster import FLUSHED_AT_ONCE, RequestPoster
 from zab.service.client_sessions import ignore_result
 from zab.service.pending_submissions import Done, Submission
 

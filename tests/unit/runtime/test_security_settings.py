@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zab.core.errors import ConfigError
-from zab.runtime.coordination.security import SECURITY_KEYS, SecuritySettings, is_security_key
+from zab.runtime.store_server.security_settings import SECURITY_KEYS, SecuritySettings, is_security_key
 from zab.service.authentication import shaped, subject_identities
 from zab.store.acl import Access, Identity
 

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from zab.net.wakeup import Wakeup
-from zab.runtime.waiting import Waiter
+from zab.runtime.waiter import Waiter
 
 
 async def test_a_bell_that_rang_before_is_heard() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
 from zab.service import authentication
 from zab.service.authentication import CREDENTIALS_BYTES_MAX, ClientAuthentication, Verdict
 

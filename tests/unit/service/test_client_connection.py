@@ -12,7 +12,7 @@ from attrs import evolve
 
 from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
 from zab.service.attached import Latency, Traffic
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done

@@ -10,7 +10,7 @@ import click
 import trio
 
 from zab.core.errors import ConfigError, ZabError
-from zab.runtime.blocks import sole_error
+from zab.runtime.block_nursery import sole_error
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from zab.cli.shell import formatting
 from zab.cli.shell.parsing import BadLine, parse_words, split
 from zab.cli.shell.shell_commands import COMMANDS
 from zab.core.errors import ZabError
-from zab.runtime.blocks import beside_a_block
+from zab.runtime.block_nursery import block_nursery
 from zab.session.api import Session
 from zab.session.session_errors import (
     BadVersion,
@@ -218,7 +218,7 @@ async def opened(
 ) -> AsyncIterator[Shell]:
     """Open a shell with its first session; raise why it cannot have one."""
     shell = Shell(opens, servers, say, complain)
-    async with beside_a_block() as nursery:
+    async with block_nursery() as nursery:
         shell._nursery = nursery
         await shell.connect(None)
         try:

@@ -31,11 +31,11 @@ from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.host.process_tuning import PAUSE_US
 from zab.net.tls.quorum_tls import QuorumTls
-from zab.runtime.coordination.audit import AuditSettings
-from zab.runtime.coordination.security import LOGIN_FILE, SecuritySettings
-from zab.runtime.coordination.settings import NO_THROTTLE, DoorSettings
-from zab.runtime.identity import NAME as IDENTITY
-from zab.runtime.running import NOWHERE
+from zab.runtime.directory_owner import NAME as IDENTITY
+from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.store_server.audit import AuditSettings
+from zab.runtime.store_server.door_settings import NO_THROTTLE, DoorSettings
+from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings
 from zab.service.limits import Limits
 from zab.storage.membership import remembered
 from zab.storage.storage import StorageSettings
@@ -160,7 +160,7 @@ def _http_ports(made: dict[str, Any]) -> list[ListenAddress]:
 
 def _server_ports(ensemble: Ensemble | None, sid: int, everywhere: bool) -> list[ListenAddress]:
     mine = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
-    if mine is None or mine.host == NOWHERE:
+    if mine is None or mine.host == NO_HOST:
         return []
     host = EVERYWHERE if everywhere else mine.host
     line = f"server.{sid}"

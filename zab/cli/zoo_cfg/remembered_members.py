@@ -14,7 +14,7 @@ from attrs import evolve
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import NOTHING, ServerId, show
-from zab.runtime.running import NOWHERE, alone
+from zab.runtime.member_runtime import NO_HOST, single_server_ensemble
 
 OPTION: Final = "--membership-from-file"
 _GROW: Final = "docs/howto/grow-a-server.md"
@@ -29,7 +29,7 @@ def settle(
         if from_file:
             source.warnings.append(f"{OPTION}: {data} remembers no membership, so that of {source.path} counts anyway")
         return ensemble, False
-    given = ensemble or alone(sid)
+    given = ensemble or single_server_ensemble(sid)
     different = differences(given, saved)
     if not different:
         _compare_client_addresses(source, given, saved)
@@ -85,7 +85,7 @@ def removed(saved: Ensemble | None, sid: int) -> str:
 
 
 def _line(server: Server) -> str:
-    if server.host == NOWHERE:
+    if server.host == NO_HOST:
         return f"server.{server.id} alone, without an address"
     return evolve(server, client_host=None, client_port=None).text()
 

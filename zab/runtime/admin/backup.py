@@ -26,7 +26,7 @@ from zab.store.znode import ACL
 from zab.wire.disk_store import departure_of
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 _LENGTH: Final = Struct(">I")
 NOT_AUTHORIZED: Final = (

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import field, frozen
 
-from zab.runtime.admin import ensemble, environment, statistics
+from zab.runtime.admin import ensemble_commands, environment_commands, statistics_commands
 from zab.runtime.admin.store_metrics import monitor
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 Values: TypeAlias = Mapping[str, object]
 NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
@@ -57,31 +57,37 @@ def _get_trace_mask(server: ServerRuntime) -> Values:
 _ALL: Final = (
     AdminCommand(
         ("connection_stat_reset", "crst"),
-        statistics.reset_connections,
+        statistics_commands.reset_connections,
         "sets the counters of all connections to 0",
         changes=True,
     ),
     AdminCommand(
         ("configuration", "conf", "config"),
-        ensemble.configuration,
+        ensemble_commands.configuration,
         "ports, directories and times that the server was given",
     ),
-    AdminCommand(("connections", "cons"), statistics.connections, "the connections of clients"),
-    AdminCommand(("dirs",), statistics.dirs, "the size of the data directory, in bytes"),
-    AdminCommand(("dump",), statistics.dump, "when sessions end (at the leader), and which ephemerals they own"),
-    AdminCommand(("environment", "env", "envi"), environment.environment, "where it runs", always=True),
+    AdminCommand(("connections", "cons"), statistics_commands.connections, "the connections of clients"),
+    AdminCommand(("dirs",), statistics_commands.dirs, "the size of the data directory, in bytes"),
+    AdminCommand(
+        ("dump",), statistics_commands.dump, "when sessions end (at the leader), and which ephemerals they own"
+    ),
+    AdminCommand(("environment", "env", "envi"), environment_commands.environment, "where it runs", always=True),
     AdminCommand(
         ("get_trace_mask", "gtmk"), _get_trace_mask, "the number that `set_trace_mask` was given", always=True
     ),
-    AdminCommand(("hash",), statistics.hashes, "the last digests of the tree, to be compared between servers"),
+    AdminCommand(("hash",), statistics_commands.hashes, "the last digests of the tree, to be compared between servers"),
     AdminCommand(
         ("initial_configuration", "icfg"),
-        ensemble.initial_configuration,
+        ensemble_commands.initial_configuration,
         "always null: passwords stand in a configuration",
     ),
-    AdminCommand(("is_read_only", "isro"), ensemble.is_read_only, "whether it serves reads only, for want of a leader"),
-    AdminCommand(("last_snapshot", "lsnp"), statistics.last_snapshot, "zxid and time of the last snapshot on its disk"),
-    AdminCommand(("leader", "lead"), ensemble.leader, "whether it leads, and who does"),
+    AdminCommand(
+        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether it serves reads only, for want of a leader"
+    ),
+    AdminCommand(
+        ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the last snapshot on its disk"
+    ),
+    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether it leads, and who does"),
     AdminCommand(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
     AdminCommand(
         ("observer_connection_stat_reset", "orst"),
@@ -89,31 +95,31 @@ _ALL: Final = (
         "nothing here: an observer's connection has no counters to be reset",
         changes=True,
     ),
-    AdminCommand(("observers", "obsr"), ensemble.observers, "the observers that follow this leader"),
+    AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the observers that follow this leader"),
     AdminCommand(("ruok",), _nothing, "no error, if it serves"),
-    AdminCommand(("server_stats", "srvr"), statistics.server_stats, "version, counters and latency"),
+    AdminCommand(("server_stats", "srvr"), statistics_commands.server_stats, "version, counters and latency"),
     AdminCommand(
         ("stat_reset", "srst"),
-        statistics.reset,
+        statistics_commands.reset,
         "sets the counters and the latency of the server to 0",
         changes=True,
     ),
-    AdminCommand(("stats", "stat"), statistics.stats, "`server_stats`, and the connections in short"),
+    AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and the connections in short"),
     AdminCommand(
         ("system_properties", "sysp"),
-        environment.system_properties,
+        environment_commands.system_properties,
         "of the system and of Python; none of its settings",
         always=True,
     ),
-    AdminCommand(("voting_view",), ensemble.voting_view, "who votes, and where they are"),
+    AdminCommand(("voting_view",), ensemble_commands.voting_view, "who votes, and where they are"),
     AdminCommand(
         ("watch_summary", "wchs"),
-        statistics.watch_summary,
+        statistics_commands.watch_summary,
         "how many watches on how many paths by how many connections",
     ),
-    AdminCommand(("watches", "wchc"), statistics.watches, "the watched paths, by session"),
-    AdminCommand(("watches_by_path", "wchp"), statistics.watches_by_path, "the sessions that watch, by path"),
-    AdminCommand(("zabstate",), ensemble.zabstate, "its part in the protocol: addresses, epoch, phase"),
+    AdminCommand(("watches", "wchc"), statistics_commands.watches, "the watched paths, by session"),
+    AdminCommand(("watches_by_path", "wchp"), statistics_commands.watches_by_path, "the sessions that watch, by path"),
+    AdminCommand(("zabstate",), ensemble_commands.zabstate, "its part in the protocol: addresses, epoch, phase"),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")

@@ -13,7 +13,7 @@ from zab.runtime.driver import now_ms
 from zab.service.authentication import ClientAuthentication, Verdict
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 async def log_in(

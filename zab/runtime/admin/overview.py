@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zab.admin.summary import Summary
-from zab.runtime.admin.pulse import trio_time
+from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
 from zab.runtime.environment import wall_ms
-from zab.runtime.running import NOWHERE
+from zab.runtime.member_runtime import NO_HOST
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 STALE_MS: Final = 5_000
 """A report that is older than this is no news."""
@@ -21,9 +21,9 @@ HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
 def overview(server: ServerRuntime) -> dict[str, Any]:
     status = server.member.status()
-    mine = server.pulse.report()
+    mine = server.sampler.report()
     reports: dict[int, tuple[int, Report]] = {
-        sid: (round((trio_time() - at) * 1000), report) for sid, (at, report) in server.pulse.peers.items()
+        sid: (round((trio_time() - at) * 1000), report) for sid, (at, report) in server.sampler.peers.items()
     }
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
@@ -45,10 +45,10 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
         "members": members,
         "warnings": warnings,
         "beats": {
-            "requests": [beat.requests for beat in server.pulse.beats],
-            "commits": [beat.commits for beat in server.pulse.beats],
-            "latency_us": [beat.latency_us for beat in server.pulse.beats],
-            "fsync_us": [beat.fsync_us for beat in server.pulse.beats],
+            "requests": [sample.requests for sample in server.sampler.samples],
+            "commits": [sample.commits for sample in server.sampler.samples],
+            "latency_us": [sample.latency_us for sample in server.sampler.samples],
+            "fsync_us": [sample.fsync_us for sample in server.sampler.samples],
         },
         "elections": [
             {
@@ -58,7 +58,7 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
                 "took_ms": each.took_ms,
                 "mode": each.mode,
             }
-            for each in reversed(server.pulse.elections)
+            for each in reversed(server.sampler.elections)
         ],
         "disk": _disk(server),
         "store": _store(server),
@@ -80,7 +80,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
     placed = {
         "id": sid,
         "me": sid == server.me,
-        "host": "" if member.host == NOWHERE else member.host,
+        "host": "" if member.host == NO_HOST else member.host,
         "role": member.role.value,
         "leads": status.role.leader == sid,
     }
@@ -160,7 +160,7 @@ def _store(server: ServerRuntime) -> dict[str, Any]:
         "ephemerals": sum(map(len, machine.tree.ephemerals.values())),
         "watches": machine.watches.count,
         "sessions": len(machine.sessions.table),
-        "data_bytes": server.pulse.approximate_data_size,
+        "data_bytes": server.sampler.approximate_data_size,
     }
 
 

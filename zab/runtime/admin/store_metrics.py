@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from zab.admin.exposition import MetricSample
 from zab.admin.summary import QUANTILES, Summary
 from zab.core.messages import State
-from zab.runtime.admin.instruments import METRICS, Look, Metric, Value
+from zab.runtime.admin.metrics_table import METRICS, Metric, Observation, Value
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 _SHARES: Final = (0.5, 0.9, 0.99)
 
 
 def store_samples(server: ServerRuntime) -> Iterator[MetricSample]:
     """Yield the values of one moment, for Prometheus."""
-    look = Look(server)
+    seen = Observation(server)
     for metric in METRICS:
-        value = metric.value(look)
+        value = metric.value(seen)
         if value is not None:
             yield from _samples(metric, value)
 
@@ -42,14 +42,14 @@ def _samples(metric: Metric, value: Value) -> Iterator[MetricSample]:
 
 def monitor(server: ServerRuntime) -> dict[str, object]:
     """As the original flattens it."""
-    look = Look(server)
+    seen = Observation(server)
     values: dict[str, object] = {"version": server.version, "server_state": server.mode}
-    if len(look.status.ensemble.servers) > 1:
+    if len(seen.status.ensemble.servers) > 1:
         values["peer_state"] = (
-            f"{_STATES[look.status.role.state]} - {'broadcast' if look.status.role.serving else 'election'}"
+            f"{_STATES[seen.status.role.state]} - {'broadcast' if seen.status.role.serving else 'election'}"
         )
     for metric in METRICS:
-        value = metric.value(look)
+        value = metric.value(seen)
         if isinstance(value, Summary):
             values |= _flat(metric.name, value, metric.spread)
         elif isinstance(value, Mapping):

@@ -15,16 +15,16 @@ from zab.admin.exposition import CONTENT_TYPE, exposition
 from zab.admin.http import JSON, AdminReply, AdminRequest, HttpError
 from zab.admin.markup import html
 from zab.core.errors import ZabError
-from zab.runtime.admin import page
+from zab.runtime.admin import status_page
 from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
 from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE, SNAPSHOT, Outcome, run
-from zab.runtime.admin.giving_up import give_up_history
+from zab.runtime.admin.give_up_command import give_up_history
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.store_metrics import store_samples
-from zab.runtime.running import NOWHERE
+from zab.runtime.member_runtime import NO_HOST
 
 if TYPE_CHECKING:
-    from zab.runtime.coordination.server import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 class StoreSite:
@@ -48,11 +48,11 @@ class StoreSite:
                 return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
             if "page" in settings.parts:
                 if path == "/":
-                    return html(page.whole(overview(self._server)))
+                    return html(status_page.whole(overview(self._server)))
                 if path == "/status.json":
                     return AdminReply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
                 if path == "/status.html":
-                    return html(page.main(overview(self._server)).encode())
+                    return html(status_page.main(overview(self._server)).encode())
         except ZabError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot tell: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
@@ -60,7 +60,7 @@ class StoreSite:
     def names(self) -> tuple[str | None, ...]:
         """Return the host names that the membership gives this server."""
         mine = self._server.member.status().ensemble.by_id.get(self._server.me)
-        return () if mine is None or mine.host == NOWHERE else (mine.host, mine.client_host)
+        return () if mine is None or mine.host == NO_HOST else (mine.host, mine.client_host)
 
     def _directions(self) -> str:
         settings = self._settings

@@ -1,7 +1,7 @@
 """The surroundings of a client connection: the server that it belongs to, and the shell that moves its bytes.
 
 `ServerPort` is shared by all connections of a server; `ShellPort` is one connection's own. In production the shell owns
-the socket and the tasks (`zab.runtime.coordination.connection_shell`), in simulation it is a wire on virtual time.
+the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it is a wire on virtual time.
 Calls never block: what takes longer reports through a `Done`.
 """
 

@@ -19,8 +19,8 @@ from harness.worlds.cores.store.shell import SimulatedShell
 from zab.core.failed_logins import FailedLogins
 from zab.core.messages import State
 from zab.core.zxid import Epoch, Zxid
-from zab.runtime.coordination.machine import Change
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.store_machine import ChangeEvent
 from zab.service.attached import Latency, Traffic
 from zab.service.client_sessions import ClientSessions, Steps, ignore_result
 from zab.service.connection.client_connection import ClientConnection
@@ -286,7 +286,7 @@ class Door:
             client.ended("the session has moved to another server")
 
     def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
-        change = Change(event, path, zxid)
+        change = ChangeEvent(event, path, zxid)
         for watcher in watchers:
             watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are connections
 

@@ -1,6 +1,6 @@
 """The store as what a simulated server feeds, with somebody who is told of its sessions and its watches.
 
-It stands for `zab.runtime.coordination.machine.StoreMachine`, which is the same store with a way out of a thread.
+It stands for `zab.runtime.store_server.store_machine.StoreMachine`, which is the same store with a way out of a thread.
 """
 
 from __future__ import annotations

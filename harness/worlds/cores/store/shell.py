@@ -1,6 +1,6 @@
 """The shell of a client connection in simulation: the real `ClientConnection`, fed from a wire on virtual time.
 
-It does what `zab.runtime.coordination.connection_shell` does with a socket: it passes on what has arrived while the
+It does what `zab.runtime.store_server.connection_shell` does with a socket: it passes on what has arrived while the
 connection has room for more, sends what gathered when the server's turn is over, and keeps the handshake's deadline.
 """
 

@@ -16,7 +16,7 @@ from harness.worlds.recorded import RecordedSession, RecordingMachine
 from harness.worlds.stack.store.client import Client
 from zab.client.calls import Call
 from zab.client.client_settings import ClientSettings
-from zab.runtime.blocks import beside_a_block
+from zab.runtime.block_nursery import block_nursery
 from zab.store.server_watches import EventType, WatchKind
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Door(Client):
     async def opened(self, timeout_ms: int, killed: Callable[[], bool]) -> AsyncIterator[zab.Session]:
         """As `zab.connect`. Who was killed says no goodbye."""
         self.session = session = self.session_of(timeout_ms)
-        async with beside_a_block() as nursery:
+        async with block_nursery() as nursery:
             scope = trio.CancelScope(shield=True)
             nursery.start_soon(_run_in, scope, session)
             try:

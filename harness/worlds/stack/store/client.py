@@ -20,7 +20,7 @@ from harness.worlds.recorded import SETTINGS, Hearing, Recorded, RecordedSession
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
 from zab.client.dialing import Address, Outside
 from zab.core.errors import ZabError
-from zab.runtime.waiting import Waiter
+from zab.runtime.waiter import Waiter
 
 if TYPE_CHECKING:
     from harness.worlds.stack.store.world import StoreWorld

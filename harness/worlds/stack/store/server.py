@@ -12,10 +12,10 @@ from harness.worlds.stack.machine import Fed
 from harness.worlds.stack.server import Life
 from harness.worlds.stack.store.ends import JudgedServer
 from zab.core.zxid import Zxid
-from zab.runtime.coordination.machine import StoreMachine
-from zab.runtime.coordination.opening import run_server
-from zab.runtime.coordination.server import ServerRuntime
-from zab.runtime.coordination.settings import DoorSettings
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.open_store import run_server
+from zab.runtime.store_server.server_runtime import ServerRuntime
+from zab.runtime.store_server.store_machine import StoreMachine
 from zab.store.apply import Result
 from zab.store.store import Store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zab.runtime.admin import commands, store_metrics
-from zab.runtime.admin.instruments import METRICS
+from zab.runtime.admin.metrics_table import METRICS
 
 REFERENCE = Path(__file__).resolve().parents[4] / "docs" / "reference"
 

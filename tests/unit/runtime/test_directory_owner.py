@@ -1,0 +1,36 @@
+"""A directory belongs to the server that opened it first."""
+
+from __future__ import annotations
+
+import pytest
+
+from zab.core.errors import ConfigError, DamagedError
+from zab.core.zxid import ServerId
+from zab.runtime.directory_owner import NAME, claim_directory
+from zab.storage.disk import write_durably
+from zab.storage.memory import MemoryDisk
+
+
+def test_the_owner_comes_back() -> None:
+    disk = MemoryDisk()
+    claim_directory(disk, "data", "zab", ServerId(1))
+    claim_directory(disk, "data", "zab", ServerId(1))
+
+
+@pytest.mark.parametrize(("name", "sid"), [("zab", 2), ("other", 1)])
+def test_nobody_else_gets_it(name: str, sid: int) -> None:
+    disk = MemoryDisk()
+    claim_directory(disk, "data", "zab", ServerId(1))
+    with pytest.raises(ConfigError, match=r"data belongs to server 1 of the ensemble 'zab', and this is server"):
+        claim_directory(disk, "data", name, ServerId(sid))
+
+
+@pytest.mark.parametrize("bytes_", [b"\xc1", b"", b"\x92\xa3zab\x01more", b"\x01", b"\x92\x01\xa3zab"])
+def test_an_owner_that_cannot_be_read_is_damage(bytes_: bytes) -> None:
+    disk = MemoryDisk()
+    write_durably(disk, NAME, bytes_)
+    with pytest.raises(DamagedError, match=r"^data/identity: damaged\. .* remove identity: the next start writes it"):
+        claim_directory(disk, "data", "zab", ServerId(1))
+    disk.delete(NAME)
+    claim_directory(disk, "data", "zab", ServerId(1))
+    claim_directory(disk, "data", "zab", ServerId(1))

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+import trio
+
+from zab.core.errors import Stopped, StorageError
+from zab.core.messages import SnapHeld
+from zab.core.ready import FoundSnapshot
+from zab.core.zxid import Epoch, ServerId, Zxid, make
+from zab.host.logs import Log
+from zab.runtime.environment import Environment
+from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.runtime.writer import Writer
+from zab.service.limits import Limits
+from zab.storage.storage import Storage
+
+
+class FakeWriter:
+    async def call(self, job: Callable[[], Any]) -> Any:
+        await trio.lowlevel.checkpoint()
+        return job()
+
+
+class FakeStorage:
+    """Also its own snapshot writer."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+        self.fail = False
+        self.newest_snapshot: Zxid | None = None
+        self.newest_snapshot_bytes = 0
+        self.found: FoundSnapshot | StorageError | None = None
+        self.last = make(1, 1_000)
+
+    def snapshot_writer(self, zxid: Zxid, digest: int) -> FakeStorage:
+        self.did.append(("begin", zxid, digest))
+        return self
+
+    def write(self, chunk: bytes) -> None:
+        if self.fail:
+            raise StorageError("no space left")
+        self.did.append(chunk)
+
+    def finish(self) -> None:
+        self.did.append("finish")
+
+    def abort(self) -> None:
+        self.did.append("abort")
+
+    def purge(self, keep: int, spare: Zxid | None) -> Zxid:
+        self.did.append(("purge", keep) if spare is None else ("purge", keep, spare))
+        return make(1, 3)
+
+    def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
+        self.did.append(("find", held.zxid))
+        if isinstance(self.found, StorageError):
+            raise self.found
+        return self.found
+
+
+def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] = lambda span: 0) -> SnapshotTaker:
+    limits = Limits(snap_entries=100, snap_bytes=1000, snapshots_kept=2, resume_bytes_min=400)
+    log = Log(ServerId(1), lambda: Epoch(1))
+    return SnapshotTaker(
+        cast(Storage, storage),
+        cast(Writer, FakeWriter()),
+        limits,
+        log,
+        chance,
+        told.append,
+        Environment(wall_ms=lambda: 1_700_000_000_000),
+    )
+
+
+@asynccontextmanager
+async def running(snapshots: SnapshotTaker) -> AsyncIterator[trio.Nursery]:
+    """Run the task, and at the end wait for the snapshot that is being written."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(snapshots.run)
+        yield nursery
+        while snapshots._running:
+            await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+
+
+def test_it_is_due_after_so_many_entries_or_so_many_bytes() -> None:
+    snapshots = policy(FakeStorage(), [])
+    seen = []
+    for entries, size in ((49, 10), (1, 10)):
+        snapshots.count(entries, size)
+        seen.append(snapshots.due)
+    snapshots.restored()
+    seen.append(snapshots.due)
+    snapshots.count(1, 500)
+    seen.append(snapshots.due)
+    assert seen == [False, True, False, True]
+
+
+def test_chance_puts_it_off_by_up_to_half() -> None:
+    snapshots = policy(FakeStorage(), [], chance=lambda span: span)
+    snapshots.count(99, 0)
+    before = snapshots.due
+    snapshots.count(1, 0)
+    assert (before, snapshots.due) == (False, True)
+
+
+async def test_it_is_written_finished_and_what_it_makes_dispensable_purged() -> None:
+    storage, told = FakeStorage(), []  # type: ignore[var-annotated]
+    snapshots = policy(storage, told)
+    async with running(snapshots):
+        snapshots.start(make(1, 9), 77, iter([b"one", b"two"]))
+    assert storage.did == [("begin", make(1, 9), 77), b"one", b"two", "finish", ("purge", 2)]
+    assert told == [make(1, 3)]
+    assert snapshots.status.taken == 1
+
+
+async def test_never_two_at_once() -> None:
+    snapshots = policy(FakeStorage(), [])
+    hold = trio.Event()
+
+    def chunks() -> Iterator[bytes]:
+        trio.from_thread.run(hold.wait)
+        yield b""
+
+    async with running(snapshots):
+        snapshots.start(make(1, 9), 0, chunks())
+        snapshots.count(1000, 0)
+        assert not snapshots.due
+        hold.set()
+    assert snapshots.due
+
+
+async def test_one_that_is_asked_for_begins_after_the_asking_and_is_told_of_when_it_is_durable() -> None:
+    storage = FakeStorage()
+    snapshots = policy(storage, [])
+    hold = trio.Event()
+
+    def chunks() -> Iterator[bytes]:
+        trio.from_thread.run(hold.wait)
+        yield b""
+
+    async with running(snapshots):
+        snapshots.start(make(1, 8), 0, chunks())
+        asked = snapshots.ask()
+        due = [snapshots.due]
+        hold.set()
+    due.append(snapshots.due)
+    async with running(snapshots):
+        snapshots.start(make(1, 9), 0, [b""])
+        due.append(snapshots.due)
+        assert await asked.wait() is snapshots.status
+        assert storage.did[-1] == ("purge", 2)
+    assert due == [False, True, False]
+    assert (snapshots.status.zxid, snapshots.status.taken) == (make(1, 9), 2)
+
+
+async def test_who_waits_for_the_one_under_way_or_for_the_next_hears_that_there_is_none() -> None:
+    snapshots = policy(FakeStorage(), [])
+
+    def chunks() -> Iterator[bytes]:
+        yield b""
+        trio.from_thread.run(trio.sleep_forever)
+
+    first = snapshots.ask()
+    async with running(snapshots) as nursery:
+        snapshots.start(make(1, 8), 0, chunks())
+        second = snapshots.ask()
+        nursery.cancel_scope.cancel()
+    stopped = Stopped("over")
+    snapshots.stop(stopped)
+    for waiter in (first, second):
+        with pytest.raises(Stopped) as caught, trio.fail_after(120):
+            await waiter.wait()
+        assert caught.value is stopped
+
+
+async def test_one_that_fails_is_given_up_and_stops_the_member() -> None:
+    storage, told = FakeStorage(), []  # type: ignore[var-annotated]
+    snapshots = policy(storage, told)
+    storage.fail = True
+
+    async def run() -> None:
+        async with running(snapshots):
+            snapshots.start(make(1, 9), 0, [b"one"])
+
+    with pytest.RaisesGroup(StorageError):
+        await run()
+    assert storage.did == [("begin", make(1, 9), 0), "abort"]
+    assert told == []
+
+
+# -- for a learner -------------------------------------------------------------------------------------------
+
+HELD = SnapHeld(make(1, 9), 500, b"sum of 16 bytes.")
+FOUND = FoundSnapshot(77, 900)
+
+
+async def test_one_for_a_learner_is_not_counted_and_does_not_delay_the_next() -> None:
+    storage = FakeStorage()
+    snapshots = policy(storage, [])
+    snapshots.count(50, 500)
+    async with running(snapshots):
+        snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
+        assert not snapshots.due
+    assert storage.did == [("begin", make(1, 9), 77), b"one", "finish", ("purge", 2, make(1, 9))]
+    assert snapshots.due
+
+
+@pytest.mark.parametrize(
+    ("newest", "size", "applied", "taken"),
+    [(None, 0, 399, False), (None, 0, 400, True), (8, 300, 99, False), (8, 300, 100, True), (9, 900, 0, False)],
+    ids=["little", "enough", "little, with a snapshot", "enough, with a snapshot", "there is one at this zxid"],
+)
+async def test_one_for_a_learner_is_taken_if_there_is_much_to_send(
+    newest: int | None, size: int, applied: int, taken: bool
+) -> None:
+    storage = FakeStorage()
+    storage.newest_snapshot = None if newest is None else make(1, newest)
+    storage.newest_snapshot_bytes = size
+    snapshots = policy(storage, [])
+    snapshots.count(1, applied)
+    async with running(snapshots):
+        snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
+    assert bool(storage.did) is taken
+
+
+async def test_one_for_a_learner_that_fails_does_not_stop_the_member() -> None:
+    storage = FakeStorage()
+    storage.fail = True
+    snapshots = policy(storage, [])
+    snapshots.count(1, 400)
+    async with running(snapshots):
+        snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
+    assert storage.did == [("begin", make(1, 9), 77), "abort"]
+    async with running(snapshots):
+        storage.fail = False
+        snapshots.start(make(1, 10), 78, [b"two"])
+    assert snapshots.status.taken == 1
+
+
+async def test_looking_for_the_one_that_is_being_written_waits_for_it() -> None:
+    storage = FakeStorage()
+    storage.found = FOUND
+    snapshots = policy(storage, [])
+    found: list[FoundSnapshot | None] = []
+
+    async def find() -> None:
+        found.append(await snapshots.find(HELD))
+
+    async with running(snapshots), trio.open_nursery() as nursery:
+        snapshots.start(make(1, 9), 77, [b"one"])
+        nursery.start_soon(find)
+    assert found == [FOUND]
+    assert storage.did[-1] == ("find", make(1, 9))
+    assert storage.did.index(("purge", 2)) < storage.did.index(("find", make(1, 9)))
+
+
+async def test_looking_for_one_that_cannot_be_read_finds_none() -> None:
+    storage = FakeStorage()
+    storage.found = StorageError("cannot open it")
+    assert await policy(storage, []).find(HELD) is None

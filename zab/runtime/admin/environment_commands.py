@@ -1,0 +1,83 @@
+"""Where a server runs. The keys that name Java are answered for what stands in its place: Python."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+import resource
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zab.runtime.store_server.server_runtime import ServerRuntime
+
+
+def environment(server: ServerRuntime) -> Mapping[str, object]:
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    limit = _memory_mb()
+    return {
+        "zookeeper.version": server.version,
+        "host.name": platform.node(),
+        "java.version": platform.python_version(),
+        "java.vendor": platform.python_implementation(),
+        "java.home": sys.prefix,
+        "java.class.path": os.pathsep.join(sys.path),
+        "java.library.path": os.environ.get("LD_LIBRARY_PATH", ""),
+        "java.io.tmpdir": tempfile.gettempdir(),
+        "java.compiler": "<NA>",
+        **_system(),
+        "os.memory.free": f"{max(0, limit - used)}MB",
+        "os.memory.max": f"{limit}MB",
+        "os.memory.total": f"{used}MB",
+    }
+
+
+def system_properties(server: ServerRuntime) -> Mapping[str, object]:
+    """Neither settings nor environment variables: those hold secrets often enough."""
+    return {
+        "java.version": platform.python_version(),
+        "java.vendor": platform.python_implementation(),
+        "java.home": sys.prefix,
+        "java.io.tmpdir": tempfile.gettempdir(),
+        "file.encoding": sys.getfilesystemencoding(),
+        "file.separator": os.sep,
+        "line.separator": os.linesep,
+        "path.separator": os.pathsep,
+        **_system(),
+    }
+
+
+def _system() -> dict[str, str]:
+    return {
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.name": _user(),
+        "user.home": os.path.expanduser("~"),
+        "user.dir": os.getcwd(),
+    }
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _memory_mb() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    except (ValueError, OSError):
+        return 0
+
+
+def descriptors() -> tuple[int, int]:
+    """Open, and how many there may be. -1 where the system does not tell."""
+    folder = Path("/proc/self/fd")
+    opened = sum(1 for _ in folder.iterdir()) if folder.is_dir() else -1
+    return opened, resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,0 +1,273 @@
+"""Once a second, a look at a server: what has changed, how the others are, and whether anybody should worry.
+
+Nothing on the way of a request is measured for it but one of every few writes. The rest are counters that are
+there anyway, looked at from outside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sized
+from typing import Final, Protocol
+
+import trio
+from attrs import evolve, frozen
+
+from zab.admin.summary import Summary
+from zab.core.errors import WireError, ZabError
+from zab.core.messages import State
+from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
+from zab.host.logs import Log
+from zab.runtime.admin.operator_warnings import warnings_of
+from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
+from zab.runtime.environment import wall_ms
+from zab.runtime.member import Member
+from zab.runtime.status import RoleChange
+from zab.runtime.store_server.store_machine import StoreMachine
+from zab.service.attached import Latency
+from zab.store.paths import ROOT
+
+SAMPLE_S: Final = 1.0
+SAMPLES_KEPT: Final = 120
+ELECTIONS_KEPT: Final = 20
+FORGET_S: Final = 600.0
+
+Done = Callable[[object, Exception | None], None]
+
+
+@frozen
+class Sample:
+    """Of one second."""
+
+    requests: int
+    commits: int
+    latency_us: int
+    fsync_us: int
+
+
+@frozen
+class PastElection:
+    """`took_ms`: from the moment when nobody led to the moment when this server served again."""
+
+    at_ms: int
+    epoch: int
+    leader: int
+    took_ms: int
+    mode: str
+
+
+class SampledServer(Protocol):
+    """The server that is sampled."""
+
+    client_port: int | None
+    admin_port: int | None
+    machine: StoreMachine
+    member: Member
+    log: Log
+    latency: Latency
+    ready: bool
+    me: ServerId
+    version: str
+    started_ms: int
+    open_requests: int
+
+    @property
+    def connections(self) -> Sized: ...
+    @property
+    def attached(self) -> Sized: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def leading(self) -> bool: ...
+    @property
+    def mode(self) -> str: ...
+    def traffic(self) -> tuple[int, int]: ...
+    def tell_leader(self, report: bytes) -> None: ...
+
+
+class MetricsSampler:
+    def __init__(self, server: SampledServer) -> None:
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
+        self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
+        self.reads = Summary()
+        self.writes = Summary()
+        self.lag = Summary()
+        self.election_time = Summary()
+        self.unavailable_time = Summary()
+        self.peers: dict[int, tuple[float, Report]] = {}
+        """By server: when its report was made, by the clock of this one, and the report."""
+        self._server = server
+        self._lag = -1
+        self._counted = (0, 0, 0, 0.0)
+        self._looking_since: float | None = trio_time()
+        self._lost_since: float | None = self._looking_since
+        self._read_only = False
+
+    # -- on the way of requests --------------------------------------------------------------------
+
+    def timed(self, done: Done) -> Done:
+        """For few writes: what is called when it is over, with a clock in it."""
+        began = time.perf_counter()
+        writes = self.writes
+
+        def timed(result: object, error: Exception | None) -> None:
+            writes.add((time.perf_counter() - began) * 1000)
+            done(result, error)
+
+        return timed
+
+    # -- what is told ------------------------------------------------------------------------------
+
+    def role_changed(self, role: RoleChange, mode: str) -> None:
+        now = trio_time()
+        if role.state is State.LOOKING:
+            if self._looking_since is None:
+                self._looking_since = now
+        elif self._looking_since is not None:
+            self.election_time.add((now - self._looking_since) * 1000)
+            self._looking_since = None
+        self._look_whether_read_only()
+        if not role.serving:
+            if self._lost_since is None:
+                self._lost_since = now
+        elif self._lost_since is not None:
+            took_ms = round((now - self._lost_since) * 1000)
+            self.unavailable_time.add(took_ms)
+            self._lost_since = None
+            self.elections.append(PastElection(wall_ms(), role.epoch, role.leader or 0, took_ms, mode))
+
+    def heard(self, body: bytes) -> None:
+        """At the leader: a report of one who follows."""
+        try:
+            report = decode_report(body)
+            lag = behind(self._server.machine.zxid, report.applied)
+            self._keep(0, evolve(report, lag=-1 if lag is None else lag))
+        except WireError as error:
+            self._server.log.warn_rate_limited("bad_report", "report", why=error)
+
+    def noticed(self, body: bytes) -> None:
+        """From the leader: the reports of all."""
+        try:
+            for age_ms, report in decode_reports(body):
+                self._keep(age_ms, report)
+        except WireError as error:
+            self._server.log.warn_rate_limited("bad_report", "notice", why=error)
+
+    def _keep(self, age_ms: int, report: Report) -> None:
+        if report.server == self._server.me:
+            self._lag = report.lag
+        else:
+            self.peers[report.server] = (trio_time() - age_ms / 1000, report)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        due = trio_time()
+        while True:
+            due = max(due + SAMPLE_S, trio_time())
+            await trio.sleep_until(due)
+            self._measure_a_read(due)
+            self._look_whether_read_only()
+            self._take_sample()
+            self._tell()
+
+    def _look_whether_read_only(self) -> None:
+        """It begins when nothing happens for long enough, so somebody has to look."""
+        server = self._server
+        if server.read_only is self._read_only:
+            return
+        self._read_only = server.read_only
+        if self._read_only:
+            server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
+        else:
+            server.log.say("read_only_over", why="there is a leader again")
+
+    def _measure_a_read(self, due: float) -> None:
+        """As a client would meet it: first the loop has to come to it, then it is read."""
+        lag = max(0.0, trio_time() - due)
+        self.lag.add(lag * 1000)
+        if self._server.ready:
+            began = time.perf_counter()
+            self._server.machine.tree.nodes.get(ROOT)
+            self.reads.add((lag + time.perf_counter() - began) * 1000)
+
+    def _take_sample(self) -> None:
+        server = self._server
+        received, _ = server.traffic()
+        try:
+            applied = server.member.status().counters.applied
+            recent = server.member.disk_status().fsyncs_us
+        except ZabError:
+            return
+        latency = server.latency
+        last_received, last_applied, last_count, last_sum = self._counted
+        self._counted = (received, applied, latency.count, latency.sum)
+        count = latency.count - last_count
+        self.samples.append(
+            Sample(
+                max(0, received - last_received),
+                max(0, applied - last_applied),
+                round((latency.sum - last_sum) / count * 1e6) if count > 0 else 0,
+                recent[-1] if recent else 0,
+            )
+        )
+
+    def _tell(self) -> None:
+        member, now = self._server.member, trio_time()
+        self.peers = {sid: kept for sid, kept in self.peers.items() if now - kept[0] < FORGET_S}
+        try:
+            report = self.report()
+            if not self._server.leading:
+                self._server.tell_leader(encode_report(report))
+            elif self.peers:
+                others = [(round((now - at) * 1000), each) for at, each in self.peers.values()]
+                member.tell_members(encode_reports([(0, report), *others]))
+        except ZabError:
+            pass  # it is about to end
+
+    def report(self) -> Report:
+        """Of this server, now."""
+        server = self._server
+        status = server.member.status()
+        sample = self.samples[-1] if self.samples else Sample(0, 0, 0, 0)
+        return Report(
+            server=server.me,
+            version=server.version,
+            mode=server.mode,
+            serving=status.role.serving,
+            voting=status.voting,
+            epoch=status.role.epoch,
+            applied=server.machine.zxid,
+            committed=status.committed,
+            last=max(0, status.last),
+            lag=0 if server.leading else self._lag if status.role.serving else -1,
+            connections=len(server.connections),
+            sessions=len(server.attached),
+            outstanding=server.open_requests,
+            requests_per_s=sample.requests,
+            commits_per_s=sample.commits,
+            latency_us=sample.latency_us,
+            fsync_us=sample.fsync_us,
+            elections=status.counters.elections,
+            uptime_ms=round(trio_time() * 1000) - server.started_ms,
+            client_port=server.client_port or 0,
+            admin_port=server.admin_port or 0,
+            warnings=tuple(warnings_of(server.member, server.machine)),
+        )
+
+    @property
+    def approximate_data_size(self) -> int:
+        """Of all paths and data. The store counts it along with its digest: nobody has to look through all nodes."""
+        return self._server.machine.digest.data_bytes
+
+
+def behind(newest: int, applied: int) -> int | None:
+    """In transactions, within an epoch."""
+    if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
+        return None
+    return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))
+
+
+def trio_time() -> float:
+    return trio.current_time()

@@ -1,0 +1,326 @@
+"""What is measured: one table for Prometheus, for `monitor` and for `mntr`, looked at when somebody asks.
+
+Names are ZooKeeper's where it has one for the same thing, so that its dashboards and alerts go on working. What
+has no counterpart there begins with `zab_`. Times are milliseconds, as there, unless the name says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from attrs import frozen
+
+from zab.admin.summary import Summary
+from zab.core.zxid import counter_of
+from zab.runtime.admin.environment_commands import descriptors
+from zab.runtime.admin.metrics_sampler import behind
+from zab.runtime.driver import now_ms
+from zab.runtime.environment import wall_ms
+
+if TYPE_CHECKING:
+    from zab.runtime.store_server.server_runtime import ServerRuntime
+
+Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
+
+
+class Observation:
+    """One look at a server, so that everything in one answer is of one moment."""
+
+    def __init__(self, server: ServerRuntime) -> None:
+        self.server = server
+        self.status = server.member.status()
+        self.disk = server.member.disk_status()
+        self.counters = self.status.counters
+        self.received, self.sent = server.traffic()
+        self.latency = server.latency.milliseconds
+        self.descriptors = descriptors()
+        self.leads = server.leading
+        self.followers = [sid for sid in self.status.synced if sid != server.me] if self.leads else []
+        self.observers = [sid for sid in self.followers if sid not in self.status.ensemble.voters]
+
+    def at_leader(self, value: int) -> int | None:
+        return value if self.leads and len(self.status.ensemble.servers) > 1 else None
+
+    @property
+    def lags(self) -> Mapping[int, int]:
+        """As the leader found them. Who was removed from the membership may have been heard a moment ago."""
+        members = self.status.ensemble.by_id
+        reports = {sid: report for sid, (_, report) in sorted(self.server.sampler.peers.items()) if sid in members}
+        return {sid: report.lag for sid, report in reports.items() if report.lag >= 0}
+
+
+@frozen
+class Metric:
+    """`value` gives None where there is nothing to be told, as of what only a leader knows.
+
+    spread  of a summary: whether `monitor` shows quantiles, too
+    """
+
+    name: str
+    kind: str
+    help: str
+    value: Callable[[Observation], Value]
+    spread: bool = False
+
+
+def _gauge(name: str, help_: str, value: Callable[[Observation], Value]) -> Metric:
+    return Metric(name, "gauge", help_, value)
+
+
+def _counter(name: str, help_: str, value: Callable[[Observation], Value]) -> Metric:
+    return Metric(name, "counter", help_, value)
+
+
+def _summary(name: str, help_: str, value: Callable[[Observation], Value], spread: bool = False) -> Metric:
+    return Metric(name, "summary", help_, value, spread)
+
+
+def _fsyncs(seen: Observation) -> Summary:
+    counters = seen.counters
+    recent = (took / 1000 for took in seen.disk.fsyncs_us)
+    return Summary.of(counters.fsyncs, counters.fsync_us / 1000, counters.fsync_us_max / 1000, recent)
+
+
+def _snapshots(seen: Observation) -> Summary:
+    snapshot = seen.disk.snapshot
+    return Summary.of(snapshot.taken, snapshot.total_ms, snapshot.most_ms, [snapshot.took_ms] if snapshot.taken else [])
+
+
+def _quorum_size(seen: Observation) -> int | None:
+    """Of an ensemble: the original says nothing of it where there is only one server."""
+    status = seen.status
+    return len(status.ensemble.voters) if len(status.ensemble.servers) > 1 else None
+
+
+def _snapshot_age(seen: Observation) -> int | None:
+    at_ms = seen.disk.snapshot.at_ms
+    return (wall_ms() - at_ms) // 1000 if at_ms else None
+
+
+METRICS: Final = (
+    # clients
+    _gauge(
+        "avg_latency",
+        "mean time from a client's requests to the last of their replies",
+        lambda seen: round(seen.latency[1], 4),
+    ),
+    _gauge("min_latency", "the least of these", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the greatest of these", lambda seen: seen.latency[2]),
+    _counter("packets_received", "requests of clients on the client port", lambda seen: seen.received),
+    _counter("packets_sent", "replies and events sent to them", lambda seen: seen.sent),
+    _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.connections)),
+    _counter(
+        "connection_request_count",
+        "connections that asked for a session, a new one or an old one",
+        lambda seen: seen.server.counts.connection_request_count,
+    ),
+    _counter(
+        "connection_rejected",
+        "connections closed because there were too many",
+        lambda seen: seen.server.counts.connection_rejected,
+    ),
+    _counter(
+        "connection_drop_count",
+        "connections that ended although their session was not closed",
+        lambda seen: seen.server.counts.connection_drop_count,
+    ),
+    _counter(
+        "sessionless_connections_expired",
+        "connections that asked for nothing in time",
+        lambda seen: seen.server.counts.sessionless_connections_expired,
+    ),
+    _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.counts.bytes_received),
+    _counter("response_bytes", "bytes of replies and events", lambda seen: seen.server.response_bytes),
+    _counter(
+        "unsuccessful_handshake",
+        "clients that did not get past TLS",
+        lambda seen: seen.server.counts.unsuccessful_handshake,
+    ),
+    _counter(
+        "tls_handshake_exceeded",
+        "those of them that came while too many handshakes were under way",
+        lambda seen: seen.server.counts.tls_handshake_exceeded,
+    ),
+    _gauge(
+        "outstanding_tls_handshake",
+        "handshakes under way",
+        lambda seen: seen.server.counts.outstanding_tls_handshake,
+    ),
+    _counter(
+        "auth_failed_count",
+        "times that somebody could not prove who he is, by TLS, SASL or credentials",
+        lambda seen: seen.server.auth_failed,
+    ),
+    _counter(
+        "ensemble_auth_fail",
+        "clients that looked for another ensemble",
+        lambda seen: seen.server.counts.ensemble_auth_fail,
+    ),
+    _counter(
+        "throttled_ops",
+        "requests answered with THROTTLEDOP",
+        lambda seen: seen.server.counts.throttled_ops,
+    ),
+    _counter(
+        "large_requests_rejected",
+        "times that large requests were too many bytes",
+        lambda seen: seen.server.counts.large_requests_rejected,
+    ),
+    _counter(
+        "stale_sessions_expired",
+        "sessions that this server, while it led, ended for their silence",
+        lambda seen: seen.server.counts.stale_sessions_expired,
+    ),
+    _gauge(
+        "outstanding_requests", "requests of clients that are not answered yet", lambda seen: seen.server.open_requests
+    ),
+    _summary(
+        "readlatency",
+        "a read, timed once a second as a client would meet it",
+        lambda seen: seen.server.sampler.reads,
+        True,
+    ),
+    _summary(
+        "updatelatency",
+        "a write from its arrival at this server until it is applied here; one of 64 is timed",
+        lambda seen: seen.server.sampler.writes,
+        True,
+    ),
+    # the store
+    _gauge("znode_count", "nodes", lambda seen: len(seen.server.machine.tree)),
+    _gauge("watch_count", "watches set at this server", lambda seen: seen.server.machine.watches.count),
+    _gauge(
+        "ephemerals_count", "ephemeral nodes", lambda seen: sum(map(len, seen.server.machine.tree.ephemerals.values()))
+    ),
+    _gauge(
+        "approximate_data_size",
+        "bytes of paths and data; up to a minute old",
+        lambda seen: seen.server.sampler.approximate_data_size,
+    ),
+    _gauge("global_sessions", "sessions of the ensemble", lambda seen: len(seen.server.machine.sessions.table)),
+    _gauge("local_sessions", "sessions that only this server knows", lambda seen: len(seen.server.local)),
+    _counter(
+        "digest_mismatches_count",
+        "times that the tree differed from the leader's",
+        lambda seen: seen.server.machine.mismatches,
+    ),
+    # the process
+    _gauge("uptime", "since the start of this server", lambda seen: now_ms() - seen.server.started_ms),
+    _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda seen: seen.descriptors[0]),
+    _gauge("max_file_descriptor_count", "how many it may have", lambda seen: seen.descriptors[1]),
+    # the ensemble
+    _gauge("quorum_size", "servers that vote", _quorum_size),
+    _gauge(
+        "learners",
+        "servers that follow this leader; only at a leader",
+        lambda seen: seen.at_leader(len(seen.followers)),
+    ),
+    _gauge(
+        "synced_followers",
+        "those of them that vote and have the history; only at a leader",
+        lambda seen: seen.at_leader(len(seen.followers) - len(seen.observers)),
+    ),
+    _gauge(
+        "synced_observers",
+        "those of them that do not vote; only at a leader",
+        lambda seen: seen.at_leader(len(seen.observers)),
+    ),
+    _gauge(
+        "synced_non_voting_followers", "the same; only at a leader", lambda seen: seen.at_leader(len(seen.observers))
+    ),
+    _gauge(
+        "leader_uptime",
+        "since this leader leads; only at a leader",
+        lambda seen: seen.at_leader(now_ms() - seen.server.leading_since_ms),
+    ),
+    _counter("looking_count", "elections this server took part in", lambda seen: seen.counters.elections),
+    _summary(
+        "election_time", "from looking for a leader to having one", lambda seen: seen.server.sampler.election_time
+    ),
+    _summary(
+        "unavailable_time",
+        "from the loss of a leader, or the start, to serving again",
+        lambda seen: seen.server.sampler.unavailable_time,
+    ),
+    # the history
+    _counter(
+        "proposal_count", "transactions proposed by this server while it led", lambda seen: seen.counters.proposals
+    ),
+    _counter("commit_count", "transactions committed, and applied here", lambda seen: seen.counters.applied),
+    _counter("sync_processor_request_queued", "writes handed to the disk", lambda seen: seen.disk.writes),
+    _summary("fsynctime", "one write and fsync of the log", _fsyncs),
+    _summary("snapshottime", "one snapshot, written beside the work", _snapshots),
+    _counter(
+        "diff_count",
+        "servers that this one, while it led, brought up to date with what they missed",
+        lambda seen: seen.counters.diffs_sent,
+    ),
+    _counter("snap_count", "the same with a whole snapshot", lambda seen: seen.counters.snapshots_sent),
+    # only here
+    _gauge(
+        "zab_serving",
+        "1 while this server is part of a quorum that has a leader",
+        lambda seen: int(seen.status.role.serving),
+    ),
+    _gauge("zab_is_leader", "1 while it leads", lambda seen: int(seen.leads)),
+    _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda seen: int(seen.status.voting)),
+    _gauge(
+        "zab_veto",
+        "1 while this server keeps committed history that its leader lacks, until an operator decides",
+        lambda seen: int(seen.status.role.veto is not None),
+    ),
+    _gauge("zab_epoch", "of the leader that it follows, or of itself", lambda seen: seen.status.role.epoch),
+    _gauge(
+        "zab_applied_counter", "the lower half of the last zxid applied", lambda seen: counter_of(seen.status.applied)
+    ),
+    _gauge(
+        "zab_uncommitted",
+        "transactions in the log here that are not committed yet",
+        lambda seen: behind(max(0, seen.status.last), seen.status.committed),
+    ),
+    _gauge(
+        "zab_peer_lag_transactions",
+        "how far each other server is behind the leader",
+        lambda seen: seen.lags,
+    ),
+    _counter(
+        "zab_batches",
+        "batches proposed; transactions are proposed, logged and acknowledged together",
+        lambda seen: seen.counters.batches,
+    ),
+    _counter("zab_turns", "turns of the member's one task", lambda seen: seen.counters.turns),
+    _counter("zab_barriers", "syncs and linearizable reads", lambda seen: seen.counters.barriers),
+    _counter("zab_applied_bytes", "bytes of transactions applied", lambda seen: seen.counters.applied_bytes),
+    _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda seen: seen.counters.logged_bytes),
+    _counter(
+        "zab_restores",
+        "snapshots received in place of a history that was too old",
+        lambda seen: seen.counters.restores,
+    ),
+    _counter("zab_snapshots", "snapshots taken", lambda seen: seen.counters.snapshots),
+    _gauge("zab_snapshot_age_seconds", "since the last snapshot that was taken", _snapshot_age),
+    _gauge("zab_disk_backlog_bytes", "handed to the disk and not durable yet", lambda seen: seen.disk.backlog_bytes),
+    _gauge(
+        "zab_link_queued_bytes",
+        "waiting to be sent to each other server",
+        lambda seen: {link.peer: link.queued_bytes for link in seen.status.links},
+    ),
+    _gauge(
+        "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
+    ),
+    _gauge(
+        "zab_rotten_files", "files found damaged at the start, though not needed", lambda seen: len(seen.disk.rotten)
+    ),
+    _summary(
+        "zab_loop_lag",
+        "how late the event loop is, looked at once a second",
+        lambda seen: seen.server.sampler.lag,
+        True,
+    ),
+    _counter(
+        "zab_loop_stalls",
+        "turns of a loop that took longer than 200 ms; the log names the cause as `loop_stalled`",
+        lambda seen: seen.server.member.watchdogs.stalls,
+    ),
+)

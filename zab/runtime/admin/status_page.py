@@ -1,0 +1,182 @@
+"""The status page: written by the server, readable without a script, brought up to date by a small one.
+
+The script asks for the same markup again and changes what differs, so there is one template and it is here.
+Colour never says anything that a word or a sign beside it does not say, too.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Final
+
+from zab.admin.markup import (
+    HEADLINES,
+    NONE,
+    SIGNS,
+    ago,
+    card,
+    clock,
+    framed,
+    number,
+    pairs,
+    row,
+    size,
+    span,
+    table,
+    time_us,
+)
+
+_MODES: Final = {
+    "leader": ("★", "leads"),
+    "follower": ("●", "follows"),
+    "observer": ("○", "observes"),
+    "standalone": ("★", "alone"),
+    "looking": ("◌", "looks for a leader"),
+    "lost": ("✕", "lost"),
+    "unreachable": ("✕", "not reached"),
+}
+
+
+def whole(told: dict[str, Any]) -> bytes:
+    return framed(f"{SIGNS[told['health']]} zab server {told['server']}", main(told))
+
+
+def main(told: dict[str, Any]) -> str:
+    return "".join([_head(told), _warnings(told), _members(told), _beats(told), _details(told)])
+
+
+# -- its parts -----------------------------------------------------------------------------------------
+
+
+def _head(told: dict[str, Any]) -> str:
+    health = told["health"]
+    if told["mode"] == "standalone":
+        who = f"Server {told['server']} serves alone"
+    elif told["serving"]:
+        who = f"Server {told['leader']} leads epoch {told['epoch']}"
+    else:
+        who = "Nobody leads, as far as this server knows; writes wait"
+    voters, members = len(told["voters"]), {each["id"]: each for each in told["members"]}
+    present = sum(members[sid]["connected"] for sid in told["voters"] if sid in members)
+    facts = [
+        ("zxid", f"<code>{escape(told['zxid'])}</code>"),
+        ("voters here", f"{present} of {voters}"),
+        ("sessions", number(told["store"]["sessions"])),
+        ("requests/s", number(sum(each["requests_per_s"] for each in told["members"] if each["connected"]))),
+    ]
+    return (
+        f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
+        f"<p>{escape(who)}{', and the membership is changing' if told['reconfiguring'] else ''}</p><dl>"
+        + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+        + "</dl></header>"
+    )
+
+
+def _warnings(told: dict[str, Any]) -> str:
+    if not told["warnings"]:
+        return ""
+    items = "".join(f"<li><b>Server {each['server']}</b> {escape(each['text'])}</li>" for each in told["warnings"][:20])
+    more = len(told["warnings"]) - 20
+    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    return f'<section class="warnings" role="alert"><h2>Warnings</h2><ul>{items}</ul>{rest}</section>'
+
+
+def _members(told: dict[str, Any]) -> str:
+    head = ("Server", "Role", "Epoch", "zxid", "Behind", "Clients", "Requests/s", "Latency", "fsync", "Up", "Heard")
+    rows = row(head, "th") + "".join(_member(each) for each in told["members"])
+    return f"<section><h2>Members</h2><div class=wide><table class=members>{rows}</table></div></section>"
+
+
+def _member(each: dict[str, Any]) -> str:
+    sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
+    here = " <small>this one</small>" if each["me"] else ""
+    where = f"<small>{escape(each['host'])}</small>" if each["host"] else ""
+    known = each["age_ms"] is not None
+    lag = each["lag"]
+    note = "" if each["voting"] else " <small>does not vote</small>"
+    role = " <small>observer</small>" if each["role"] == "observer" and each["mode"] != "observer" else ""
+    cells = [
+        f"<b>{each['id']}</b>{here} {where}",
+        f'<span class="mode {escape(each["mode"])}"><span class="sign">{sign}</span> {escape(word)}</span>{note}{role}',
+        str(each["epoch"]) if known else NONE,
+        f"<code>{escape(each['zxid'])}</code>" if known else NONE,
+        (NONE if lag is None else "0" if not lag else f"<b>{number(lag)}</b>"),
+        number(each["connections"]) if each["connected"] else NONE,
+        number(each["requests_per_s"]) if each["connected"] else NONE,
+        time_us(each["latency_us"]) if each["connected"] else NONE,
+        time_us(each["fsync_us"]) if each["connected"] else NONE,
+        span(each["uptime_ms"]) if each["connected"] else NONE,
+        "now" if each["me"] else "never" if not known else ago(each["age_ms"]),
+    ]
+    kind = "" if each["connected"] else ' class="gone"'
+    return f'<tr data-server="{each["id"]}"{kind}>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _beats(told: dict[str, Any]) -> str:
+    beats = told["beats"]
+    cards = [
+        card("Client requests", "per second, here", beats["requests"], number),
+        card("Commits", "per second", beats["commits"], number),
+        card("Latency", "mean of a second, here", beats["latency_us"], time_us),
+        card("fsync", "the last one, here", beats["fsync_us"], time_us),
+    ]
+    return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
+
+
+def _details(told: dict[str, Any]) -> str:
+    store, disk, clients = told["store"], told["disk"], told["clients"]
+    snapshot, fsync = disk["snapshot"], disk["fsync_us"]
+    elections = [
+        (
+            clock(each["at_ms"]),
+            str(each["epoch"]),
+            f"server {each['leader']}",
+            span(each["took_ms"]),
+        )
+        for each in told["elections"][:8]
+    ]
+    took = f"zxid {escape(snapshot['zxid'])}" if snapshot["zxid"] else "none yet"
+    if snapshot["at_ms"]:
+        took += f", {ago(told['now_ms'] - snapshot['at_ms'])}, {size(snapshot['bytes'])} in {span(snapshot['took_ms'])}"
+    pairs_of_store = [
+        ("Nodes", number(store["znodes"])),
+        ("Ephemerals", number(store["ephemerals"])),
+        ("Sessions", number(store["sessions"])),
+        ("Watches here", number(store["watches"])),
+        ("Data", size(store["data_bytes"])),
+    ]
+    pairs_of_disk = [
+        ("Last fsync", time_us(fsync["last"])),
+        ("Half are below", time_us(fsync["p50"])),
+        ("99 % are below", time_us(fsync["p99"])),
+        ("Worst", time_us(fsync["max"])),
+        ("Waiting", size(disk["backlog_bytes"])),
+        ("Snapshot", took),
+        ("Directory", f"<code>{escape(disk['path'] or NONE)}</code>"),
+    ]
+    rows = [
+        (
+            f"<code>{escape(each['peer'])}</code>",
+            f"<code>{escape(each['session'])}</code>",
+            number(each["received"]),
+            number(each["queued"]),
+            span(each["timeout_ms"]),
+        )
+        for each in clients["shown"][:10]
+    ]
+    return (
+        '<div class="grid">'
+        + table("ElectionLinks", ("When", "Epoch", "Leader", "Without one"), elections, "none since the start")
+        + pairs("Store", pairs_of_store)
+        + pairs("Disk of this server", pairs_of_disk)
+        + table(
+            f"Clients here ({number(clients['count'])})",
+            ("From", "Session", "Requests", "Open", "Timeout"),
+            rows,
+            "nobody is connected",
+        )
+        + "</div>"
+        + f"<footer>Server {told['server']}, {escape(told['version'])}. "
+        '<a href="/metrics">metrics</a> <a href="/commands">commands</a> <a href="/status.json">this as JSON</a>'
+        f"<time>{clock(told['now_ms'])} UTC</time></footer>"
+    )

@@ -1,0 +1,65 @@
+"""Run tasks of ours beside a caller's block.
+
+A nursery wraps every error in a group. The user of a store did not open that nursery, so its errors are raised bare;
+errors of the block are raised as they are, groups included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from zab.core.errors import Stopped
+
+_NURSERYS: Final = "Exceptions from Trio nursery"
+"""The message of the groups that nurseries make; other groups belong to the block."""
+
+
+@asynccontextmanager
+async def block_nursery() -> AsyncIterator[trio.Nursery]:
+    """Open a nursery whose tasks end with the block, and cancel the block when one of them fails."""
+    ended: BaseException | None = None
+    failure: BaseExceptionGroup[BaseException] | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            except BaseException as error:
+                ended = error
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        failure = group
+    # Out here, so that what the block raised has no context that it did not have before.
+    if failure is not None and (ended is None or not _is_cancelled(failure)):
+        if ended is None or _is_cancelled(ended):
+            raise sole_error(failure) from None
+        raise sole_error(BaseExceptionGroup(_NURSERYS, [failure, ended])) from None
+    if ended is not None:
+        raise ended
+
+
+def sole_error(group: BaseException) -> BaseException:
+    """Return the single error inside the groups of nurseries, or the group if it holds several."""
+    found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
+    found = [error for error in found if not isinstance(error, Stopped)] or found  # a consequence of something else
+    if not found:
+        return group
+    return found[0] if len(found) == 1 else BaseExceptionGroup(_NURSERYS, found)
+
+
+def _in_nurseries(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup) and error.message == _NURSERYS:
+        for each in error.exceptions:
+            yield from _in_nurseries(each)
+    else:
+        yield error
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """And nothing else."""
+    return isinstance(error, trio.Cancelled) or (
+        isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[1] is None
+    )

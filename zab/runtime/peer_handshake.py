@@ -1,0 +1,116 @@
+"""The opening of every connection between servers, on both ends, each step with a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+import trio
+
+from zab.core.errors import WireError
+from zab.core.zxid import ServerId
+from zab.net.tls.certificate_hosts import names_host
+from zab.net.tls.handshake_errors import is_tls_error, reason_of
+from zab.net.tls.tls_stream import TlsStream
+from zab.wire.frames import FrameReader
+from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
+from zab.wire.peer import Channel, PeerMessage, decode, encode
+
+UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+"""The errors of an attempt to talk to a server that is down, unreachable, or another one."""
+
+
+def described(error: BaseException) -> str:
+    """The cause behind Trio's wrapping, which is the part that helps."""
+    if isinstance(error, trio.TooSlowError):
+        return "no answer in time"
+    if is_tls_error(error):
+        return reason_of(error)
+    cause = error.__cause__ or error
+    while isinstance(cause, BaseExceptionGroup):  # one for each address of the host
+        cause = cause.exceptions[0]
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return str(cause) or type(cause).__name__
+
+
+_TLS: Final = (b"\x15", b"\x16")
+"""The first byte of TLS alerts and handshakes. With the version behind it, a frame would have hundreds of megabytes."""
+
+
+class PeerHandshake:
+    """The introduction of this server: what it sends to, and expects of, every server that connects."""
+
+    def __init__(
+        self,
+        me: ServerId,
+        ensemble: str,
+        timeout_ms: int,
+        hosts: Callable[[ServerId], Collection[str]],
+        *,
+        admit_non_members: bool = False,
+    ) -> None:
+        """`hosts` returns the hosts of a member, and nothing for a server that is none."""
+        self.me = me
+        self.ensemble = ensemble
+        self.host, self.port = "", 0
+        """The address where this server listens for elections, so that it can be called back."""
+        self._timeout_s = timeout_ms / 1000
+        self._hosts = hosts
+        self._admit_non_members = admit_non_members
+
+    async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
+        """Greet from the dialling end. Return once the other end has proved to be `peer`, of this ensemble."""
+        with trio.fail_after(self._timeout_s):
+            hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self.host, self.port)
+            await stream.send_all(encode(hello))
+            accept(await _receive_one(stream), peer)
+
+    async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
+        """Greet from the listening end. A stranger receives the reason of its refusal, and `Stranger` is raised
+        here.
+        """
+        with trio.fail_after(self._timeout_s):
+            try:
+                hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
+                self._check_claim(hello, stream)
+            except Stranger as error:
+                await stream.send_all(encode(Unwelcome(str(error))))
+                raise
+            await stream.send_all(encode(Welcome(VERSION, self.me)))
+            return hello
+
+    def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
+        """Only a member may connect, and only with a certificate of its own if certificates are checked.
+
+        Without TLS the claim proves nothing.
+        """
+        hosts = self._hosts(hello.server)
+        if not hosts and not self._admit_non_members:
+            raise Stranger(
+                f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
+                "reconfiguration first, or let the members admit servers that are none (admit_non_members, "
+                "quorum.admitNonMembers)"
+            )
+        if isinstance(stream, TlsStream) and stream.checks_claim:
+            hosts = hosts or [hello.host]
+            if not any(names_host(stream, host) for host in hosts):
+                shown = ", ".join(name for _, name in stream.names) or "no host"
+                raise Stranger(
+                    f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
+                    f"certificate names {shown}"
+                )
+
+
+async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
+    """Receive exactly the greeting: the bytes behind it belong to the link."""
+    reader = FrameReader(GREETING_BYTES_MAX)
+    while True:
+        data = await stream.receive_some(reader.missing_bytes)
+        if not data:
+            raise WireError("the connection was closed within the greeting")
+        if not reader.held_bytes and data[:1] in _TLS and data[1:2] == b"\x03":
+            raise WireError("the other side speaks TLS, and this one does not: `sslQuorum` differs between the servers")
+        for payload in reader.feed(data):
+            message: PeerMessage = decode(Channel.GREETING, payload)
+            return message

@@ -1,0 +1,202 @@
+"""Snapshots of this member's own machine, written beside the work, and the log that they make dispensable purged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import trio
+
+from zab.core.errors import StorageError
+from zab.core.messages import SnapHeld
+from zab.core.ready import FoundSnapshot, Note
+from zab.core.zxid import UNKNOWN, Zxid, show
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
+from zab.net.wakeup import Wakeup
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
+from zab.runtime.status import SnapshotStatus
+from zab.runtime.waiter import Waiter
+from zab.runtime.writer import Writer
+from zab.service.limits import Limits
+from zab.storage.snapshots import SnapshotWriter
+from zab.storage.storage import Storage
+
+
+class SnapshotTaker:
+    """Never two at once. `chance(n)` gives a number in [0, n]: members should not all do this at the same time."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        writer: Writer,
+        limits: Limits,
+        log: Log,
+        chance: Callable[[int], int],
+        log_starts: Callable[[Zxid], None],
+        environment: Environment = REAL_ENVIRONMENT,
+    ) -> None:
+        self.status = SnapshotStatus(storage.newest_snapshot)
+        self._storage = storage
+        self._writer = writer
+        self._limits = limits
+        self._log = log
+        self._chance = chance
+        self._log_starts = log_starts
+        self._environment = environment
+        self._entries = self._bytes = 0
+        self._running: Zxid | None = None
+        self._done = trio.Event()
+        """Set when the one that is running is finished."""
+        self._asked: list[Waiter] = []
+        self._promised: list[Waiter] = []
+        """The waiters for the snapshot that is being written."""
+        self._limiter = trio.CapacityLimiter(1)
+        self._finders = trio.CapacityLimiter(1)
+        self._next: tuple[Zxid, int, Iterable[bytes], bool] | None = None
+        """A snapshot that `run` is to write, and if it is a spare."""
+        self._wakeup = Wakeup()
+        self._set_marks()
+
+    def _set_marks(self) -> None:
+        entries, size = self._limits.snap_entries, self._limits.snap_bytes
+        self._entries_mark = entries // 2 + self._chance(entries // 2)
+        self._bytes_mark = size // 2 + self._chance(size // 2)
+
+    def count(self, entries: int, size: int) -> None:
+        self._entries += entries
+        self._bytes += size
+
+    def restored(self) -> None:
+        """A received snapshot is as good as one of our own."""
+        self._entries = self._bytes = 0
+
+    @property
+    def due(self) -> bool:
+        return self._running is None and (
+            self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
+        )
+
+    def ask(self) -> Waiter:
+        """Request a snapshot that begins from now on, even if none is due. The waiter gets its status once it is
+        durable.
+        """
+        waiter = Waiter()
+        self._asked.append(waiter)
+        return waiter
+
+    def stop(self, error: Exception) -> None:
+        """There will be no more of them, and the one under way is given up."""
+        for waiter in (*self._promised, *self._asked):
+            waiter.done(None, error)
+
+    def _refuse(self) -> None:
+        """Fail the waiters: this server knows no history yet whose state it could have."""
+        asked, self._asked = self._asked, []
+        for waiter in asked:
+            waiter.done(
+                None,
+                StorageError(
+                    "no snapshot is taken: what this server had on its disk was lost or damaged, and it waits for "
+                    "the leader to give it another history; ask again when it serves"
+                ),
+            )
+
+    async def run(self) -> None:
+        """Write the snapshots that are started, one after the other."""
+        while True:
+            await self._wakeup.wait()
+            if self._next is not None:
+                (zxid, digest, chunks, spare), self._next = self._next, None
+                await self._take(zxid, digest, chunks, spare)
+
+    def start(self, zxid: Zxid, digest: int, chunks: Iterable[bytes]) -> None:
+        if self._storage.last == UNKNOWN:
+            self._refuse()
+            return
+        self._running, self._done = zxid, trio.Event()
+        self._entries = self._bytes = 0
+        self._set_marks()
+        self._promised, self._asked = self._asked, []
+        self._next = (zxid, digest, chunks, False)
+        self._wakeup.ring()
+
+    def start_spare(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
+        """Write what is just being sent to a learner to a file, too: if the link breaks, the rest is read from there.
+
+        It does not change when the next snapshot is due, nor what is purged. A small state is not worth it.
+        """
+        storage = self._storage
+        size = storage.newest_snapshot_bytes + self._bytes  # no less than the state, if it is not made of overwrites
+        if self._running is None and storage.newest_snapshot != zxid and size >= self._limits.resume_bytes_min:
+            self._running, self._done = zxid, trio.Event()
+            self._next = (zxid, digest, snapshot(), True)
+            self._wakeup.ring()
+
+    async def find(self, held: SnapHeld) -> FoundSnapshot | None:
+        """The file whose beginning a learner holds; waits for it if it is just being written."""
+        if self._running == held.zxid:
+            await self._done.wait()
+        try:
+            with beside_the_loop():
+                return await self._environment.in_thread(
+                    partial(self._storage.find_snapshot, held), limiter=self._finders
+                )
+        except StorageError as error:
+            self._log.say("snapshot_unreadable", "warning", zxid=show(held.zxid), why=error)
+            return None
+
+    async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes], spare: bool) -> None:
+        began = trio.current_time()
+        open_writer = partial(self._storage.snapshot_writer, zxid, digest)
+        writer = await self._writer.call(open_writer)
+        try:
+            with beside_the_loop():
+                size = await self._environment.in_thread(
+                    partial(_write, writer, chunks, self._environment.check_cancelled), limiter=self._limiter
+                )
+        except StorageError as error:
+            if not spare:
+                raise
+            self._log.say("snapshot_not_written", "warning", zxid=show(zxid), why=error)
+            self._finished()
+            return
+        purge = partial(self._storage.purge, self._limits.snapshots_kept, zxid if spare else None)
+        start = await self._writer.call(purge)
+        self._log_starts(start)
+        self._finished()
+        took_ms = round((trio.current_time() - began) * 1000)
+        last = self.status
+        self.status = SnapshotStatus(
+            zxid,
+            self._environment.wall_ms(),
+            took_ms,
+            size,
+            last.taken + 1,
+            last.total_ms + took_ms,
+            max(last.most_ms, took_ms),
+        )
+        if not spare:
+            for waiter in self._promised:
+                waiter.done(self.status)
+            self._promised = []
+        fields = (("zxid", show(zxid)), ("bytes", size), ("took_ms", took_ms), ("log_starts", show(start)))
+        self._log.note(Note("snapshot", fields))
+
+    def _finished(self) -> None:
+        self._running = None
+        self._done.set()
+
+
+def _write(writer: SnapshotWriter, chunks: Iterable[bytes], check_cancelled: Callable[[], None]) -> int:
+    size = 0
+    try:
+        for chunk in chunks:
+            check_cancelled()  # a member that is being stopped does not wait for a large one
+            writer.write(chunk)
+            size += len(chunk)
+        writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    return size

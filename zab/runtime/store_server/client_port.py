@@ -1,0 +1,137 @@
+"""The client port: lets clients in, as many as there may be, and counts where they come from."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from zab.host.process_tuning import open_files_limit
+from zab.net.cannot_listen import CannotListen, cannot_listen
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.runtime.store_server.connection_shell import ConnectionShell
+
+if TYPE_CHECKING:
+    from zab.runtime.store_server.server_runtime import ServerRuntime
+    from zab.runtime.store_server.tls_acceptor import TlsAcceptor
+
+
+class ClientPort:
+    """With a `door`, what comes in has to get past it first: it is for the TLS port, or for both kinds of clients."""
+
+    def __init__(self, server: ServerRuntime, host: str | None, port: int, door: TlsAcceptor | None = None) -> None:
+        """`host` None: on all interfaces."""
+        self._server = server
+        self._door = door
+        self._host = host
+        self._port = port
+        self._listener = LimitedListener("client", server.log, self._limits, self._serve, self._refused)
+        """A connection is half-open until its TLS handshake is done and its first frame has arrived."""
+        self._listening = trio.CancelScope()
+        self._closed = trio.Event()
+
+    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Started with the number of the port, which was chosen by the system if it was to be 0."""
+        async with trio.open_nursery() as nursery:
+            task_status.started(await self._listen(nursery))
+            await trio.sleep_forever()
+
+    async def run_and_move(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """The same, and where the membership says as soon as it says something else. Who is connected stays."""
+        server = self._server
+        async with trio.open_nursery() as nursery:
+            self._port = await self._listen(nursery)
+            task_status.started(self._port)
+            while True:
+                host, port = await server.config_node.moved()
+                if port == self._port and await meant(host) == await meant(self._host):
+                    continue  # the same in other words
+                await self._move(nursery, host, port)
+                server.client_port = self._port
+
+    async def _move(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
+        server, before, old_port = self._server, self._host, self._port
+        self._host, self._port = host, port
+        try:
+            try:
+                self._port = await self._listen(nursery)
+            except CannotListen as error:
+                if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                    raise
+                # It may be this server itself: one address of a port is not free while somebody has all of them.
+                self._listening.cancel()
+                await self._closed.wait()
+                self._port = await self._listen(nursery)
+        except CannotListen as error:
+            # Nobody is cut off for that. The next change, or the next start, may find it free.
+            self._host, self._port = before, old_port
+            if self._closed.is_set():
+                await self._listen(nursery)
+            server.log.say("cannot_move", "error", stays=f"{before or '*'}:{old_port}", why=error)
+        else:
+            server.log.say("moved", clients=f"{host or '*'}:{port}")
+
+    async def _listen(self, nursery: trio.Nursery) -> int:
+        try:
+            listeners, port = await self._server.member.environment.listen(self._host, self._port)
+        except OSError as error:
+            raise cannot_listen(self._host, self._port, "clients", error) from error
+        self._listening.cancel()
+        self._listening, self._closed = trio.CancelScope(), trio.Event()
+        nursery.start_soon(self._accept, listeners, nursery, self._listening, self._closed)
+        return port
+
+    async def _accept(
+        self,
+        listeners: Sequence[trio.abc.Listener[Any]],
+        nursery: trio.Nursery,
+        scope: trio.CancelScope,
+        closed: trio.Event,
+    ) -> None:
+        with scope:
+            await self._listener.accept_from(listeners, nursery)
+        closed.set()
+
+    def _limits(self) -> ListenerLimits:
+        settings, limit = self._server.settings, open_files_limit()
+        return ListenerLimits(
+            settings.connections_max,
+            settings.connections_per_host_max or None,
+            descriptors_max=limit - min(settings.descriptors_kept, limit // 2),
+        )
+
+    def _refused(self, limit: Limit, host: str, peer: str) -> None:
+        server = self._server
+        if limit is Limit.DESCRIPTORS:
+            server.log.warn_rate_limited(
+                "too_many_descriptors", "", limit=open_files_limit(), connections=self._listener.count
+            )
+        else:
+            server.log.warn_rate_limited("too_many_clients", host, peer=peer)
+        server.counts.connection_rejected += 1
+
+    async def _serve(self, accepted: Accepted) -> None:
+        server, stream, host, peer = self._server, accepted.stream, accepted.host, accepted.peer
+        with accepted.half_open() as wait:
+            admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
+            if admitted is None:
+                await trio.aclose_forcefully(stream)
+            else:
+                spoken, proved = admitted
+                await ConnectionShell(server, spoken, host, peer, proved, wait.shown).run()
+        if wait.dropped:
+            server.log.warn_rate_limited("silent_client_dropped", host, peer=peer)
+            await trio.aclose_forcefully(stream)
+
+
+async def meant(host: str | None) -> frozenset[str]:
+    """The addresses behind one spelling of a host. All interfaces are `;port` in a line of the membership, too."""
+    if host is None:
+        return frozenset({"0.0.0.0"})
+    try:
+        found = await trio.socket.getaddrinfo(host, None, type=trio.socket.SOCK_STREAM)
+    except OSError:  # listening there will say it
+        return frozenset({host})
+    return frozenset(str(address[0]) for *_, address in found)

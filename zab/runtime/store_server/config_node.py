@@ -1,0 +1,215 @@
+"""`/zookeeper/config`, and the operation that changes it: the ensemble as clients see it.
+
+A client's wish goes two ways, one after the other. First it travels like any write to the leader, which says in the
+client's own order of requests whether it may be fulfilled, and to whom. Then the server where it was asked for asks the
+consensus, and answers when the new membership stands in its own history.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from attrs import evolve
+
+from zab.core.ensemble import Ensemble, Server, parse_server
+from zab.core.errors import (
+    ChangeLost,
+    ConfigError,
+    NewConfigNoQuorum,
+    NotLeader,
+    Overloaded,
+    ReconfigInProgress,
+    WrongVersion,
+    ZabError,
+)
+from zab.core.zxid import ServerId, Zxid, counter_of
+from zab.net.wakeup import Wakeup
+from zab.runtime.member import Member
+from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.store_machine import StoreMachine
+from zab.store.error_codes import ErrorCode, RequestFailed
+from zab.store.operations import ANY_VERSION, Fields
+from zab.store.paths import CONFIG
+from zab.store.znode import MZXID, Znode
+
+Answer: TypeAlias = tuple[int, Znode | None]
+"""(error, the configuration node as it is now)"""
+
+ATTEMPTS_MAX: Final = 10
+"""As often somebody else may come in between, before the client is told to try again itself."""
+MEMBERSHIP_CHARS_MAX: Final = 64 << 10
+"""In each list of servers of a reconfiguration. It is read before the right to change anything is checked."""
+JOINING_MAX: Final = 256
+"""Servers that join at once. The addresses of each are compared with those of all others."""
+EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
+_RETRY: Final = (NotLeader, Overloaded, ChangeLost)
+
+
+class ConfigNode:
+    def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
+        self._machine = machine
+        self._member = member
+        self._settings = settings
+        self._ensemble: Ensemble | None = None
+        self._moved = Wakeup()
+        machine.reconfigure = self._check
+        member.on_membership(self._changed)
+
+    # -- the node ----------------------------------------------------------------------------------
+
+    def _changed(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
+        """In force; or with its zxid, when everything before it has been applied here."""
+        if zxid is not None:
+            self._machine.configure(zxid, text_of(ensemble), applied=True)
+        else:
+            before, self._ensemble = self._ensemble, ensemble
+            self.restored()
+            if before is not None and self._address(ensemble) not in (None, self._address(before)):
+                self._moved.ring()
+
+    def _address(self, ensemble: Ensemble) -> tuple[str | None, int] | None:
+        """Of this server, for its clients."""
+        mine = ensemble.by_id.get(self._member.me)
+        return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
+
+    async def moved(self) -> tuple[str | None, int]:
+        """Waits until the membership says that this server's clients are to be served somewhere else."""
+        while True:
+            await self._moved.wait()
+            address = None if self._ensemble is None else self._address(self._ensemble)
+            if address is not None:
+                return address
+
+    def restored(self) -> None:
+        """The state was replaced as a whole. What it says of the membership may come from another server's file."""
+        ensemble, machine = self._ensemble, self._machine
+        if ensemble is None:
+            return
+        # One from a file stands nowhere in the history. Others are shown when what comes before them is.
+        version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
+        if known <= version and (version <= machine.zxid or not counter_of(version)):
+            machine.configure(version, text_of(ensemble))
+
+    # -- may it be? --------------------------------------------------------------------------------
+
+    def _check(self, fields: Fields) -> None:
+        """At the leader, in the order of the original. Who may do it at all is looked at last, and by the store."""
+        settings, status = self._settings, self._member.status()
+        if not settings.reconfig_enabled:
+            raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
+        ensemble = status.ensemble
+        if all(server.host == NO_HOST for server in ensemble.servers):
+            raise RequestFailed(ErrorCode.UNIMPLEMENTED)
+        if status.pending is not None:
+            raise RequestFailed(ErrorCode.RECONFIG_IN_PROGRESS)
+        version = fields[3]
+        if version not in (ANY_VERSION, ensemble.version):
+            raise RequestFailed(ErrorCode.BAD_VERSION)
+        new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
+        if not new.is_quorum([*status.synced, status.server]):
+            raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
+
+    # -- let it be ---------------------------------------------------------------------------------
+
+    async def change(self, fields: Fields) -> Answer:
+        """After `_check`. Raises a `ZabError` when the outcome is not known."""
+        member, settings = self._member, self._settings
+        version = fields[3]
+        for _ in range(ATTEMPTS_MAX):
+            ensemble = member.status().ensemble
+            if version not in (ANY_VERSION, ensemble.version):
+                return ErrorCode.BAD_VERSION, None
+            try:
+                new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
+                await member.reconfigure(members=new, expect_version=ensemble.version)
+            except RequestFailed as failure:
+                return failure.code, None
+            except _RETRY:
+                await member.barrier()
+            except WrongVersion:
+                await member.barrier()  # somebody else was faster: look again
+            except ReconfigInProgress:
+                return ErrorCode.RECONFIG_IN_PROGRESS, None
+            except NewConfigNoQuorum:
+                return ErrorCode.NEW_CONFIG_NO_QUORUM, None
+            except ConfigError:
+                return ErrorCode.BAD_ARGUMENTS, None
+            else:
+                await member.barrier()  # it is in force; from here on it is applied, too
+                return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
+        raise ZabError(f"{ATTEMPTS_MAX} changes of the membership came in between")
+
+
+def text_of(ensemble: Ensemble) -> bytes:
+    """Nothing, where a server is embedded and has no address: nobody could do anything with it."""
+    if all(server.host == NO_HOST for server in ensemble.servers):
+        return b""
+    return ensemble.text().encode()
+
+
+def wanted(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
+    """The whole membership that a client asks for, or a `RequestFailed`."""
+    joining, leaving, members, _ = fields
+    if any(len(text or "") > MEMBERSHIP_CHARS_MAX for text in (joining, leaving, members)):
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
+    try:
+        new = _replaced(members) if members is not None else _changed(joining or "", leaving or "", current)
+    except ConfigError:
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS) from None
+    if len(new.voters) < (2 if two_voters else 1):
+        raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
+    return evolve(new, version=current.version)
+
+
+def _replaced(members: str) -> Ensemble:
+    ensemble = Ensemble.parse(members)
+    ensemble.check_addresses()
+    return ensemble
+
+
+def _changed(joining: str, leaving: str, current: Ensemble) -> Ensemble:
+    gone = [ServerId(_number(each)) for each in _listed(leaving)]
+    kept = current.changed(leaving=[sid for sid in gone if sid in current.by_id], version=current.version)
+    joiners = _listed(joining)
+    if len(joiners) > JOINING_MAX:
+        raise ConfigError(f"{len(joiners)} servers join: {JOINING_MAX} at once are allowed")
+    for each in joiners:
+        server = _joiner(each)
+        for other in kept.servers:
+            if other.id != server.id and _addresses(other) & _addresses(server):
+                raise ConfigError(f"servers {other.id} and {server.id} both claim an address")
+        kept = kept.changed(joining=[server], version=current.version)
+    kept.check_addresses()
+    return kept
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _joiner(text: str) -> Server:
+    key, equals, value = text.partition("=")
+    if not equals or not value.strip() or "=" in value:
+        raise ConfigError(f"{text!r}: a server looks like server.1=host:2888:3888;2181")
+    _number(key.rpartition(".")[2])
+    server = parse_server(text)
+    if server.client_port is None:
+        raise ConfigError(f"{text!r}: a server that joins names all of its three ports")
+    return server
+
+
+def _number(text: str) -> int:
+    """What is no number at all is not a wrong argument to the original, but a request that it cannot read."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
+    return int(text)
+
+
+def _addresses(server: Server) -> set[tuple[str, int]]:
+    found = {(server.host, server.quorum_port), (server.host, server.election_port)}
+    if server.client_port is not None and server.client_host not in EVERYWHERE:
+        found.add((server.client_host or server.host, server.client_port))
+    return found

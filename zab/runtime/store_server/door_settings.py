@@ -1,0 +1,121 @@
+"""The bounds and habits of a store's client ports. Counts, bytes and milliseconds; each name says which."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import field, frozen
+
+from zab.core.failed_logins import FailedLoginSettings
+from zab.net.tls.tls_settings import TlsPortSettings
+from zab.runtime.store_server.audit import AuditSettings
+from zab.runtime.store_server.security_settings import DEFAULT_SECURITY, SecuritySettings
+from zab.service.throttle import ThrottleSettings
+from zab.wire.client.frames import FRAME_BYTES_MAX
+
+NO_THROTTLE: Final = ThrottleSettings()
+DEFAULT_FAILED_LOGINS: Final = FailedLoginSettings()
+DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
+
+
+@frozen
+class DoorSettings:
+    """Bounds and habits of the client ports.
+
+    tick_ms                   the grid of session expiry; learners report signs of life twice as often
+    timeout_ticks_min, _max   bounds of a session's timeout, in ticks
+    session_ms_min, _max      the same in milliseconds; None: the ticks count
+    frame_bytes_max           one request (`jute.maxbuffer`)
+    connections_max           connections in total; one more is closed at once
+    connections_per_host_max  connections from one address (`maxClientCnxns`); 0: no limit
+    descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
+                              of all); a connection that would need one of them is closed at once
+    requests_max              unanswered requests of one connection; above it nothing more is read from it
+    requests_total_max        of all connections; above it nothing is read from connections with an open request
+    identities_max            identities of one client, its address included
+    watches_per_client_max    watches of one client; above it a request for one more is refused. A path counts once
+                              more for each 256 characters
+    watches_max               watches of all clients of this server
+    listed_max                rows of one reply to a command or word that lists connections, sessions, paths or watches
+    multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request
+    unsent_bytes_max          replies and events that a client does not read: above it no more of its requests are read
+    unsent_bytes_cut          the same, until the connection is closed
+    unsent_total_bytes_max    of all clients, unfinished requests included; above it, connections without progress are
+                              closed
+    first_frame_ms            how long a connection may take to send its first frame
+    linger_ms                 how long a client may take to read its last reply
+    events_max                unread events of one watch in this process
+    containers_ms             between checks for containers and TTL nodes to delete
+                              (`znode.container.checkIntervalMs`)
+    containers_per_minute_max how many of them are deleted (`znode.container.maxPerMinute`)
+    containers_never_used_ms  how long a container may wait for its first child
+                              (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
+    nodes_spared_min          from this number of nodes on, the cyclic collector of this process skips the tree (and
+                              everything else that exists then: `gc.freeze`)
+    throttle                  see `ThrottleSettings`; all of it is off
+    words                     four-letter words that are answered
+    local_sessions_enabled    give clients sessions that only their server knows (`localSessionsEnabled`)
+    local_sessions_upgrading_enabled
+                              turn such a session into a global one when it first creates an ephemeral node
+                              (`localSessionsUpgradingEnabled`); else that is refused
+    read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
+    read_only_after_ms        how long there must have been no leader
+    reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
+    standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
+    super_digest              `user:hash` of the super user
+    digest_algorithm          hash of the digest scheme
+    security                  authentication
+    failed_logins             how fast one address may guess passwords
+    tls                       for the secure client port, or for both kinds of clients on one
+    audit                     the audit log; None: none
+    """
+
+    tick_ms: int = 2_000
+    timeout_ticks_min: int = 2
+    timeout_ticks_max: int = 20
+    session_ms_min: int | None = None
+    session_ms_max: int | None = None
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    connections_max: int = 20_000
+    connections_per_host_max: int = 60
+    descriptors_kept: int = 256
+    requests_max: int = 1_000
+    requests_total_max: int = 10_000
+    identities_max: int = 100
+    watches_per_client_max: int = 100_000
+    watches_max: int = 1_000_000
+    listed_max: int = 10_000
+    multi_read_bytes_max: int = 16 << 20
+    unsent_bytes_max: int = 4 << 20
+    unsent_bytes_cut: int = 64 << 20
+    unsent_total_bytes_max: int = 256 << 20
+    first_frame_ms: int = 10_000
+    linger_ms: int = 1_000
+    events_max: int = 10_000
+    containers_ms: int = 60_000
+    containers_per_minute_max: int = 10_000
+    containers_never_used_ms: int = 0
+    nodes_spared_min: int = 50_000
+    throttle: ThrottleSettings = NO_THROTTLE
+    words: frozenset[str] = DEFAULT_WORDS
+    local_sessions_enabled: bool = False
+    local_sessions_upgrading_enabled: bool = False
+    read_only_mode_enabled: bool = False
+    read_only_after_ms: int = 2_000
+    reconfig_enabled: bool = False
+    standalone_enabled: bool = True
+    super_digest: str | None = field(default=None, repr=False)
+    digest_algorithm: str = "sha1"
+    security: SecuritySettings = DEFAULT_SECURITY
+    failed_logins: FailedLoginSettings = DEFAULT_FAILED_LOGINS
+    tls: TlsPortSettings | None = None
+    audit: AuditSettings | None = None
+
+    def timeout_ms(self, asked_ms: int) -> int:
+        """Return the session timeout that a client gets if it asks for this one."""
+        least = self.timeout_ticks_min * self.tick_ms if self.session_ms_min is None else self.session_ms_min
+        most = self.timeout_ticks_max * self.tick_ms if self.session_ms_max is None else self.session_ms_max
+        return max(least, min(asked_ms, most))
+
+
+DEFAULT_DOORS: Final = DoorSettings()

@@ -1,0 +1,289 @@
+"""A session in this process: no socket, no encoding, and the scope of a block in place of a connection.
+
+To the server it is one client like any other: it asks, and is told of what it watches. While there is no
+leader its calls wait, and it is SUSPENDED; it ends when its block does, or when the store has closed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Protocol
+
+import trio
+
+from zab.core.errors import LocalProtocolError
+from zab.core.zxid import ServerId
+from zab.host.logs import Log
+from zab.runtime.member import Member
+from zab.runtime.store_server.config_node import ConfigNode
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.store_machine import ChangeEvent, StoreMachine
+from zab.runtime.waiter import Waiter
+from zab.service.attached import Attached
+from zab.service.authentication import ClientAuthentication, Verdict
+from zab.service.pending_submissions import Done
+from zab.service.session_tracker import SessionTracker
+from zab.session.api import Session
+from zab.session.session_errors import LEFT, named, refused
+from zab.session.state import SessionState
+from zab.session.watch import Watch
+from zab.session.watch_manager import WatchManager
+from zab.store.acl import Identity
+from zab.store.apply import Result, SubResult
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import WRITES, Fields, Op
+from zab.store.request_format import pack_body, pack_request
+from zab.store.server_watches import Watcher, WatchKind
+from zab.store.znode import Stat, Znode, stat_of
+from zab.wire.client.requests import SHAPES
+
+HERE: Final = "127.0.0.1"
+"""Where a session in this process comes from, as any other on this machine would."""
+
+HEAD_BYTES: Final = 8
+"""In front of a request that comes over a connection."""
+NARROW: Final = 8
+"""What is no larger than this part of the limit in our own format is not too large for a connection, either."""
+
+CLOSE_S: Final = 2.0
+"""How long the end of a block waits to hear that its session is closed. It will be, sooner or later, all the same."""
+
+
+class SessionHost(Protocol):
+    """The server of an in-process session."""
+
+    log: Log
+    machine: StoreMachine
+    me: ServerId
+    member: Member
+    config_node: ConfigNode
+    ready: bool
+    settings: DoorSettings
+
+    @property
+    def sessions(self) -> MutableMapping[InProcessSession, None]: ...
+    def post(self, request: bytes, done: Done) -> None: ...
+    async def readable(self) -> None: ...
+    async def create_session(self, timeout_ms: int) -> int: ...
+    def attach(self, client: Attached) -> None: ...
+    def detach(self, client: Attached) -> None: ...
+    def close_session(self, session: int, done: Done = ...) -> None: ...
+    async def forget_watches(self, watcher: Watcher) -> None: ...
+
+
+class InProcessSession(Session):
+    def __init__(self, server: SessionHost, session: int, timeout_ms: int, asked_at: float) -> None:
+        state = SessionState.CONNECTED if server.ready else SessionState.SUSPENDED
+        super().__init__(state, WatchManager(), server.settings.events_max)
+        self.id = self.session = session
+        self.timeout_ms = timeout_ms
+        self._server = server
+        self._caller = ClientAuthentication(server.settings, HERE)
+        self._cxid = 0
+        self._posted = self._answered = 0
+        self._answer = trio.Event()
+        self._heard_at = asked_at
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id:#x}, {self.state.value}>"
+
+    @property
+    def heard_at(self) -> float:
+        """Its server may follow a leader that is none any more, and not know it: what a leader answered counts."""
+        return self._heard_at
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        return self._caller.identities
+
+    # -- for the server ----------------------------------------------------------------------------
+
+    def heard_of(self) -> bool:
+        return True
+
+    def ended(self, why: str) -> None:
+        if self.id not in self._server.machine.sessions.table:
+            self._finish(SessionState.EXPIRED, why)
+        # Else a leader will be found again: a session in this process has nowhere else to go.
+
+    def ready_changed(self, ready: bool) -> None:
+        self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
+
+    def store_closed(self, why: str) -> None:
+        """The session stands in the history until a store that is opened there ends it."""
+        self._finish(SessionState.CLOSED, why)
+
+    read_only = False
+
+    def notify(self, change: ChangeEvent) -> None:
+        self._book.happened(change.event, change.path, change.zxid)
+
+    def failed(self, mistake: Exception) -> None:
+        self._server.log.failed("watch_failed", mistake, session=f"{self.id:#x}")
+
+    def close(self) -> None:
+        self._finish(SessionState.CLOSED, LEFT)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    async def add_auth(self, scheme: str, credentials: bytes) -> None:
+        self._check()
+        given: object = credentials
+        if not isinstance(given, (bytes, bytearray, memoryview)):
+            raise TypeError(f"credentials are text and bytes, like ('digest', b'user:password'): {scheme!r}")
+        await trio.lowlevel.checkpoint()
+        if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
+            why = f"refused what was shown as {scheme!r}: {self._caller.why}"
+            self._finish(SessionState.AUTH_FAILED, why, ErrorCode.AUTH_FAILED)
+            self._server.close_session(self.id)
+            self._check()
+
+    async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
+        self._check()
+        if op in WRITES:
+            return await self._change(op, fields, what)
+        if op is Op.SYNC:
+            asked_at = trio.current_time()
+            await self._own_writes()
+            await self._server.member.barrier(SessionTracker.sign_of(self.id))
+            self._heard_at = max(self._heard_at, asked_at)
+            return fields[0]
+        if self._answered < self._posted:
+            await self._own_writes()
+            self._check()
+        await self._server.readable()
+        self._check()
+        error, value = self._server.machine.reads.read(op, fields, self)
+        self._book.answered(op, fields, error, watch)
+        if error:
+            raise refused(error, op, fields, what)
+        turn = _OF_READ.get(op)
+        return value if turn is None else turn(value)
+
+    async def _own_writes(self) -> None:
+        """Until those are done that were asked for before this; also one whose caller was cancelled."""
+        posted = self._posted
+        while self._answered < posted:
+            await self._answer.wait()
+
+    async def _change(self, op: Op, fields: Fields, what: str) -> Any:
+        body = pack_body(fields)
+        self._check_size(op, fields, len(body), what)
+        self._cxid += 1
+        server, waiter = self._server, Waiter()
+
+        def done(result: object, error: Exception | None) -> None:
+            self._answered += 1
+            self._answer.set()
+            self._answer = trio.Event()
+            waiter.done(result, error)
+
+        self._posted += 1
+        request = pack_request(op, body, self.id, self._cxid, server.me, self._caller.encoded)
+        server.post(request, done)
+        result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
+        if result[1]:
+            raise refused(result[1], op, fields, what)
+        if op is Op.RECONFIG:  # it may be asked for; now it is
+            error, node = await server.config_node.change(fields)
+            if node is None:
+                raise refused(error, op, fields, what)
+            return _data(node)
+        return _OF_WRITE[op](result)
+
+    def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
+        """What one door lets in, the others do. It is the size over a connection that counts."""
+        most = self._server.settings.frame_bytes_max
+        if packed_bytes * NARROW <= most:
+            return
+        size = len(SHAPES[op].encode(fields)) + HEAD_BYTES
+        if size > most:
+            raise LocalProtocolError(
+                f"{named(op, what)}: a request of {size} bytes; frame_bytes_max of this store's doors is {most}"
+            )
+
+    def _unwatch(self, path: str, kind: WatchKind) -> None:
+        self._server.machine.watches.remove(path, self, kind)
+
+
+# -- from the store's values to the protocol's ---------------------------------------------------------
+
+
+def _data(node: Znode) -> tuple[bytes | None, Stat]:
+    return node[0], stat_of(node)
+
+
+def _read_part(part: tuple[int, int, Any]) -> tuple[int, Any]:
+    op, error, value = part
+    if error:
+        return Op.ERROR, error
+    return op, _data(value) if op == Op.GET_DATA else list(value[0])
+
+
+_OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
+    Op.EXISTS: stat_of,
+    Op.GET_DATA: _data,
+    Op.GET_CHILDREN: lambda value: list(value[0]),
+    Op.GET_CHILDREN2: lambda value: (list(value[0]), stat_of(value[1])),
+    Op.GET_ACL: lambda value: (value[0], stat_of(value[1])),
+    Op.GET_EPHEMERALS: list,
+    Op.MULTI_READ: lambda value: list(map(_read_part, value)),
+}
+
+
+def _node_of(result: Result | SubResult) -> Znode:
+    node = result[3]
+    assert node is not None, "an operation that answers with a stat leaves a node"
+    return node
+
+
+def _stat(result: Result | SubResult) -> Stat:
+    return stat_of(_node_of(result))
+
+
+def _path_and_stat(result: Result) -> tuple[str | None, Stat]:
+    return result[2], _stat(result)
+
+
+def _write_part(part: SubResult) -> tuple[int, Any]:
+    op, error, path, node = part
+    if error or op == Op.ERROR:
+        return Op.ERROR, error
+    if op == Op.CREATE:
+        return op, path
+    if op == Op.SET_DATA:
+        return op, _stat(part)
+    return op, None if node is None else (path, stat_of(node))
+
+
+_OF_WRITE: Final[Mapping[int, Callable[[Result], Any]]] = {
+    Op.CREATE: lambda result: result[2],
+    Op.CREATE2: _path_and_stat,
+    Op.CREATE_CONTAINER: _path_and_stat,
+    Op.CREATE_TTL: _path_and_stat,
+    Op.DELETE: lambda result: None,
+    Op.SET_DATA: _stat,
+    Op.SET_ACL: _stat,
+    Op.MULTI: lambda result: list(map(_write_part, result[4])),
+}
+
+
+@asynccontextmanager
+async def opened(server: SessionHost, timeout_ms: int) -> AsyncIterator[InProcessSession]:
+    asked_at = trio.current_time()
+    session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms, asked_at)
+    server.attach(session)
+    server.sessions[session] = None
+    try:
+        yield session
+    finally:
+        server.detach(session)
+        del server.sessions[session]
+        await server.forget_watches(session)
+        if session.over is None:
+            session.close()
+            closed = trio.Event()
+            server.close_session(session.id, lambda result, error: closed.set())
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await closed.wait()

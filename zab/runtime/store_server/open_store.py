@@ -1,0 +1,215 @@
+"""The store with all its parts, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+from functools import partial
+from typing import Final, TypedDict, Unpack
+
+import trio
+from attrs import evolve
+
+from zab.admin.admin_port import AdminPort
+from zab.admin.admin_settings import AdminSettings
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError
+from zab.core.ready import Settings
+from zab.net.network import LinkTls, Network
+from zab.runtime.admin.store_site import StoreSite
+from zab.runtime.block_nursery import block_nursery, sole_error
+from zab.runtime.environment import Environment
+from zab.runtime.member import DEFAULT_LIMITS, Member
+from zab.runtime.store_server.client_port import ClientPort
+from zab.runtime.store_server.door_settings import DEFAULT_DOORS, DoorSettings
+from zab.runtime.store_server.server_runtime import ServerRuntime
+from zab.runtime.store_server.store_machine import StoreMachine
+from zab.runtime.store_server.store_server import StoreServer
+from zab.runtime.store_server.tls_acceptor import TlsAcceptor
+from zab.service.limits import Limits
+from zab.storage.disk import Disk
+from zab.storage.storage import StorageSettings
+from zab.store.store import DEFAULT_SETTINGS, StoreSettings
+
+PORT_MAX: Final = 65_535
+BESIDE_A_FRAME_BYTES = 64 << 10
+"""The bytes of a forwarded request beside the client's own: session and identities."""
+
+
+class MemberOptions(TypedDict, total=False):
+    """The arguments of `Member` beside its machine, its path and its limits."""
+
+    server_id: int | None
+    ensemble: Ensemble | None
+    name: str
+    settings: Settings
+    storage: StorageSettings
+    tls: LinkTls | None
+    listen: bool
+    listen_host: str | None
+    disk: Disk | None
+    network: Network | None
+    host: Environment
+    admit_non_members: bool
+
+
+class StoreOptions(MemberOptions, total=False):
+    store: StoreSettings
+    doors: DoorSettings
+    limits: Limits
+
+
+def make_server(
+    path: str | os.PathLike[str],
+    *,
+    store: StoreSettings = DEFAULT_SETTINGS,
+    doors: DoorSettings = DEFAULT_DOORS,
+    limits: Limits = DEFAULT_LIMITS,
+    **options: Unpack[MemberOptions],
+) -> ServerRuntime:
+    _check_names(options)
+    _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
+    access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
+    machine = StoreMachine(evolve(store, access=access))
+    request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
+    member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
+    return ServerRuntime(machine, member, doors)
+
+
+_KINDS: Final[Mapping[str, type[object]]] = {
+    "store": StoreSettings,
+    "doors": DoorSettings,
+    "limits": Limits,
+    "settings": Settings,
+    "storage": StorageSettings,
+}
+
+
+_PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
+"""The arguments that `open_store` takes for itself."""
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    """Refuse a misspelt argument with the nearest that there is."""
+    for name in options:
+        if name not in MemberOptions.__annotations__:
+            near = get_close_matches(name, [*StoreOptions.__annotations__, *_PLACES], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"a store has no argument {name!r}{hint}")
+
+
+def _check_kinds(options: Mapping[str, object]) -> None:
+    """Five kinds of settings are easily mistaken for each other."""
+    for name, kind in _KINDS.items():
+        value = options.get(name)
+        if name in options and not isinstance(value, kind):
+            right = next((each for each, of in _KINDS.items() if isinstance(value, of)), None)
+            hint = "" if right is None else f"; that is for {right}="
+            raise TypeError(f"{name}= takes zab.{kind.__name__}, not {type(value).__name__}{hint}")
+
+
+async def run_server(
+    server: ServerRuntime,
+    client_host: str | None = "127.0.0.1",
+    client_port: int | None = None,
+    admin: Sequence[AdminSettings] = (),
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    *,
+    secure_client_port: int | None = None,
+    secure_client_host: str | None = None,
+) -> None:
+    """Run a store. It is started once it can serve, with a `client_port` also clients from elsewhere.
+
+    A `secure_client_port` serves them over TLS, as the `tls` of `doors` says. Each of `admin` opens a port for
+    operators. Those open before the store can serve, because that is when operators need to find out why it cannot.
+    """
+    check_port("client_port", client_port)
+    check_port("secure_client_port", secure_client_port)
+    # The client ports first: an unreadable key store is reported before anything begins.
+    secure, both = _doors_of(server, secure_client_port)
+    audit = server.audit
+    try:
+        async with trio.open_nursery() as nursery:
+            for settings in admin:
+                site = StoreSite(server, settings)
+                port = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
+                server.admin_port = server.admin_port or port
+            await nursery.start(server.member.run)
+            nursery.start_soon(server.run)
+            if client_port is not None:
+                plain = ClientPort(server, client_host, client_port, both)
+                server.client_port = await nursery.start(plain.run_and_move)
+            if secure_client_port is not None:
+                host = secure_client_host or client_host
+                server.secure_client_port = await nursery.start(
+                    ClientPort(server, host, secure_client_port, secure).run
+                )
+            if audit is not None:
+                audit.own("serverStart")
+            task_status.started()
+    except BaseExceptionGroup as group:
+        raise sole_error(group) from None
+    finally:
+        server.stop()
+        if audit is not None:
+            audit.own("serverStop", "invoked")
+            audit.close()
+
+
+def check_port(name: str, port: int | None) -> None:
+    """Refuse numbers that are no ports: some systems use only their lower bits."""
+    if port is None:
+        return
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise TypeError(f"{name}: a port is a number, or None, not {type(port).__name__}")
+    if not 0 <= port <= PORT_MAX:
+        raise ConfigError(f"{name}: {port} is no port; they go up to {PORT_MAX}, 0 is any that is free, None is none")
+
+
+def _doors_of(server: ServerRuntime, secure_client_port: int | None) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
+    """Return the TLS settings of the secure port, and of the plain port if it serves both kinds of clients."""
+    tls = server.settings.tls
+    if tls is None:
+        if secure_client_port is not None:
+            raise ConfigError("a secure client port needs a key: DoorSettings.tls, or ssl.keyStore.location")
+        return None, None
+    secure = None if secure_client_port is None else TlsAcceptor(server, tls)
+    return secure, TlsAcceptor(server, tls, plain_too=True) if tls.unify else None
+
+
+@asynccontextmanager
+async def open_store(
+    path: str | os.PathLike[str],
+    *,
+    client_host: str | None = "127.0.0.1",
+    client_port: int | None = None,
+    secure_client_port: int | None = None,
+    admin_port: int | None = None,
+    admin: AdminSettings | None = None,
+    **options: Unpack[StoreOptions],
+) -> AsyncIterator[StoreServer]:
+    """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
+
+        path         the directory of its log and snapshots; no other server may use it
+        client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
+        secure_client_port  port for clients over TLS, as the `tls` of `doors` says
+        admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
+                     `admin_port` of the store; None: no port, unless `admin` is given
+        admin        settings of that port
+        store        settings of the store: `StoreSettings`
+        doors        bounds and habits of its client ports: `DoorSettings`
+        limits       of the member's queues and requests: `Limits`
+        ...          and all arguments of `Member`, like `server_id` and `ensemble`: see `MemberOptions`
+
+    When the store fails, the block is cancelled, and the store's error is raised.
+    """
+    if admin_port is not None:
+        admin = evolve(admin or AdminSettings(), port=admin_port)
+    server = make_server(path, **options)
+    async with block_nursery() as nursery:
+        ports = () if admin is None else (admin,)
+        run = partial(run_server, secure_client_port=secure_client_port)
+        await nursery.start(run, server, client_host, client_port, ports)
+        yield StoreServer(server)

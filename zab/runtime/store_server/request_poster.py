@@ -1,0 +1,159 @@
+"""Passes the clients' requests on to the member, and sends what has gathered for the clients once a turn.
+
+While there is no leader, requests wait in the member. Requests for which the member has no room wait here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import trio
+
+from zab.core.errors import Overloaded, ZabError
+from zab.net.wakeup import Wakeup
+from zab.runtime.member import Member
+from zab.runtime.waiter import Waiter
+from zab.service.pending_submissions import Done, Submission
+from zab.store.apply import Result
+
+FLUSHED_AT_ONCE: Final = 1_000
+"""Connections that are flushed before other tasks run. A change that all clients watch makes all of them dirty."""
+WRITE_SAMPLES: Final = 64
+"""One of so many writes is timed."""
+
+
+class Flushable(Protocol):
+    def flush(self) -> None: ...
+    def failed(self, mistake: Exception) -> None: ...
+
+
+class _AwaitedRequest:
+    """A request whose result one task awaits."""
+
+    __slots__ = ("given_up", "request", "submission", "waiter")
+
+    def __init__(self, request: bytes) -> None:
+        self.request = request
+        self.waiter = Waiter()
+        self.submission: Submission | None = None
+        """Set once there was room for it."""
+        self.given_up = False
+
+
+class RequestPoster:
+    def __init__(self, member: Member, timed: Callable[[Done], Done]) -> None:
+        """`timed` wraps the callback of a write whose time is measured."""
+        self._member = member
+        self._timed = timed
+        self._posts = 0
+        self._waiting: deque[tuple[bytes, Done, _AwaitedRequest | None]] = deque()
+        self._dirty: list[Flushable] = []
+        self._postponed: list[Callable[[], None]] = []
+        self._wakeup = Wakeup()
+        member.on_turn(self._flush)
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def post(self, request: bytes, done: Done) -> None:
+        """Submit a request, in the order of the calls. `done` is called in the event loop, an error maybe at once."""
+        self.post_many((request,), done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """Submit requests that arrived together; `done` is called for each of them, in their order."""
+        sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
+        self._posts += len(requests)
+        if sampled:
+            self._post(requests[:1], self._timed(done))
+            requests = requests[1:]
+        self._post(requests, done)
+
+    def _post(self, requests: Sequence[bytes], done: Done) -> None:
+        taken = 0
+        if not self._waiting:
+            try:
+                taken = self._member.post_many(requests, done)
+            except ZabError as error:
+                for _ in requests:
+                    done(None, error)
+                return
+        self._waiting += [(request, done, None) for request in requests[taken:]]
+
+    def _post_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not self._waiting:
+            request, done, ask = waiting.popleft()
+            if ask is None:
+                self._post((request,), done)
+            elif not ask.given_up:
+                self._post_ask(ask)
+        self._waiting += waiting
+
+    async def ask(self, request: bytes) -> Result:
+        """Submit a request and await its result. If this is cancelled before the request is carried out, it is not sent
+        to a next leader."""
+        ask = _AwaitedRequest(request)
+        self._post_ask(ask)
+        try:
+            result: Result = await ask.waiter.wait()  # type: ignore[assignment]  # what `apply` of the machine returned
+        except trio.Cancelled:
+            ask.given_up = True
+            if ask.submission is not None:
+                self._member.forget(ask.submission)
+            raise
+        return result
+
+    def _post_ask(self, ask: _AwaitedRequest) -> None:
+        if not self._waiting:
+            try:
+                ask.submission = self._member.post(ask.request, ask.waiter.done)
+                return
+            except Overloaded:
+                pass
+            except ZabError as error:
+                ask.waiter.done(None, error)
+                return
+        self._waiting.append((ask.request, ask.waiter.done, ask))
+
+    def refuse_waiting(self, why: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, done, _ in waiting:
+            done(None, why)
+
+    # -- one turn, one send ------------------------------------------------------------------------
+
+    def dirty(self, connection: Flushable) -> None:
+        """Flush this connection at the end of the turn, when everything that it has to send has gathered."""
+        if not self._dirty and not self._member.turning:
+            self._wakeup.ring()
+        self._dirty.append(connection)
+
+    async def run(self) -> None:
+        while True:
+            await self._wakeup.wait()
+            self._flush()
+            postponed, self._postponed = self._postponed, []
+            for do in postponed:
+                do()
+                await trio.lowlevel.checkpoint()
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        """Call `do` after other tasks have run."""
+        self._postponed.append(do)
+        self._wakeup.ring()
+
+    def _flush(self) -> None:
+        """Called at the end of each turn of the member as well: most replies gather there."""
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            if len(dirty) > FLUSHED_AT_ONCE:  # so many clients watch one change
+                dirty, self._dirty = dirty[:FLUSHED_AT_ONCE], dirty[FLUSHED_AT_ONCE:]
+                self._wakeup.ring()
+            for connection in dirty:
+                try:
+                    connection.flush()
+                except Exception as mistake:  # it ends this connection; the member, whose turn this is, goes on
+                    connection.failed(mistake)
+        if self._waiting:
+            self._post_waiting()

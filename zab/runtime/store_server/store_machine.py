@@ -1,0 +1,142 @@
+"""The pure store as a member's machine, with notifications about what is applied.
+
+A member knows nothing of sessions, and the store knows nothing of clients. This class connects them: it passes events
+to watchers, and reports each session that a transaction creates, moves or closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
+from zab.runtime.environment import REAL_ENVIRONMENT
+from zab.store import transactions
+from zab.store.apply import Handler, Result
+from zab.store.digest import Digest
+from zab.store.server_watches import Watcher
+from zab.store.session_table import SessionTable
+from zab.store.store import Store, StoreSettings
+from zab.store.store_snapshot import StoreSnapshot
+from zab.store.tree import Mark, Tree
+from zab.wire.client.events import encode_event
+from zab.wire.client.requests import decode_fields
+
+
+class ChangeEvent:
+    """An event, and its frame: written once, however many connections it is for."""
+
+    __slots__ = ("_frame", "event", "path", "zxid")
+
+    def __init__(self, event: int, path: str, zxid: int) -> None:
+        self.event = event
+        self.path = path
+        self.zxid = zxid
+        self._frame = b""
+
+    @property
+    def frame(self) -> bytes:
+        if not self._frame:
+            self._frame = encode_event(self.event, self.path, self.zxid)
+        return self._frame
+
+
+class EventWatcher(Watcher, Protocol):
+    """A watcher that can receive events. They come in the midst of `apply`: be quick."""
+
+    def notify(self, change: ChangeEvent) -> None: ...
+    def failed(self, mistake: Exception) -> None:
+        """The exception that `notify` raised."""
+
+
+class Observer(Protocol):
+    def session_changed(self, session: int) -> None:
+        """The session was created, attached anew or closed: the table of sessions shows its state."""
+
+    def session_closes(self, session: int, owned: Iterable[str]) -> None:
+        """The session is about to close, and its nodes with it."""
+
+    def restore_begins(self) -> None: ...
+    def restore_ended(self) -> None: ...
+
+
+def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
+    change = ChangeEvent(event, path, zxid)
+    for watcher in watchers:
+        try:
+            watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `EventWatcher`
+        except Exception as mistake:  # this watcher's error: the transaction is applied, and the others get the event
+            watcher.failed(mistake)  # type: ignore[attr-defined]
+
+
+class StoreMachine(Store):
+    """The machine that a member replicates. Set `observer` before the member runs."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        self.observer: Observer | None = None
+        self.in_loop = REAL_ENVIRONMENT.in_loop
+        self._changed: Mark | None = None
+        super().__init__(settings, tell, decode_fields)
+
+    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
+        super()._become(tree, sessions, digest)
+        self._changed = None
+        for kind in (transactions.CREATE_SESSION, transactions.ATTACH_SESSION, transactions.CLOSE_SESSION):
+            self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == transactions.CLOSE_SESSION)
+
+    def _observed(self, handler: Handler, *, closes: bool) -> Handler:
+        def observed(zxid: int, txn: bytes) -> Result:
+            session = transactions.HEAD.unpack_from(txn)[1]
+            if self.observer is not None and closes and session in self.tree.ephemerals:
+                self.observer.session_closes(session, sorted(self.tree.ephemerals[session]))
+            result = handler(zxid, txn)
+            if self.observer is not None:
+                self.observer.session_changed(session)
+            return result
+
+        return observed
+
+    def snapshot(self) -> StoreSnapshot:
+        with undisturbed():
+            taken = super().snapshot()
+            pass_by(taken.paths)
+        return taken
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        """Restore, in a thread. Between its two calls into the loop no read may run and no watch be registered."""
+        if self.observer is None:
+            super().restore(chunks)
+            return
+        old, wanted = self.tree, self._snapshots
+        self.in_loop(self.observer.restore_begins)
+        try:
+            super().restore(chunks)
+        finally:
+            self.in_loop(self.observer.restore_ended)
+        wanted.sweep(old)
+        if not wanted:  # else it goes, at once, with the last snapshot of it
+            use_up(old)
+
+    def spare_the_collector(self) -> None:
+        """Exempt this tree from the cyclic collector, once, when it is large."""
+        if self._changed is None:
+            self._changed = {}
+            self.tree.marks.append(self._changed)
+            spare(self.tree.nodes)
+
+    def _checkpoint(self, zxid: int) -> None:
+        super()._checkpoint(zxid)
+        if self._changed:
+            # Replacing a node does not change the count by which the collector starts a round over new objects. After
+            # seconds of such changes that round would hold up the loop for long.
+            nodes = self.tree.nodes
+            pass_all_by([nodes[path] for path in self._changed if path in nodes])
+            self._changed.clear()
+
+
+def use_up(tree: Tree) -> None:
+    """Free a tree in slices: freeing a million nodes at once takes a third of a second of the interpreter."""
+    tables: Iterable[dict[str, Any]] = (tree.nodes, *tree.children.values())
+    for table in tables:
+        while table:
+            table.popitem()

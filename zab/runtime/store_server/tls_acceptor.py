@@ -1,0 +1,101 @@
+"""What stands in front of a connection that may speak TLS: the handshake, and who the client's certificate is for.
+
+A handshake costs a server more than a client. So it is bounded in time and in number, what is no TLS at all is
+seen at the first byte, and whoever fails is told of in the log once in a while, with the reason in words.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
+
+from zab.core.errors import WireError
+from zab.net.half_open import HalfOpen
+from zab.net.tls.certificate_hosts import is_for
+from zab.net.tls.handshake_errors import reason_of
+from zab.net.tls.reloading_context import ServerContexts
+from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
+from zab.net.tls.tls_stream import TlsStream
+from zab.service.authentication import subject_identities
+from zab.store.acl import Identity
+from zab.wire.x509 import subject_of
+
+if TYPE_CHECKING:
+    from zab.runtime.store_server.server_runtime import ServerRuntime
+
+HANDSHAKE: Final = 0x16
+"""The first byte of every TLS connection. No frame of a client begins with it: it would be of 369 megabytes."""
+
+Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
+"""What to talk over, and who it has been proved to be."""
+
+
+class TlsAcceptor:
+    """`plain_too`: whoever does not speak TLS is let in as he is."""
+
+    def __init__(self, server: ServerRuntime, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
+        self._server = server
+        self._settings = settings
+        self._plain_too = plain_too
+        self._contexts = ServerContexts(settings, server.log)
+        self._under_way = HalfOpen()
+
+    async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        """None: it is not let in, and closed by whoever asked."""
+        with trio.move_on_after(self._settings.detection_ms / 1000) as patience:
+            try:
+                first = await stream.socket.recv(1, trio.socket.MSG_PEEK)
+            except OSError:
+                return None
+        if patience.cancelled_caught:
+            return self._refused(host, peer, f"it said nothing for {self._settings.detection_ms} ms")
+        if not first:
+            return None  # a probe, which only wants to know whether there is a port
+        if first[0] == HANDSHAKE:
+            return await self._shake(stream, host, peer)
+        return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
+
+    def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
+        self._server.auth_failed += 1
+        self._server.counts.unsuccessful_handshake += 1
+        self._server.log.warn_rate_limited("handshake_failed", host, peer=peer, why=why)
+        return None
+
+    async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        settings = self._settings
+        counts = self._server.counts
+        if len(self._under_way) >= settings.handshakes_max:
+            counts.tls_handshake_exceeded += 1
+            self._under_way.make_room()
+        counts.outstanding_tls_handshake += 1
+        try:
+            with self._under_way.entered(host):
+                return await self._shaken(transport, host, peer)
+            why = f"{settings.handshakes_max} handshakes are under way, and its address has the most of them"
+            return self._refused(host, peer, why)
+        finally:
+            counts.outstanding_tls_handshake -= 1
+
+    async def _shaken(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
+        settings = self._settings
+        try:
+            context = await self._contexts.current()
+            stream = TlsStream(transport, context)
+            with trio.move_on_after(settings.handshake_ms / 1000) as patience:
+                await stream.handshake()
+            if patience.cancelled_caught:
+                return self._refused(host, peer, f"the handshake was not done after {settings.handshake_ms} ms")
+            if settings.client_auth is ClientAuth.NONE or stream.certificate is None:
+                return stream, []
+            if settings.verify_client_host and not await is_for(stream, host, reverse_lookup=settings.reverse_lookup):
+                return self._refused(host, peer, "certificate error: it is not for the address that the client has")
+            subject = subject_of(stream.certificate)
+            return stream, subject_identities(subject, self._server.settings.security.x509_super)
+        except ssl.SSLError as error:
+            return self._refused(host, peer, reason_of(error))
+        except (trio.BrokenResourceError, OSError):
+            return self._refused(host, peer, "the client hung up in the midst of the handshake")
+        except WireError as error:
+            return self._refused(host, peer, f"certificate error: {error}")
