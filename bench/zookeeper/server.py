@@ -37,11 +37,11 @@ class Bench(Profiled):
 
     async def status(self, serving_within_s: float = 0.0) -> Answer:
         with trio.move_on_after(serving_within_s):
-            while not self._server.ready:
+            while not self._server.clients.ready:
                 await trio.sleep(0.005)
         status = self._server.member.status()
         return {
-            "serving": self._server.ready,
+            "serving": self._server.clients.ready,
             "leader": status.role.leader,
             "port": self._server.client_port,
             "counters": asdict(status.counters),

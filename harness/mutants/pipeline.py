@@ -200,7 +200,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "new-leader-knows-no-sessions",
         "sessions of which nobody hears do not end any more when the leader has changed",
-        (f"{TRACKER}.lead", "self.touch(self._server.known, now)", "pass"),
+        (f"{TRACKER}.lead", "self.touch(self._server.sessions.table, now)", "pass"),
         machine="store",
     ),
     mutant(
@@ -247,7 +247,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
         (
             f"{CONNECTION}.client_connection:ClientConnection.established",
-            "if not server.knows(session):",
+            "if not sessions.knows(session):",
             "if False:",
         ),
         machine="store",

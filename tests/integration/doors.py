@@ -45,7 +45,7 @@ class Door:
 
     def expire(self, session: Session) -> None:
         """As the leader does when it has heard nothing for too long."""
-        self.server.close_session(session.id)
+        self.server.clients.sessions.close(session.id)
 
 
 @asynccontextmanager

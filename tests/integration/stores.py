@@ -73,7 +73,7 @@ class Stores:
                 await server.member.wait_serving()
             leaders = {server.member.status().role.leader for server in self.servers.values()}
             (leader,) = leaders if len(leaders) == 1 else (None,)
-            if leader in self.servers and all(server.ready for server in self.servers.values()):
+            if leader in self.servers and all(server.clients.ready for server in self.servers.values()):
                 assert leader is not None
                 return leader
             await trio.sleep(0.01)

@@ -87,7 +87,7 @@ async def test_who_was_away_reads_everything_anew(tmp_path: Path) -> None:
         assert broker.registration is not None
         assert broker.registration.session is not None
         before = broker.registration.session
-        running.store._server.close_session(before.id)
+        running.store._server.clients.sessions.close(before.id)
         await until(lambda: broker.registration is not None and broker.registration.session is not before)
         assert (await desk.acls("--add --allow-principal User:ann --operation Read --topic t")).code == 0
         await until(lambda: desk.may("ann", Operation.READ, "t"))

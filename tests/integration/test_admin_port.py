@@ -212,15 +212,17 @@ async def test_state_changes_by_post_alone(tmp_path: Path, name: str) -> None:
         zab.connect(f"127.0.0.1:{store.client_port}") as session,
     ):
         await session.exists("/")
-        (connection,) = store._server.connections
+        (connection,) = store._server.clients.connections
         connection.received = 1_000_000
 
         def changed() -> bool:
             return (
-                store._server.latency is not latency or connection.received < 1_000_000 or store._server.trace_mask == 7
+                store._server.clients.latency is not latency
+                or connection.received < 1_000_000
+                or store._server.trace_mask == 7
             )
 
-        latency, path = store._server.latency, f"/commands/{name}?traceMask=7"
+        latency, path = store._server.clients.latency, f"/commands/{name}?traceMask=7"
         for method in ("GET", "HEAD"):
             refused = await get(store.admin_port, path, method)
             assert (refused.status, refused.headers["allow"]) == (405, "POST")
@@ -415,11 +417,11 @@ async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: 
                 await stream.send_all(
                     f"GET /commands/snap HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {guess}\r\n\r\n".encode()
                 )
-            while store._server.auth_failed < 2:
+            while store._server.clients.auth_failed < 2:
                 await trio.sleep(0.01)
         for auth in ("digest root:guess", ROOT_AUTH):
             answer = await get(store.admin_port, "/commands/snap", Authorization=auth)
-            assert (answer.status, store._server.auth_failed) == (429, 2)
+            assert (answer.status, store._server.clients.auth_failed) == (429, 2)
 
 
 @pytest.mark.parametrize(

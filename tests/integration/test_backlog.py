@@ -34,12 +34,13 @@ async def test_who_takes_nothing_is_cut_and_nobody_else(tmp_path: Path) -> None:
             deaf = [never_reads(running.ports[1]) for _ in range(12)]
             server = running.servers[1]
             try:
-                while len(server.connections) < 13:
+                while len(server.clients.connections) < 13:
                     await trio.sleep(0.01)
                 for connection in deaf:  # only now: none is cut before all have been seen
                     asks(connection, "/big", 50)
                 while (
-                    sum(connection.unsent for connection in server.connections) > 2 << 20 or len(server.connections) > 3
+                    sum(connection.unsent for connection in server.clients.connections) > 2 << 20
+                    or len(server.clients.connections) > 3
                 ):
                     await reader.get("/big")
                     await trio.sleep(0.05)

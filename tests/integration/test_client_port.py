@@ -193,7 +193,7 @@ async def test_a_ping_does_not_wait_for_an_election(tmp_path: Path) -> None:
             await client.ask(create(1, "/a"))
             await running.stop(leader)
             await running.stop(others[1])  # and so there will be none for a while
-            while running.servers[others[0]].ready:
+            while running.servers[others[0]].clients.ready:
                 await trio.sleep(0.01)
             ((xid, _, error, _),) = await client.ask(create(2, "/b") + get(3, "/b") + PING)
             assert (xid, error) == (PING_XID, 0)
@@ -244,12 +244,12 @@ async def test_what_waits_on_an_older_connection_never_comes_behind_the_newer_on
             await first.connect()
             await running.stop(other)
             await running.stop(leader)
-            while running.servers[alone].ready:
+            while running.servers[alone].clients.ready:
                 await trio.sleep(0.01)
             await first.stream.send_all(
                 get(1, "/") + create(2, "/late")
             )  # and that waits behind what cannot be read yet
-            while not next(iter(running.servers[alone].connections)).queued:
+            while not next(iter(running.servers[alone].clients.connections)).queued:
                 await trio.sleep(0.01)
             taken = None
             async with trio.open_nursery() as nursery:
@@ -441,7 +441,7 @@ async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
         await client.connect(ConnectRequest(0, 40_000))  # it is not heard of meanwhile
         await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
         await client.stream.send_all(b"".join(get(xid, "/big") for xid in range(2, 3002)))
-        (connection,) = running.servers[1].connections
+        (connection,) = running.servers[1].clients.connections
         while not connection.queued:
             await trio.sleep(0.01)
         await still_serves(running)
@@ -549,7 +549,7 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
 ) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         server = running.servers[1]
-        post_many = server.post_many
+        post_many = server.clients.post_many
 
         def without_poison(posts: Sequence[bytes], done: Done) -> None:
             for request in posts:
@@ -558,7 +558,7 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
                 else:
                     post_many([request], done)
 
-        monkeypatch.setattr(server, "post_many", without_poison)
+        monkeypatch.setattr(server.clients, "post_many", without_poison)
         await client.connect()
         for xid, path, expected in ((1, "/a", 0), (2, "/poison", ErrorCode.SYSTEM_ERROR), (3, "/b", 0)):
             ((answered, _, error, _),) = await client.ask(create(xid, path))
@@ -629,7 +629,7 @@ async def test_requests_that_are_not_finished_have_a_bound_for_all_together(tmp_
         for client in clients:
             await client.connect()
             await client.stream.send_all(encode_request(Op.CREATE, 1, ("/a", bytes(500_000), OPEN, 0))[:-1])
-        connections = running.servers[1].connections
+        connections = running.servers[1].clients.connections
         while len(connections) > 2 or not all(connection.unfinished > 500_000 for connection in connections):
             await trio.sleep(0.01)
         assert len(connections) == 2

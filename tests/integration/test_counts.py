@@ -53,7 +53,7 @@ async def test_connections_and_their_bytes(tmp_path: Path) -> None:
                 await two.rest()
         await until(server, "connection_drop_count", 1)  # of `one`; `two` has closed its session
         assert monitor(server)["connection_request_count"] == 2
-        assert server.response_bytes > said
+        assert server.clients.response_bytes > said
 
 
 async def test_what_a_throttle_refuses(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def test_a_store_keeps_some_for_its_members_and_its_log(tmp_path: Path, mo
                 stream = await trio.open_tcp_stream("127.0.0.1", store.client_port or 0)
                 async with stream:
                     assert await stream.receive_some() == b""
-            assert store._server.counts.connection_rejected == 1
+            assert store._server.clients.counts.connection_rejected == 1
             stream = await trio.open_tcp_stream("127.0.0.1", store.client_port or 0)
             async with stream:
                 await stream.send_all(b"ruok")

@@ -68,7 +68,7 @@ async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> 
                 async with zab.connect(f"localhost:{port}", tls=client) as session:
                     await session.create("/served", b"")
             assert await ends(held[0]), "the oldest of an address with as many as any"
-            assert store._server.counts.tls_handshake_exceeded == 1
+            assert store._server.clients.counts.tls_handshake_exceeded == 1
 
 
 @pytest.mark.parametrize("half_a_frame", [b"", b"\0\0\0\x2d\0\0"])

@@ -47,11 +47,11 @@ async def test_it_costs_no_transaction(tmp_path: Path) -> None:
             zxid = server.machine.zxid
             async with raw(running) as other:
                 await other.connect()
-                assert (len(server.local), known(running)) == (2, [0])
+                assert (len(server.clients.sessions.local), known(running)) == (2, [0])
                 replies = await other.ask(get(1, "/"), close(2))
                 assert [error for _, _, error, _ in replies] == [0, 0]
                 assert await other.rest() == []
-            assert (len(server.local), server.machine.zxid) == (1, zxid)
+            assert (len(server.clients.sessions.local), server.machine.zxid) == (1, zxid)
             replies = await client.ask(create(1, "/a"), get(2, "/a"), ephemeral(3, "/b"), get(4, "/a"))
             assert [error for _, _, error, _ in replies] == [0, 0, ErrorCode.EPHEMERAL_ON_LOCAL_SESSION, 0]
 
@@ -89,7 +89,7 @@ async def test_it_ends_by_itself(tmp_path: Path) -> None:
         async with raw(running) as client:
             await client.connect(ConnectRequest(0, 1))
         with trio.fail_after(PATIENCE_S):
-            while running.servers[1].local:
+            while running.servers[1].clients.sessions.local:
                 await trio.sleep(0.05)
         async with raw(running) as back:
             response = await back.connect(again(client))
@@ -108,7 +108,7 @@ async def test_the_first_ephemeral_makes_it_known_to_all(tmp_path: Path) -> None
             for server in running.servers.values():
                 await server.member.barrier()
             assert known(running) == [1, 1, 1]
-            assert not running.servers[1].local
+            assert not running.servers[1].clients.sessions.local
         async with raw(running, 2) as back:
             response = await back.connect(again(client))
             assert response is not None
@@ -140,18 +140,19 @@ async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> 
             async with raw(running, here) as client:
                 await client.connect(ConnectRequest(0, 20_000))
                 await client.stream.send_all(ephemeral(1, f"/a{count}"))
-                while client.session not in server.machine.sessions.table and not server.local.is_upgrading(
-                    client.session
+                while (
+                    client.session not in server.machine.sessions.table
+                    and not server.clients.sessions.local.is_upgrading(client.session)
                 ):
                     await trio.lowlevel.checkpoint()
-            rising += server.local.is_upgrading(client.session)
+            rising += server.clients.sessions.local.is_upgrading(client.session)
             async with raw(running, here) as back:
                 response = await back.connect(again(client))
                 assert response is not None
                 assert response.session == client.session
                 assert (await back.ask(get(1, f"/a{count}")))[0][2] == 0
         assert rising
-        assert not server.local
+        assert not server.clients.sessions.local
 
 
 # -- by itself ---------------------------------------------------------------------------------------------

@@ -413,7 +413,7 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
 
         def begins() -> None:
             ready()
-            seen.append(behind._server.ready)
+            seen.append(behind._server.clients.ready)
 
         behind._server.restore_begins = begins  # type: ignore[method-assign]
         under_way, old = iter(behind._server.machine.snapshot()), behind._server.machine.tree
@@ -426,7 +426,7 @@ async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who
                 await anext(here)
         with pytest.raises(SessionExpired):
             await session.get("/a")
-        assert behind._server.ready
+        assert behind._server.clients.ready
         assert "/d" in old.nodes
         assert any(b"/d" in chunk for chunk in under_way), "a snapshot of the old state is not disturbed"
         old = behind._server.machine.tree

@@ -162,17 +162,17 @@ async def test_a_session_made_here_ends_here(tmp_path: Path) -> None:
             async with raw(running, left) as client:
                 await client.connect(ACCEPTS)
                 session, password = client.session, client.password
-                assert len(server.local) == 1
+                assert len(server.clients.sessions.local) == 1
             async with raw(running, left) as client:
                 response = await client.connect(evolve(ACCEPTS, session=session, password=password or b""))
                 assert response is not None
                 assert response.session == session
                 await client.ask(encode_request(Op.CLOSE_SESSION, 1, ()))
                 assert await client.rest() == []
-            assert len(server.local) == 0
+            assert len(server.clients.sessions.local) == 0
             async with raw(running, left) as client:
                 await client.connect(evolve(ACCEPTS, timeout_ms=1))
-            while server.local:  # nobody speaks for it, so it ends by itself
+            while server.clients.sessions.local:  # nobody speaks for it, so it ends by itself
                 await trio.sleep(0.05)
 
 

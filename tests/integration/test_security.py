@@ -289,7 +289,7 @@ async def test_few_guesses_of_one_address_are_checked_at_one_time(
         connected(running) as honest,
         trio.open_nursery() as nursery,
     ):
-        logins, failures = running.servers[1].failed_logins, []
+        logins, failures = running.servers[1].clients.failed_logins, []
         count = logins.failed
 
         def failed(host: str, now: float) -> float:
@@ -305,7 +305,7 @@ async def test_few_guesses_of_one_address_are_checked_at_one_time(
                         await guess(client)
 
             nursery.start_soon(guesses)
-        while len(failures) < 3 or len(running.servers[1].connections) > 4:
+        while len(failures) < 3 or len(running.servers[1].clients.connections) > 4:
             await trio.sleep(0.01)
         assert await client_adds(honest, b"ann:anything") == ("digest", "ann")
         async with connected(running) as other:

@@ -183,7 +183,7 @@ async def three(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Three]:
         async with trio.open_nursery() as starting:
             for sid in (1, 2, 3):
                 starting.start_soon(nursery.start, made.start, sid)
-        while not all(server.ready for server in made.servers.values()):
+        while not all(server.clients.ready for server in made.servers.values()):
             await trio.sleep(0.1)
         yield made
         nursery.cancel_scope.cancel()

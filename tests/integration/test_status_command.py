@@ -53,7 +53,7 @@ async def test_when_nobody_serves_or_answers_it_is_down(tmp_path: Path) -> None:
         await made.leader()
         for sid in (1, 2):
             await made.stop(sid)
-        while made.servers[3].ready:
+        while made.servers[3].clients.ready:
             await trio.sleep(0.01)
         for server in (made.hosts(3), f"127.0.0.1:{made.servers[3].admin_port}"):
             code, text = await status("--server", server)

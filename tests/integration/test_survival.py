@@ -79,7 +79,7 @@ async def test_while_nobody_leads_pings_are_answered_and_requests_wait(tmp_path:
                 await client.connect(ConnectRequest(0, 20_000))
                 await running.stop(leader)
                 await running.stop(two)
-                while running.servers[one].ready:
+                while running.servers[one].clients.ready:
                     await trio.sleep(0.01)
                 requests = [create(1, "/a"), get(2, "/a"), encode_request(Op.SYNC, 3, ("/a",)), get(4, "/b")]
                 assert [xid for xid, *_ in await client.ask(PING)] == [PING_XID]

@@ -117,7 +117,7 @@ async def test_a_certificate_is_an_identity(tmp_path: Path, ca: Authority) -> No
         assert sorted(reply[::2][:2] for reply in replies) == [
             (-4, 0), (1, 0), (2, 0), (3, 0), (5, ErrorCode.INVALID_ACL),
         ]  # fmt: skip
-        (connection,) = server.connections
+        (connection,) = server.clients.connections
         assert connection.sent == 6
         assert large in replies[1][3] or large in replies[2][3]
         assert any(b"x509" in reply[3] and subject.encode() in reply[3] for reply in replies)
@@ -246,9 +246,9 @@ async def test_the_log_says_why(tmp_path: Path, ca: Authority, caplog: pytest.Lo
         assert "sent no certificate" in await first_said(caplog, "handshake_failed")
         # Once for a host, for a while: whoever tries and tries does not fill the log.
         await refused(server, context(ca.trust, stranger.issue("eve")))
-        while server.auth_failed < 2:
+        while server.clients.auth_failed < 2:
             await trio.sleep(0.01)
-        assert (len(said(caplog, "handshake_failed")), server.auth_failed) == (1, 2)
+        assert (len(said(caplog, "handshake_failed")), server.clients.auth_failed) == (1, 2)
         await still_serves(server, ca)
 
 

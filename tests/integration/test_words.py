@@ -149,7 +149,7 @@ async def without_a_leader(path: Path) -> AsyncIterator[int]:
         for sid in (leader, *gone[1:]):
             await running.stop(sid)
         with trio.fail_after(PATIENCE_S):
-            while running.servers[left].ready:
+            while running.servers[left].clients.ready:
                 await trio.sleep(0.01)
         yield running.ports[left]
 

@@ -13,8 +13,8 @@ from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
 from harness.outcome import Outcome
-from harness.worlds.cores.store.door import Door
-from harness.worlds.cores.store.shell import SimulatedShell
+from harness.worlds.cores.store.client_port import SimulatedClientPort
+from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
 from zab.service.connection.client_connection import ClientConnection
@@ -230,9 +230,9 @@ def noticed() -> str:
 
 
 def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Door.post_many
+    honest = SimulatedClientPort.post_many
 
-    def hasty(self: Door, requests: Sequence[bytes], done: Done) -> None:
+    def hasty(self: SimulatedClientPort, requests: Sequence[bytes], done: Done) -> None:
         pipeline = getattr(done, "__self__", None)
         op = HEAD.unpack_from(requests[0])[3]
         alone = isinstance(pipeline, RequestPipeline) and len(pipeline.replies) == len(requests) == 1
@@ -240,9 +240,9 @@ def test_a_reply_before_its_transaction_is_noticed(monkeypatch: pytest.MonkeyPat
             honest(self, requests, done)
             return
         honest(self, requests, lambda result, error: None)
-        done((self.machine.zxid + 1, 0, None, None, ()), None)
+        done((self.clients.machine.zxid + 1, 0, None, None, ()), None)
 
-    monkeypatch.setattr(Door, "post_many", hasty)
+    monkeypatch.setattr(SimulatedClientPort, "post_many", hasty)
     assert noticed().startswith(("a write is answered", "what was acknowledged", "a session never sees an older state"))
 
 

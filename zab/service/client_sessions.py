@@ -1,14 +1,28 @@
 """The sessions of a server's clients: how they are created, attached, upgraded and closed.
 
-Sessions of the ensemble change by transactions; local sessions are known to one server only. An operation that takes
-several steps is a generator: it yields a request to be carried out by the ensemble, or `BARRIER`, and receives the
-result. The runtime awaits the steps, the simulator schedules them.
+Sessions of the ensemble change by transactions; local sessions are known to one server only.
+
+Creating or attaching a session takes several steps, and the server waits between them: for a transaction, or until it
+has applied everything that was committed before. Such an operation is a generator (`Steps`). It decides, and its
+driver waits:
+
+    steps = sessions.find(session, password)
+    step = next(steps)                  # BARRIER, or the bytes of a request
+    ...                                 # the driver waits for the barrier, or for the result of the request
+    step = steps.send(result)           # the operation reads the result, and yields the next step
+    ...                                 # until StopIteration: its value is the result of the operation
+
+The driver closes the generator to give the operation up, for instance when the client is gone. An operation that has
+to undo something then catches `GeneratorExit`: `create` closes the session that may still be created.
+
+There are two drivers, and neither decides anything. `ServerRuntime` awaits each step in a task. The simulator's client
+port continues with the next step when the callback of the last one is called.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -30,14 +44,15 @@ T = TypeVar("T")
 
 
 class SessionStep(Enum):
-    """A step that waits until everything that was done before is applied here."""
+    """A step that is no request."""
 
     BARRIER = "barrier"
+    """Wait until everything that was committed before is applied here."""
 
 
 BARRIER: Final = SessionStep.BARRIER
 Steps: TypeAlias = Generator[bytes | SessionStep, Any, T]
-"""A request's result is that of `apply`. Close the generator to give the operation up."""
+"""An operation of several steps. The result of a request is that of `apply`; a barrier has none."""
 
 
 def ignore_result(result: object, error: Exception | None) -> None:
@@ -55,20 +70,26 @@ class ClientSessions:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self.attached: dict[int, Attached] = {}
-        """By session: the connection that gets its events."""
+        """By session: the connection, or session in this process, that gets its events."""
         self.local = local
+        """Sessions that only this server knows. One that is being upgraded is still in it."""
         self._me = me
         self._store = store
         self._ids = ids
         self._post = post
         self._random_bytes = random_bytes
 
+    @property
+    def table(self) -> Mapping[int, tuple[int, int]]:
+        """Every session of the ensemble: its timeout and its server."""
+        return self._store.sessions.table
+
     def internal_request(self, op: Op, fields: Fields, session: int = 0) -> bytes:
         """Return a request of the server itself, which no access list restricts."""
         return pack_request(op, pack_body(fields), session, 0, self._me, _NO_IDENTITIES, INTERNAL)
 
     def _secret_request(self) -> bytes:
-        """The secret of all passwords. Whichever server proposes first, only the first one counts."""
+        """Return a request that sets the secret of all passwords. Only the first such transaction has an effect."""
         return self.internal_request(Op.SET_SECRET, (self._random_bytes(SECRET_BYTES),))
 
     # -- creation ----------------------------------------------------------------------------------
@@ -106,7 +127,7 @@ class ClientSessions:
     # -- re-attachment -----------------------------------------------------------------------------
 
     def knows(self, session: int) -> bool:
-        return session in self._store.sessions.table or session in self.local
+        return session in self.table or session in self.local
 
     def password(self, session: int) -> bytes:
         sessions = self._store.sessions
@@ -116,7 +137,7 @@ class ClientSessions:
         """Return the timeout of a session that this server knows, or None. No leader learns of it."""
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
-        known = self._store.sessions.table.get(session)
+        known = self.table.get(session)
         return self.local.timeout_ms(session) if known is None else known[0]
 
     def find(self, session: int, password: bytes | None) -> Steps[int | None]:
@@ -124,7 +145,7 @@ class ClientSessions:
         local = self.local
         if session in local and not local.is_upgrading(session):
             return self.find_read_only(session, password)
-        if session not in self._store.sessions.table and not local.is_upgrading(session):
+        if session not in self.table and not local.is_upgrading(session):
             yield BARRIER  # another server may have created it a moment ago
         if not self.knows(session) or not self._store.sessions.password_is(session, password):
             return None
@@ -134,7 +155,7 @@ class ClientSessions:
             # server before this request is answered; if a next leader were asked, they would be carried out after that.
             old.ended(REPLACED)
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
-        known = self._store.sessions.table.get(session)
+        known = self.table.get(session)
         return None if error or known is None else known[0]
 
     def attach(self, client: Attached) -> None:

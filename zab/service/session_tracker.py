@@ -14,14 +14,14 @@ Pure: the time comes as an argument, and `check` returns what is to be done.
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from attrs import define, field
 
 from zab.core.zxid import Epoch, Millis
 from zab.service.attached import Attached
-from zab.service.local_sessions import LocalSessions
+from zab.service.client_sessions import ClientSessions
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
@@ -32,19 +32,12 @@ CUT_OFF_TICKS: Final = 2
 PATIENCE: Final = 3
 """A client is let go after this part of its session's timeout without a leader."""
 
-SessionTable = Mapping[int, tuple[int, int]]
-"""Every session of the ensemble, with its timeout and its server."""
-
 
 class TrackedServer(Protocol):
     """The state of the server whose sessions are tracked."""
 
     @property
-    def known(self) -> SessionTable: ...
-    @property
-    def attached(self) -> Mapping[int, Attached]: ...
-    @property
-    def local(self) -> LocalSessions: ...
+    def sessions(self) -> ClientSessions: ...
     @property
     def ready(self) -> bool: ...
     @property
@@ -56,21 +49,28 @@ class TrackedServer(Protocol):
         """The time since which no quorum can be reached, or None."""
 
 
+class Opening(Protocol):
+    """A client whose session is being created or attached."""
+
+    def cancel(self) -> None:
+        """Stop waiting: there has been no leader for too long."""
+
+
 @define
 class Findings:
-    """What a check asks for.
+    """The result of one check: work for its caller.
 
     expired  sessions that the leader of `epoch` is to close
     reports  messages to the leader
     ended    clients to disconnect, with the reason
-    gave_up  tokens of `opening` calls that should wait no longer
+    gave_up  openings that should wait no longer
     """
 
     epoch: Epoch
     expired: list[int] = field(factory=list)
     reports: list[bytes] = field(factory=list)
     ended: list[tuple[Attached, str]] = field(factory=list)
-    gave_up: list[Hashable] = field(factory=list)
+    gave_up: list[Opening] = field(factory=list)
 
 
 class SessionTracker:
@@ -80,14 +80,15 @@ class SessionTracker:
         self._expiry: ExpiryQueue | None = None
         """At the leader only."""
         self._epoch = Epoch(-1)
-        self._opening: dict[Hashable, tuple[Millis, int]] = {}
-        """Clients whose session is being opened: since when, and with which timeout."""
+        """The epoch that `_expiry` is for."""
+        self._opening: dict[Opening, tuple[Millis, int]] = {}
+        """By client whose session is being opened: the time of its begin, and the session's timeout."""
 
     def lead(self, epoch: Epoch, now: Millis) -> None:
         """Begin to track all sessions. A server that already leads in this epoch continues."""
         if self._expiry is None or epoch != self._epoch:
             self._expiry, self._epoch = ExpiryQueue(self._tick_ms), epoch
-            self.touch(self._server.known, now)
+            self.touch(self._server.sessions.table, now)
 
     def rest(self) -> None:
         """Stop tracking: this server does not lead."""
@@ -105,7 +106,7 @@ class SessionTracker:
         return ALIVE + struct.pack(">q", session)
 
     def touch(self, sessions: Iterable[int], now: Millis) -> None:
-        expiry, table = self._expiry, self._server.known
+        expiry, table = self._expiry, self._server.sessions.table
         if expiry is not None:
             for session in sessions:
                 known = table.get(session)
@@ -121,14 +122,16 @@ class SessionTracker:
         if len(sessions) % 8 == 0:
             self.touch(struct.unpack(f">{len(sessions) // 8}q", sessions), now)
 
-    def begin_opening(self, token: Hashable, timeout_ms: int, now: Millis) -> None:
-        """A client's session is being created or found. It waits for a leader no longer than an attached client does:
-        the session of a client that comes back runs out meanwhile, and another server may be able to take it.
-        """
-        self._opening[token] = (now, timeout_ms)
+    def begin_opening(self, opening: Opening, timeout_ms: int, now: Millis) -> None:
+        """Begin to bound the wait of a client whose session is being created or attached.
 
-    def end_opening(self, token: Hashable) -> None:
-        del self._opening[token]
+        It waits for a leader no longer than an attached client does. The session of a client that comes back runs out
+        meanwhile, and another server may be able to attach it.
+        """
+        self._opening[opening] = (now, timeout_ms)
+
+    def end_opening(self, opening: Opening) -> None:
+        del self._opening[opening]
 
     # -- twice a tick ------------------------------------------------------------------------------
 
@@ -136,13 +139,13 @@ class SessionTracker:
         """`slept`: this process stood still, so it missed signs of life that clients gave meanwhile."""
         server, expiry = self._server, self._expiry
         found = Findings(self._epoch)
-        alive = [session for session, client in server.attached.items() if client.heard_of()]
-        if server.local:
+        alive = [session for session, client in server.sessions.attached.items() if client.heard_of()]
+        if server.sessions.local:
             self._check_local(alive, now, found)
         if expiry is not None:
             self.touch(alive, now)
             if slept:
-                self.touch(server.known, now)
+                self.touch(server.sessions.table, now)
             found.expired += expiry.due(now)
         elif server.ready:
             for start in range(0, len(alive), REPORT_SESSIONS_MAX):
@@ -153,10 +156,10 @@ class SessionTracker:
         return found
 
     def _check_local(self, alive: list[int], now: Millis, found: Findings) -> None:
-        server = self._server
-        server.local.touch(alive, now)
-        for session in server.local.due(now):
-            client = server.attached.get(session)
+        sessions = self._server.sessions
+        sessions.local.touch(alive, now)
+        for session in sessions.local.due(now):
+            client = sessions.attached.get(session)
             if client is not None:
                 found.ended.append((client, "the session expired: its client gave no sign of life"))
 
@@ -164,9 +167,9 @@ class SessionTracker:
         server = self._server
         cut_off = server.cut_off_ms is not None and now - server.cut_off_ms > CUT_OFF_TICKS * self._tick_ms
         why = "no quorum can be reached from here" if cut_off else "no leader is elected here"
-        for client in server.attached.values():
+        for client in server.sessions.attached.values():
             if (cut_off or (now - lost_ms) * PATIENCE > client.timeout_ms) and not client.read_only:
                 found.ended.append((client, why))
-        for token, (since_ms, timeout_ms) in self._opening.items():
+        for opening, (since_ms, timeout_ms) in self._opening.items():
             if cut_off or (now - max(since_ms, lost_ms)) * PATIENCE > timeout_ms:
-                found.gave_up.append(token)
+                found.gave_up.append(opening)

@@ -43,7 +43,7 @@ class Server:
         self.me = ServerId(1)
         self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
         self.settings = settings
-        self.log = self.requests_watchdog = self.tracker = self
+        self.log = self.requests_watchdog = self.tracker = self.sessions = self
         self.audit = None
         self.counts, self.latency, self.gone = Counts(), Latency(), Traffic()
         self.connection_throttle = ConnectionThrottle(settings.throttle, lambda: 1.0, 0)
@@ -65,11 +65,11 @@ class Server:
     def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def begin_opening(self, token: Any, timeout_ms: int, now: int) -> None:
-        self.opening.append(token)
+    def begin_opening(self, opening: Any, timeout_ms: int, now: int) -> None:
+        self.opening.append(opening)
 
-    def end_opening(self, token: Any) -> None:
-        self.opening.remove(token)
+    def end_opening(self, opening: Any) -> None:
+        self.opening.remove(opening)
 
     def knows(self, session: int) -> bool:
         return session == SESSION
@@ -77,13 +77,13 @@ class Server:
     def password(self, session: int) -> bytes:
         return b"p" * 16
 
-    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
+    def find_read_only(self, session: int, password: bytes | None) -> int | None:
         return None
 
     def attach(self, client: Any) -> None: ...
     def detach(self, client: Any) -> None: ...
 
-    def upgrade_session(self, session: int) -> None:
+    def upgrade(self, session: int) -> None:
         self.upgraded.append(session)
 
     def post(self, request: bytes, done: Done) -> None:

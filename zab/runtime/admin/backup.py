@@ -49,7 +49,7 @@ class Backup:
 
     async def answer(self, request: AdminRequest, host: str) -> AdminReply | Outcome:
         server, settings = self._server, self._settings
-        if server.role is None or not server.role.serving or not server.ready:
+        if server.role is None or not server.role.serving or not server.clients.ready:
             return self._refused(NOT_SERVING, HTTPStatus.OK)
         caller = await log_in(server, SNAPSHOT[0], request, host)
         if isinstance(caller, Outcome):

@@ -28,7 +28,7 @@ async def log_in(
         return Outcome(command, error="Auth info is missing for the command", status=HTTPStatus.UNAUTHORIZED)
     scheme, _, credentials = auth.partition(" ")
     caller = ClientAuthentication(server.settings, host)
-    if not server.failed_logins.may_try(caller.host, now_ms()):
+    if not server.clients.failed_logins.may_try(caller.host, now_ms()):
         why = "Not checked, because too many logins from this address failed just now"
         return Outcome(command, error=why, status=HTTPStatus.TOO_MANY_REQUESTS)
     if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
@@ -40,8 +40,8 @@ async def distrust(
     server: ServerRuntime, command: str, caller: ClientAuthentication, why: str, status: HTTPStatus
 ) -> Outcome:
     """Count the failure, and let the caller wait before it has its answer."""
-    server.auth_failed += 1
+    server.clients.auth_failed += 1
     reason = caller.why or "not authorized"
     server.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
-    await trio.sleep(server.failed_logins.failed(caller.host, now_ms()) / 1000)
+    await trio.sleep(server.clients.failed_logins.failed(caller.host, now_ms()) / 1000)
     return Outcome(command, error=why, status=status)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
@@ -25,7 +25,7 @@ from zab.runtime.environment import wall_ms
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange
 from zab.runtime.store_server.store_machine import StoreMachine
-from zab.service.attached import Latency
+from zab.service.client_service import ClientService
 from zab.store.paths import ROOT
 
 SAMPLE_S: Final = 1.0
@@ -65,24 +65,15 @@ class SampledServer(Protocol):
     machine: StoreMachine
     member: Member
     log: Log
-    latency: Latency
-    ready: bool
+    clients: ClientService
     me: ServerId
     version: str
     started_ms: int
-    open_requests: int
 
-    @property
-    def connections(self) -> Sized: ...
-    @property
-    def attached(self) -> Sized: ...
-    @property
-    def read_only(self) -> bool: ...
     @property
     def leading(self) -> bool: ...
     @property
     def mode(self) -> str: ...
-    def traffic(self) -> tuple[int, int]: ...
     def tell_leader(self, report: bytes) -> None: ...
 
 
@@ -175,9 +166,9 @@ class MetricsSampler:
     def _look_whether_read_only(self) -> None:
         """It begins when nothing happens for long enough, so somebody has to look."""
         server = self._server
-        if server.read_only is self._read_only:
+        if server.clients.read_only is self._read_only:
             return
-        self._read_only = server.read_only
+        self._read_only = server.clients.read_only
         if self._read_only:
             server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
         else:
@@ -187,20 +178,20 @@ class MetricsSampler:
         """As a client would meet it: first the loop has to come to it, then it is read."""
         lag = max(0.0, trio_time() - due)
         self.lag.add(lag * 1000)
-        if self._server.ready:
+        if self._server.clients.ready:
             began = time.perf_counter()
             self._server.machine.tree.nodes.get(ROOT)
             self.reads.add((lag + time.perf_counter() - began) * 1000)
 
     def _take_sample(self) -> None:
         server = self._server
-        received, _ = server.traffic()
+        received, _ = server.clients.traffic()
         try:
             applied = server.member.status().counters.applied
             recent = server.member.disk_status().fsyncs_us
         except ZabError:
             return
-        latency = server.latency
+        latency = server.clients.latency
         last_received, last_applied, last_count, last_sum = self._counted
         self._counted = (received, applied, latency.count, latency.sum)
         count = latency.count - last_count
@@ -242,9 +233,9 @@ class MetricsSampler:
             committed=status.committed,
             last=max(0, status.last),
             lag=0 if server.leading else self._lag if status.role.serving else -1,
-            connections=len(server.connections),
-            sessions=len(server.attached),
-            outstanding=server.open_requests,
+            connections=len(server.clients.connections),
+            sessions=len(server.clients.sessions.attached),
+            outstanding=server.clients.open_requests,
             requests_per_s=sample.requests,
             commits_per_s=sample.commits,
             latency_us=sample.latency_us,

@@ -32,8 +32,8 @@ class Observation:
         self.status = server.member.status()
         self.disk = server.member.disk_status()
         self.counters = self.status.counters
-        self.received, self.sent = server.traffic()
-        self.latency = server.latency.milliseconds
+        self.received, self.sent = server.clients.traffic()
+        self.latency = server.clients.latency.milliseconds
         self.descriptors = descriptors()
         self.leads = server.leading
         self.followers = [sid for sid in self.status.synced if sid != server.me] if self.leads else []
@@ -109,71 +109,73 @@ METRICS: Final = (
     _gauge("max_latency", "the greatest of these", lambda seen: seen.latency[2]),
     _counter("packets_received", "requests of clients on the client port", lambda seen: seen.received),
     _counter("packets_sent", "replies and events sent to them", lambda seen: seen.sent),
-    _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.connections)),
+    _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.clients.connections)),
     _counter(
         "connection_request_count",
         "connections that asked for a session, a new one or an old one",
-        lambda seen: seen.server.counts.connection_request_count,
+        lambda seen: seen.server.clients.counts.connection_request_count,
     ),
     _counter(
         "connection_rejected",
         "connections closed because there were too many",
-        lambda seen: seen.server.counts.connection_rejected,
+        lambda seen: seen.server.clients.counts.connection_rejected,
     ),
     _counter(
         "connection_drop_count",
         "connections that ended although their session was not closed",
-        lambda seen: seen.server.counts.connection_drop_count,
+        lambda seen: seen.server.clients.counts.connection_drop_count,
     ),
     _counter(
         "sessionless_connections_expired",
         "connections that asked for nothing in time",
-        lambda seen: seen.server.counts.sessionless_connections_expired,
+        lambda seen: seen.server.clients.counts.sessionless_connections_expired,
     ),
-    _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.counts.bytes_received),
-    _counter("response_bytes", "bytes of replies and events", lambda seen: seen.server.response_bytes),
+    _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.clients.counts.bytes_received),
+    _counter("response_bytes", "bytes of replies and events", lambda seen: seen.server.clients.response_bytes),
     _counter(
         "unsuccessful_handshake",
         "clients that did not get past TLS",
-        lambda seen: seen.server.counts.unsuccessful_handshake,
+        lambda seen: seen.server.clients.counts.unsuccessful_handshake,
     ),
     _counter(
         "tls_handshake_exceeded",
         "those of them that came while too many handshakes were under way",
-        lambda seen: seen.server.counts.tls_handshake_exceeded,
+        lambda seen: seen.server.clients.counts.tls_handshake_exceeded,
     ),
     _gauge(
         "outstanding_tls_handshake",
         "handshakes under way",
-        lambda seen: seen.server.counts.outstanding_tls_handshake,
+        lambda seen: seen.server.clients.counts.outstanding_tls_handshake,
     ),
     _counter(
         "auth_failed_count",
         "times that somebody could not prove who he is, by TLS, SASL or credentials",
-        lambda seen: seen.server.auth_failed,
+        lambda seen: seen.server.clients.auth_failed,
     ),
     _counter(
         "ensemble_auth_fail",
         "clients that looked for another ensemble",
-        lambda seen: seen.server.counts.ensemble_auth_fail,
+        lambda seen: seen.server.clients.counts.ensemble_auth_fail,
     ),
     _counter(
         "throttled_ops",
         "requests answered with THROTTLEDOP",
-        lambda seen: seen.server.counts.throttled_ops,
+        lambda seen: seen.server.clients.counts.throttled_ops,
     ),
     _counter(
         "large_requests_rejected",
         "times that large requests were too many bytes",
-        lambda seen: seen.server.counts.large_requests_rejected,
+        lambda seen: seen.server.clients.counts.large_requests_rejected,
     ),
     _counter(
         "stale_sessions_expired",
         "sessions that this server, while it led, ended for their silence",
-        lambda seen: seen.server.counts.stale_sessions_expired,
+        lambda seen: seen.server.clients.counts.stale_sessions_expired,
     ),
     _gauge(
-        "outstanding_requests", "requests of clients that are not answered yet", lambda seen: seen.server.open_requests
+        "outstanding_requests",
+        "requests of clients that are not answered yet",
+        lambda seen: seen.server.clients.open_requests,
     ),
     _summary(
         "readlatency",
@@ -199,7 +201,9 @@ METRICS: Final = (
         lambda seen: seen.server.sampler.approximate_data_size,
     ),
     _gauge("global_sessions", "sessions of the ensemble", lambda seen: len(seen.server.machine.sessions.table)),
-    _gauge("local_sessions", "sessions that only this server knows", lambda seen: len(seen.server.local)),
+    _gauge(
+        "local_sessions", "sessions that only this server knows", lambda seen: len(seen.server.clients.sessions.local)
+    ),
     _counter(
         "digest_mismatches_count",
         "times that the tree differed from the leader's",

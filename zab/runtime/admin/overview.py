@@ -166,9 +166,9 @@ def _store(server: ServerRuntime) -> dict[str, Any]:
 
 def _clients(server: ServerRuntime) -> dict[str, Any]:
     """The busiest ones."""
-    busiest = sorted(server.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
+    busiest = sorted(server.clients.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
     return {
-        "count": len(server.connections),
+        "count": len(server.clients.connections),
         "shown": [
             {
                 "peer": each.peer,

@@ -20,7 +20,7 @@ SLOW_FSYNC_MS: Final = 1_000
 def connections(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
     common = _of_server(server)
-    listed = [{**_of_connection(each), **common} for each in rows.take(server.connections)]
+    listed = [{**_of_connection(each), **common} for each in rows.take(server.clients.connections)]
     return {"connections": listed, "secure_connections": [], **rows.values}
 
 
@@ -47,7 +47,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
     """Nothing is kept of single requests of one connection: that would cost every request something."""
-    low, mean, high = server.latency.milliseconds
+    low, mean, high = server.clients.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,
         "last_response_time": now_ms(),
@@ -59,13 +59,13 @@ def _of_server(server: ServerRuntime) -> dict[str, object]:
 
 
 def reset_connections(server: ServerRuntime) -> Mapping[str, object]:
-    for each in server.connections:
+    for each in server.clients.connections:
         each.received = each.sent = 0
     return {}
 
 
 def reset(server: ServerRuntime) -> Mapping[str, object]:
-    server.reset_statistics()
+    server.clients.reset_statistics()
     return {}
 
 
@@ -94,7 +94,7 @@ def dirs(server: ServerRuntime) -> Mapping[str, object]:
 def dump(server: ServerRuntime) -> Mapping[str, object]:
     rows, owners = Rows(server.settings.listed_max), server.machine.tree.ephemerals
     ends: dict[str, list[int]] = {}
-    for end, sessions in server.session_ends():
+    for end, sessions in server.clients.tracker.ends():
         if listed := list(rows.take(sessions)):
             ends[str(end)] = listed
     owned: dict[str, list[str]] = {}
@@ -123,14 +123,14 @@ def last_snapshot(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def server_stats(server: ServerRuntime) -> Mapping[str, object]:
-    received, sent = server.traffic()
-    low, mean, high = server.latency.milliseconds
+    received, sent = server.clients.traffic()
+    low, mean, high = server.clients.latency.milliseconds
     data, log = directories(server)
     sizes = {"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1}
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
     values: dict[str, object] = {
         "version": server.version,
-        "read_only": server.read_only,
+        "read_only": server.clients.read_only,
         "server_stats": {
             "packets_sent": sent,
             "packets_received": received,
@@ -138,15 +138,15 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
             "client_response_stats": dict(sizes),
             "provider_null": False,
             "server_state": server.mode,
-            "outstanding_requests": server.open_requests,
+            "outstanding_requests": server.clients.open_requests,
             "min_latency": low,
             "avg_latency": round(mean, 4),
             "max_latency": high,
             "data_dir_size": data,
             "log_dir_size": log,
             "last_processed_zxid": server.machine.zxid,
-            "num_alive_client_connections": len(server.connections),
-            "auth_failed_count": server.auth_failed,
+            "num_alive_client_connections": len(server.clients.connections),
+            "auth_failed_count": server.clients.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
             "uptime": now_ms() - server.started_ms,
@@ -161,7 +161,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
 
 def stats(server: ServerRuntime) -> Mapping[str, object]:
     rows = Rows(server.settings.listed_max)
-    listed = [_brief(each) for each in rows.take(server.connections)]
+    listed = [_brief(each) for each in rows.take(server.clients.connections)]
     return {**server_stats(server), "connections": listed, "secure_connections": [], **rows.values}
 
 
@@ -188,6 +188,6 @@ def watches_by_path(server: ServerRuntime) -> Mapping[str, object]:
 
 def watched(server: ServerRuntime) -> Iterator[tuple[int, str]]:
     """Yield sessions and the paths that they watch."""
-    for each in server.connections:
+    for each in server.clients.connections:
         for path in server.machine.watches.paths_of(each):
             yield each.session, path

@@ -110,7 +110,7 @@ class ClientPort:
             )
         else:
             server.log.warn_rate_limited("too_many_clients", host, peer=peer)
-        server.counts.connection_rejected += 1
+        server.clients.counts.connection_rejected += 1
 
     async def _serve(self, accepted: Accepted) -> None:
         server, stream, host, peer = self._server, accepted.stream, accepted.host, accepted.peer

@@ -66,7 +66,7 @@ class ConnectionShell:
         self._advancing = False
         environment = server.member.environment
         self.connection = connection = ClientConnection(
-            server,
+            server.clients,
             self,
             trio.current_time,
             host,
@@ -324,7 +324,7 @@ class ConnectionShell:
 
     def sync(self, session: int, done: Done) -> None:
         try:
-            self._server.member.post_barrier(done, self._server.tracker.sign_of(session))
+            self._server.member.post_barrier(done, self._server.clients.tracker.sign_of(session))
         except ZabError as error:
             done(None, error)
 

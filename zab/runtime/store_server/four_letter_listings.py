@@ -61,14 +61,14 @@ def _port(port: int | None) -> int:
 
 def cons(server: ServerRuntime) -> str:
     """List the connections. Statistics of single requests are not kept: they would cost every request something."""
-    low, mean, high = server.latency.milliseconds
+    low, mean, high = server.clients.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
     rows = Rows(server.settings.listed_max)
     lines = [
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent},sid={hexadecimal(each.session)}"
         f",lop=NA,est={each.established_ms},to={each.timeout_ms},lcxid=0xffffffffffffffff,lzxid={zxid:#x},lresp={now}"
         f",llat=0,minlat={low},avglat={int(mean)},maxlat={high})\n"
-        for each in rows.take(server.connections)
+        for each in rows.take(server.clients.connections)
     ]
     return "".join(lines) + rows.line + "\n"
 
@@ -76,7 +76,7 @@ def cons(server: ServerRuntime) -> str:
 def dump(server: ServerRuntime) -> str:
     """List sessions and ephemerals. Only the leader knows when sessions expire."""
     most = server.settings.listed_max
-    buckets = server.session_ends()
+    buckets = server.clients.tracker.ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
     rows = Rows(most)
     for end, sessions in buckets:
@@ -91,7 +91,7 @@ def dump(server: ServerRuntime) -> str:
     lines += _cut(rows)
     ends: dict[int, list[str]] = {}
     tick, now, rows = server.settings.tick_ms, now_ms(), Rows(most)
-    for each in rows.take(server.connections):
+    for each in rows.take(server.clients.connections):
         end = ((now + each.timeout_ms) // tick + 1) * tick
         ends.setdefault(end, []).append(f"\tip: /{each.peer} sessionId: {hexadecimal(each.session)}")
     lines += ["Connections dump:", _sets("Connections", [len(each) for each in ends.values()])]

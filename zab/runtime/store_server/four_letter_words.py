@@ -33,7 +33,7 @@ def answer(server: ServerRuntime, command: Command) -> bytes:
 
 
 def _serves(server: ServerRuntime) -> bool:
-    return server.read_only or _has_leader(server)
+    return server.clients.read_only or _has_leader(server)
 
 
 def _has_leader(server: ServerRuntime) -> bool:
@@ -41,18 +41,18 @@ def _has_leader(server: ServerRuntime) -> bool:
 
 
 def _isro(server: ServerRuntime) -> str:
-    return "rw" if _has_leader(server) else "ro" if server.read_only else "null"
+    return "rw" if _has_leader(server) else "ro" if server.clients.read_only else "null"
 
 
 def _summary(server: ServerRuntime) -> str:
-    received, sent = server.traffic()
-    low, mean, high = server.latency.milliseconds
+    received, sent = server.clients.traffic()
+    low, mean, high = server.clients.latency.milliseconds
     lines = [
         f"Latency min/avg/max: {low}/{round(mean, 4)}/{high}",
         f"Received: {received}",
         f"Sent: {sent}",
-        f"Connections: {len(server.connections)}",
-        f"Outstanding: {server.open_requests}",
+        f"Connections: {len(server.clients.connections)}",
+        f"Outstanding: {server.clients.open_requests}",
         f"Zxid: {server.machine.zxid:#x}",
         f"Mode: {server.mode}",
         f"Node count: {len(server.machine.tree)}",
@@ -65,7 +65,7 @@ def _srvr(server: ServerRuntime) -> str:
 
 
 def _head(server: ServerRuntime) -> str:
-    only = "READ-ONLY mode; serving only read-only clients\n" if server.read_only else ""
+    only = "READ-ONLY mode; serving only read-only clients\n" if server.clients.read_only else ""
     return f"Zookeeper version: {server.version}\n{only}"
 
 
@@ -73,7 +73,7 @@ def _stat(server: ServerRuntime) -> str:
     rows = Rows(server.settings.listed_max)
     clients = "".join(
         f" /{each.peer}[1](queued={each.queued},recved={each.received},sent={each.sent})\n"
-        for each in rows.take(server.connections)
+        for each in rows.take(server.clients.connections)
     )
     return f"{_head(server)}Clients:\n{clients}{rows.line}\n{_summary(server)}"
 
@@ -110,13 +110,13 @@ def _wchp(server: ServerRuntime) -> str:
 
 
 def _crst(server: ServerRuntime) -> str:
-    for each in server.connections:
+    for each in server.clients.connections:
         each.received = each.sent = 0
     return "Connection stats reset.\n"
 
 
 def _srst(server: ServerRuntime) -> str:
-    server.reset_statistics()
+    server.clients.reset_statistics()
     return "Server stats reset.\n"
 
 

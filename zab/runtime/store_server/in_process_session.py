@@ -20,8 +20,8 @@ from zab.runtime.store_server.config_node import ConfigNode
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.store_machine import ChangeEvent, StoreMachine
 from zab.runtime.waiter import Waiter
-from zab.service.attached import Attached
 from zab.service.authentication import ClientAuthentication, Verdict
+from zab.service.client_service import ClientService
 from zab.service.pending_submissions import Done
 from zab.service.session_tracker import SessionTracker
 from zab.session.api import Session
@@ -58,7 +58,7 @@ class SessionHost(Protocol):
     me: ServerId
     member: Member
     config_node: ConfigNode
-    ready: bool
+    clients: ClientService
     settings: DoorSettings
 
     @property
@@ -66,15 +66,12 @@ class SessionHost(Protocol):
     def post(self, request: bytes, done: Done) -> None: ...
     async def readable(self) -> None: ...
     async def create_session(self, timeout_ms: int) -> int: ...
-    def attach(self, client: Attached) -> None: ...
-    def detach(self, client: Attached) -> None: ...
-    def close_session(self, session: int, done: Done = ...) -> None: ...
     async def forget_watches(self, watcher: Watcher) -> None: ...
 
 
 class InProcessSession(Session):
     def __init__(self, server: SessionHost, session: int, timeout_ms: int, asked_at: float) -> None:
-        state = SessionState.CONNECTED if server.ready else SessionState.SUSPENDED
+        state = SessionState.CONNECTED if server.clients.ready else SessionState.SUSPENDED
         super().__init__(state, WatchManager(), server.settings.events_max)
         self.id = self.session = session
         self.timeout_ms = timeout_ms
@@ -136,7 +133,7 @@ class InProcessSession(Session):
         if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
             why = f"refused what was shown as {scheme!r}: {self._caller.why}"
             self._finish(SessionState.AUTH_FAILED, why, ErrorCode.AUTH_FAILED)
-            self._server.close_session(self.id)
+            self._server.clients.sessions.close(self.id)
             self._check()
 
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
@@ -273,17 +270,17 @@ _OF_WRITE: Final[Mapping[int, Callable[[Result], Any]]] = {
 async def opened(server: SessionHost, timeout_ms: int) -> AsyncIterator[InProcessSession]:
     asked_at = trio.current_time()
     session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms, asked_at)
-    server.attach(session)
+    server.clients.sessions.attach(session)
     server.sessions[session] = None
     try:
         yield session
     finally:
-        server.detach(session)
+        server.clients.sessions.detach(session)
         del server.sessions[session]
         await server.forget_watches(session)
         if session.over is None:
             session.close()
             closed = trio.Event()
-            server.close_session(session.id, lambda result, error: closed.set())
+            server.clients.sessions.close(session.id, lambda result, error: closed.set())
             with trio.move_on_after(CLOSE_S, shield=True):
                 await closed.wait()

@@ -58,14 +58,14 @@ class TlsAcceptor:
         return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
 
     def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
-        self._server.auth_failed += 1
-        self._server.counts.unsuccessful_handshake += 1
+        self._server.clients.auth_failed += 1
+        self._server.clients.counts.unsuccessful_handshake += 1
         self._server.log.warn_rate_limited("handshake_failed", host, peer=peer, why=why)
         return None
 
     async def _shake(self, transport: trio.SocketStream, host: str, peer: str) -> Admitted | None:
         settings = self._settings
-        counts = self._server.counts
+        counts = self._server.clients.counts
         if len(self._under_way) >= settings.handshakes_max:
             counts.tls_handshake_exceeded += 1
             self._under_way.make_room()

@@ -141,7 +141,7 @@ class ClientConnection:
         server.counts.response_bytes += self.response_bytes
         server.connections.pop(self, None)
         if self.session:
-            server.detach(self)
+            server.sessions.detach(self)
 
     # -- the session -------------------------------------------------------------------------------
 
@@ -188,15 +188,16 @@ class ClientConnection:
         server = self.server
         self.session, self.timeout_ms, self.read_only = session, timeout_ms, read_only
         self.phase = _SERVING
-        local = session in server.local and not server.local.is_upgrading(session)
+        sessions = server.sessions
+        local = session in sessions.local and not sessions.local.is_upgrading(session)
         self.pipeline = RequestPipeline(server, self._shell, self, local=local)
-        server.attach(self)
+        sessions.attach(self)
         server.connections[self] = None
-        if not server.knows(session):
+        if not sessions.knows(session):
             self.cut("its session was closed again in the meantime")
             return
         shown_read_only = None if asked.read_only is None else read_only
-        welcome = ConnectResponse(timeout_ms, session, server.password(session), shown_read_only)
+        welcome = ConnectResponse(timeout_ms, session, sessions.password(session), shown_read_only)
         self.send_buffer.put_greeting(encode_connect_response(welcome))
         rest, self._opening.rest = self._opening.rest, b""
         if rest:

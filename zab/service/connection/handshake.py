@@ -87,7 +87,7 @@ class SessionHandshake:
             else:
                 shell.create_session(self.timeout_ms, self._created)
         elif self._read_only:
-            timeout_ms = server.attach_read_only(asked.session, asked.password)
+            timeout_ms = server.sessions.find_read_only(asked.session, asked.password)
             if timeout_ms is None:
                 self._client.cut("only a leader can tell whether its session is over")
             else:

@@ -7,7 +7,7 @@ Calls never block: what takes longer reports through a `Done`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum
 from typing import Any, Protocol, TypeAlias
@@ -18,6 +18,7 @@ from zab.service.attached import Latency, Traffic
 from zab.service.authentication import IdentitySettings
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
+from zab.service.session_tracker import Opening
 from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSettings
 from zab.store.acl import Identity
 from zab.store.operations import Fields
@@ -86,6 +87,7 @@ class AuditLog(Protocol):
     def authenticated(self, session: int, identities: Iterable[Identity], ip: str, scheme: str, held: bool) -> None: ...
     def reconfigured(self, session: int, identities: Iterable[Identity], ip: str, allowed: bool) -> None: ...
     def teller(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None: ...
+    def session_ended(self, session: int, owned: Iterable[str]) -> None: ...
 
 
 class TurnWatch(Protocol):
@@ -96,8 +98,8 @@ class TurnWatch(Protocol):
 class Openings(Protocol):
     """The clients that wait for a session: see `SessionTracker`."""
 
-    def begin_opening(self, token: Hashable, timeout_ms: int, now: int) -> None: ...
-    def end_opening(self, token: Hashable) -> None: ...
+    def begin_opening(self, opening: Opening, timeout_ms: int, now: int) -> None: ...
+    def end_opening(self, opening: Opening) -> None: ...
 
 
 class EventFrame(Protocol):
@@ -107,8 +109,26 @@ class EventFrame(Protocol):
     def frame(self) -> bytes: ...
 
 
+class Sessions(Protocol):
+    """The part of `ClientSessions` that a connection uses."""
+
+    @property
+    def local(self) -> LocalSessions: ...
+    def knows(self, session: int) -> bool: ...
+    def password(self, session: int) -> bytes: ...
+    def find_read_only(self, session: int, password: bytes | None) -> int | None:
+        """Return the timeout of a session that this server knows, or None. No leader learns of it."""
+
+    def attach(self, client: Any) -> None:
+        """Report the session's events to this connection; an older connection of the session ends."""
+
+    def detach(self, client: Any) -> None: ...
+    def upgrade(self, session: int) -> None:
+        """Make a local session one of the ensemble, before anything that is posted from here on."""
+
+
 class ServerPort(RequestTotals, Protocol):
-    """A server, as its connections use it. `ServerRuntime` has all of this."""
+    """A server, as its connections use it: `ClientService`."""
 
     auth_failed: int
     ready: bool
@@ -139,22 +159,10 @@ class ServerPort(RequestTotals, Protocol):
     @property
     def tracker(self) -> Openings: ...
     @property
-    def local(self) -> LocalSessions: ...
+    def sessions(self) -> Sessions: ...
     @property
     def connections(self) -> MutableMapping[Any, None]:
         """All connections that have a session."""
-
-    def knows(self, session: int) -> bool: ...
-    def password(self, session: int) -> bytes: ...
-    def attach_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. No leader hears of it."""
-
-    def attach(self, client: Any) -> None:
-        """Report the session's events to this connection; an older connection of the session ends."""
-
-    def detach(self, client: Any) -> None: ...
-    def upgrade_session(self, session: int) -> None:
-        """Make a local session known to all, before anything that is posted from here on."""
 
     def post(self, request: bytes, done: Done) -> None:
         """Submit a request to the leader, in the order of the calls."""

@@ -261,10 +261,10 @@ class RequestPipeline:
                     return
             if closes:
                 client.leave()
-                server.local.forget(client.session)
+                server.sessions.local.forget(client.session)
                 self._put(op, xid, PendingReply(done=True, last=True))
             else:
-                server.upgrade_session(client.session)
+                server.sessions.upgrade(client.session)
                 self._local, self._flags = False, FOREIGN
                 self._take_all(requests[index:])
             return

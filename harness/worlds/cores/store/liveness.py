@@ -6,7 +6,7 @@ sync, so that few outcomes stay unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
@@ -14,7 +14,7 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
 from harness.worlds.cores.store.checks import exactly_once, moved, owned, same_counts, same_lists
 from harness.worlds.cores.store.client import Client
-from harness.worlds.cores.store.door import TICKS_MAX
+from harness.worlds.cores.store.client_port import TICKS_MAX
 from harness.worlds.cores.store.passing import left_over, timely
 from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.server_watches import WatchKind
@@ -125,7 +125,7 @@ class StoreLiveness(Liveness):
     def _unwatched(self, client: Client) -> list[str]:
         """What is in its book, and not in its server's."""
         server = self._store_world.servers[client.server]
-        connection = server.door.attached.get(client.session) if server.up else None
+        connection: Any = server.client_port.clients.sessions.attached.get(client.session) if server.up else None
         watches = server.machine.store.watches
         return [
             f"{path} ({kind.name.lower()})"

@@ -1,46 +1,39 @@
-"""The store as what a simulated server feeds, with somebody who is told of its sessions and its watches.
-
-It stands for `zab.runtime.store_server.store_machine.StoreMachine`, which is the same store with a way out of a thread.
-"""
+"""The real machine of the store, for a simulated server: it restores snapshots without a thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 from zlib import crc32
 
 from zab.core.batch import Batch
 from zab.core.zxid import Zxid
+from zab.runtime.store_server.store_machine import Observer, StoreMachine
 from zab.store import transactions
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
-from zab.store.server_watches import Watcher
 from zab.store.session_table import SessionTable
-from zab.store.store import Store, StoreSettings
+from zab.store.store import StoreSettings
 from zab.store.tree import Tree
-from zab.wire.client.requests import decode_fields
 from zab.wire.relay import TAG_BYTES
 
 
-class Observer(Protocol):
-    def session_changed(self, session: int) -> None:
-        """Made, attached anew or closed, as the table of sessions says now."""
-
-    def happened(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None: ...
-
+class PreparationObserver(Observer, Protocol):
     def prepared(self, zxid: int, applied: int) -> None:
-        """A transaction was made for this place, by a leader that had applied so much."""
+        """A leader that had applied `applied` prepared the transaction `zxid`."""
 
 
 SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True)
 """All that there is can be asked for."""
 
 
-class StoreMachine(Store):
+class SimulatedStore(StoreMachine):
+    observer: PreparationObserver | None
+
     def __init__(self) -> None:
-        self.observer: Observer | None = None
         self._sessions_digest = -1
-        super().__init__(SETTINGS, self._tell, decode_fields)
+        super().__init__(SETTINGS)
+        self.in_loop = _call
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         if self.observer is not None:
@@ -49,15 +42,11 @@ class StoreMachine(Store):
 
     @property
     def sessions_digest(self) -> int:
-        """Worked out anew when they have changed, which is seldom."""
+        """Computed again only after a change of the sessions, which is rare."""
         if self._sessions_digest < 0:
             sessions = self.sessions
             self._sessions_digest = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
         return self._sessions_digest
-
-    def _tell(self, watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
-        assert self.observer is not None, "somebody watches, and nobody hears of it"
-        self.observer.happened(watchers, event, path, zxid)
 
     def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
         super()._become(tree, sessions, digest)
@@ -68,17 +57,18 @@ class StoreMachine(Store):
             transactions.CLOSE_SESSION,
             transactions.SET_SECRET,
         ):
-            self._handlers[kind] = self._observed(self._handlers[kind])
+            self._handlers[kind] = self._with_new_digest(self._handlers[kind])
 
-    def _observed(self, handler: Handler) -> Handler:
-        def observed(zxid: int, txn: bytes) -> Result:
-            result = handler(zxid, txn)
+    def _with_new_digest(self, handler: Handler) -> Handler:
+        def handle(zxid: int, txn: bytes) -> Result:
             self._sessions_digest = -1
-            if self.observer is not None:
-                self.observer.session_changed(transactions.HEAD.unpack_from(txn)[1])
-            return result
+            return handler(zxid, txn)
 
-        return observed
+        return handle
+
+
+def _call(job: Callable[[], object]) -> None:
+    job()
 
 
 Applied = Callable[[bytes, Result], None]
@@ -93,7 +83,7 @@ class Machine:
     """A store as a server of the cores world knows its machine."""
 
     def __init__(self) -> None:
-        self.store = StoreMachine()
+        self.store = SimulatedStore()
         self.count = 0
 
     @property

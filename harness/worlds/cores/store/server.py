@@ -1,4 +1,4 @@
-"""A simulated server that replicates the store, does what a member does for requests, and has a door for clients.
+"""A simulated server that replicates the store, does what a member does for requests, and has a client port.
 
 Which way requests go and what becomes of them is decided by the real bookkeeping: `zab.service.request_path`, with the
 member's pending submissions and the leader's proposal queue in it. What the real driver does around it in a turn is
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import evolve
 
 from harness.worlds.cores.server import Server
-from harness.worlds.cores.store.door import Door
+from harness.worlds.cores.store.client_port import SimulatedClientPort
 from harness.worlds.cores.store.links import Channel, Channels
 from harness.worlds.cores.store.machine import Machine
 from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
@@ -76,7 +76,7 @@ class StoreServer(Server):
     machine: Machine
     world: StoreWorld
     requests: RequestPath
-    door: Door
+    client_port: SimulatedClientPort
 
     def __init__(self, world: StoreWorld, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         super().__init__(world, sid, ensemble, seed)
@@ -86,7 +86,7 @@ class StoreServer(Server):
         """Something has happened to requests, or to the way that they go."""
         self._asked_at = Zxid(0)
         """What was committed when they were asked last: when that goes on, a leader has room for more of them."""
-        self._door_knows = self._seen
+        self._reported_role = self._seen
         self._log = Loud(sid, lambda: self.node.epoch)
 
     # -- the process -----------------------------------------------------------------------------------
@@ -107,15 +107,15 @@ class StoreServer(Server):
             evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),
             self._log,
             self.wall_ms,
-            on_leader_message=lambda body: self.door.on_leader_message(body),
+            on_leader_message=lambda body: self.client_port.clients.reported(body),
         )
-        self.door = Door(self)
+        self.client_port = SimulatedClientPort(self)
         self._stirred = True
         return node
 
     def crash(self, loss: str) -> None:
         super().crash(loss)
-        self.door.cut()
+        self.client_port.cut()
 
     # -- what is heard ---------------------------------------------------------------------------------
 
@@ -195,10 +195,10 @@ class StoreServer(Server):
                     break
         except Exception as error:
             world.fell(self, "handles requests", error)
-        if self._seen is not self._door_knows:
-            self._door_knows = self._seen
-            self.door.role_changed()
-        self.door.turned()
+        if self._seen is not self._reported_role:
+            self._reported_role = self._seen
+            self.client_port.role_changed()
+        self.client_port.turned()
         self._wind()
 
     def _ask_requests(self) -> None:
@@ -261,7 +261,6 @@ class StoreServer(Server):
         chunks = self.storage.read_snapshot(zxid)
         self.machine.restore(chunks)
         self.world.jumped(self.id, zxid)
-        self.door.restored()
         self.requests.restored(zxid)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.client import Client
+    from harness.worlds.cores.store.connection_shell import SimulatedShell
     from harness.worlds.cores.store.server import StoreServer
-    from harness.worlds.cores.store.shell import SimulatedShell
     from harness.worlds.cores.store.world import StoreWorld
 
 
@@ -65,7 +65,7 @@ class Wire:
             server.backlog.append((self._arrive, data, None))
             return
         if self.shell is None:
-            self.shell = server.door.opened(self)
+            self.shell = server.client_port.opened(self)
         self.shell.receive(data)
 
     # -- towards the client ----------------------------------------------------------------------------

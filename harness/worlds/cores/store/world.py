@@ -35,7 +35,7 @@ class StoreNetwork(Network):
         """Its clients are cut off with its peers."""
         super().cut(server)
         if isinstance(server, StoreServer) and server.up:
-            server.door.cut()
+            server.client_port.cut()
 
 
 class StoreWorld(World):

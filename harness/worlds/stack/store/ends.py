@@ -26,7 +26,7 @@ Violated = Callable[[Violation], None]
 
 class JudgedTracker(SessionTracker):
     def __init__(self, server: ServerRuntime, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
-        super().__init__(server, server.settings.tick_ms)
+        super().__init__(server.clients, server.settings.tick_ms)
         self._judged: ServerRuntime = server
         self._violated = violated
         self._stood = stood
@@ -50,10 +50,11 @@ class JudgedTracker(SessionTracker):
 
     def _judge_attached(self) -> None:
         """Whom nobody finds by its session gives no signs of life, and its session ends while it talks."""
-        server: Any = self._judged
-        for connection in server.connections:
+        server, sessions = self._judged, self._judged.clients.sessions
+        connection: Any
+        for connection in server.clients.connections:
             serving = connection.phase is ConnectionPhase.SERVING and not connection.read_only
-            if serving and connection.session not in server.attached and server.knows(connection.session):
+            if serving and connection.session not in sessions.attached and sessions.knows(connection.session):
                 who = f"session {connection.session:#x}"
                 self._violated(
                     Violation(ATTACHED, f"server {server.me} talks with {who}, and does not count it as here")
@@ -81,4 +82,4 @@ class JudgedTracker(SessionTracker):
 class JudgedServer(ServerRuntime):
     def judge(self, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
         """`stood`: from when to when its process stood still, in milliseconds."""
-        self.tracker = JudgedTracker(self, violated, stood)
+        self.clients.tracker = JudgedTracker(self, violated, stood)

@@ -12,7 +12,7 @@ from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.cores.store.checks import exactly_once, owned, same_counts, same_lists
-from harness.worlds.cores.store.door import TICKS_MAX
+from harness.worlds.cores.store.client_port import TICKS_MAX
 from harness.worlds.cores.store.liveness import CLIENT_ROUNDS, KINDS, ONCE
 from harness.worlds.cores.store.passing import left_over, timely
 from harness.worlds.stack.store.client import Client
@@ -107,7 +107,7 @@ class StoreLiveness(Liveness):
         life = server.now
         assert isinstance(life, StoreLife)
         assert client.session is not None
-        connection: Any = life.store.attached.get(client.session.id) if server.up else None
+        connection: Any = life.store.clients.sessions.attached.get(client.session.id) if server.up else None
         watches = life.store.machine.watches
         return [
             f"{path} ({kind.name.lower()})"

@@ -17,31 +17,34 @@ from zab.store.operations import Fields
 from zab.wire.client.frames import Command
 
 if TYPE_CHECKING:
-    from harness.worlds.cores.store.door import Door
+    from harness.worlds.cores.store.client_port import SimulatedClientPort
     from harness.worlds.cores.store.wire import Wire
 
 HOST: Final = "127.0.0.1"
 
 
 class SimulatedShell:
-    def __init__(self, door: Door, wire: Wire) -> None:
-        self.door = door
+    def __init__(self, port: SimulatedClientPort, wire: Wire) -> None:
+        self.port = port
         self.wire = wire
         self.steps: Steps[Any] | None = None
-        """How its session is created or attached, while that lasts."""
-        self.asked: Submission | None = None
-        """The step that the ensemble carries out."""
+        """The operation that creates or attaches the session, while it is under way."""
+        self.submission: Submission | None = None
+        """Its step that the ensemble carries out, or None."""
         self._unread = b""
+        """Bytes that have arrived and were not handed to the connection yet."""
         self._hung_up = False
         """Whether the client has hung up."""
         self._over = False
+        """Whether the connection is closed on this side."""
         self._dirty = False
+        """Whether `flush` will be called at the end of the turn."""
         self._deadline = inf
         """The deadline for which an alarm is set."""
-        self.connection = ClientConnection(door, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
+        self.connection = ClientConnection(port.clients, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
 
     def _clock(self) -> float:
-        return self.door.server.now_ms / 1000
+        return self.port.server.now_ms / 1000
 
     # -- the wire --------------------------------------------------------------------------------------
 
@@ -50,13 +53,13 @@ class SimulatedShell:
             self._unread += data
             self._read()
             self.output_ready()
-            self.door.turned()
+            self.port.turned()
 
     def hung_up(self) -> None:
         """The client is gone. While a session is awaited nothing is read, and so this is not noticed."""
         self._hung_up = True
         self.output_ready()
-        self.door.turned()
+        self.port.turned()
 
     def _read(self) -> None:
         connection = self.connection
@@ -89,15 +92,15 @@ class SimulatedShell:
     def _end(self) -> None:
         self._over = True
         self.connection.closed()
-        self.door.closed(self)
+        self.port.closed(self)
 
     def _wind(self) -> None:
-        world, server = self.door.world, self.door.server
+        world, server = self.port.world, self.port.server
         pause_ms = max(1, round((self._deadline - self._clock()) * 1000))
         world.push(world.now + pause_ms * 1_000, self._alarm, server.life, self._deadline)
 
     def _alarm(self, life: int, deadline: float) -> None:
-        server = self.door.server
+        server = self.port.server
         if server.life != life or self._over or self.connection.deadline != deadline:
             return
         if server.paused:
@@ -106,14 +109,14 @@ class SimulatedShell:
             self._wind()
         else:
             self.connection.tick()
-            self.door.turned()
+            self.port.turned()
 
     # -- what the connection asks for --------------------------------------------------------------------
 
     def output_ready(self) -> None:
         if not self._dirty:
             self._dirty = True
-            self.door.dirty(self)
+            self.port.dirty(self)
 
     wake = output_ready
 
@@ -121,22 +124,22 @@ class SimulatedShell:
         raise AssertionError("simulated clients send no four-letter words")
 
     def when_readable(self, done: Done) -> None:
-        raise AssertionError("simulated servers have no read-only mode")
+        raise AssertionError("read-only mode is off")
 
     def barrier(self, done: Done) -> None:
-        self.door.barrier(done)
+        self.port.barrier(done)
 
     def sync(self, session: int, done: Done) -> None:
-        self.door.barrier(done, session)
+        self.port.barrier(done, self.port.clients.tracker.sign_of(session))
 
     def create_session(self, timeout_ms: int, done: Done) -> None:
-        self.door.create_session(self, timeout_ms, done)
+        self.port.carry_out(self, self.port.clients.sessions.create(timeout_ms), done)
 
     def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
-        raise AssertionError("simulated servers have no local sessions")
+        raise AssertionError("local sessions are off")
 
     def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
-        self.door.attach_session(self, session, password, done)
+        self.port.carry_out(self, self.port.clients.sessions.find(session, password), done)
 
     def change_membership(self, fields: Fields, done: Done) -> None:
         raise AssertionError("simulated clients change no membership")

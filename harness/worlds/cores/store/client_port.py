@@ -1,0 +1,219 @@
+"""The client port of a simulated server: it owns the real `ClientService` of one life of the server.
+
+It does for it what `ServerRuntime` does with tasks and sockets. It reports roles and snapshots, calls `check` and
+`reap` on virtual time, and passes requests on to the real `RequestPath`. When a turn of the server is over, it has its
+connections send what has gathered. Local sessions, read-only mode and throttles are off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.worlds.cores.store.connection_shell import SimulatedShell
+from harness.worlds.cores.store.judged_service import JudgedClientService
+from zab.core.messages import State
+from zab.core.zxid import Zxid
+from zab.runtime.store_server.door_settings import DoorSettings
+from zab.service.client_sessions import BARRIER, Steps
+from zab.service.connection.ports import ConnectionPhase, Done
+from zab.service.pending_submissions import Submission
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import HEAD, INTERNAL
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.server import StoreServer
+    from harness.worlds.cores.store.wire import Wire
+
+CONTAINERS_MS: Final = 100
+"""Between two checks for containers and TTL nodes: much more often than in production."""
+TICKS_MAX: Final = DoorSettings().timeout_ticks_max
+"""The longest timeout of a session, in ticks."""
+
+
+class StrictLog:
+    """Raise what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
+
+    def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
+
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
+        if event in ("client_failed", "client_cut"):
+            raise AssertionError(f"{event}: {fields.get('why')}")
+
+
+class Unwatched:
+    """The watchdog of a server whose turns take no time."""
+
+    _TURN: Final = nullcontext()
+
+    def turn(self, cause: Callable[[], str]) -> AbstractContextManager[object]:
+        return self._TURN
+
+
+class SimulatedClientPort:
+    """It is the `RequestPort` of its `ClientService`, and the observer of the machine."""
+
+    def __init__(self, server: StoreServer) -> None:
+        self.server = server
+        self.world = server.world
+        self._requests = server.requests
+        self._shells: dict[SimulatedShell, None] = {}
+        self._dirty: list[SimulatedShell] = []
+        """Connections that send when the turn of the server is over."""
+        self._posted = False
+        """Whether something was posted since the server was woken last."""
+        tick_ms = server.knobs.tick_ms
+        chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
+        self.clients: JudgedClientService = JudgedClientService(
+            server.id,
+            server.machine.store,
+            DoorSettings(tick_ms=tick_ms, containers_ms=CONTAINERS_MS),
+            StrictLog(),
+            self,
+            Unwatched(),
+            clock_ms=lambda: server.now_ms,
+            wall_ms=server.wall_ms,
+            cut_off_since=lambda: server.node.cut_off_since,
+            random_bytes=chance.randbytes,
+            chance=lambda: 1.0,
+        )
+        self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
+        self.restore_begins, self.restore_ended = self.clients.restore_begins, self.clients.restore_ended
+        server.machine.store.observer = self
+        self._pause_ms = tick_ms // 2
+        self._checked_ms = server.now_ms
+        self.world.push(self.world.now + tick_ms * 500, self._check, server.life, None)
+
+    # -- the server's turn -----------------------------------------------------------------------------
+
+    def role_changed(self) -> None:
+        node = self.server.node
+        self.clients.role_changed(serving=node.serving, leading=node.state is State.LEADING, epoch=node.epoch)
+
+    def turned(self) -> None:
+        """The turn of the member is over: send everything that it produced for clients."""
+        if self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for shell in dirty:
+                shell.flush()
+        if self._posted:
+            self._posted = False
+            self.server.wake()
+
+    def dirty(self, shell: SimulatedShell) -> None:
+        self._dirty.append(shell)
+
+    def cut(self) -> None:
+        """Break every connection. This server learns of it as late as its clients, if it still lives."""
+        for shell in list(self._shells):
+            shell.wire.broken()
+
+    def prepared(self, zxid: int, applied: int) -> None:
+        self.world.prepared[zxid] = applied
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def post(self, request: bytes, done: Done) -> None:
+        flags, session, _, op, *_ = HEAD.unpack_from(request)
+        if not flags & INTERNAL:
+            done = partial(self._count_result, session, done)
+        elif op == Op.DELETE_CONTAINER:
+            self.world.counted("reaped")
+        self.submit(request, done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        for request in requests:
+            self.post(request, done)
+
+    def submit(self, request: bytes, done: Done) -> Submission:
+        self._posted = True
+        return self._requests.pending.submit(request, done)
+
+    def _count_result(self, session: int, done: Done, result: Any, error: Exception | None) -> None:
+        """Count the result of a client's write, if its connection still is there to pass it on."""
+        client: Any = self.clients.sessions.attached.get(session)
+        if error is None and client is not None and client.phase is not ConnectionPhase.OVER:
+            if result[1] == ErrorCode.SESSION_MOVED:
+                self.world.told_moved.append((session, self.server.id, result[0]))
+            else:
+                self.world.workload.told(self.server, Zxid(result[0]))
+        done(result, error)
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        self.world.push(self.world.now, self._postponed, do, self.server.life)
+
+    def _postponed(self, do: Callable[[], None], life: int) -> None:
+        if self.server.life == life:
+            do()
+            self.turned()
+
+    def barrier(self, done: Done, ahead: bytes = b"") -> None:
+        self._posted = True
+        self._requests.barriers.add(done, ahead)
+
+    # -- connections -----------------------------------------------------------------------------------
+
+    def opened(self, wire: Wire) -> SimulatedShell:
+        shell = SimulatedShell(self, wire)
+        self._shells[shell] = None
+        return shell
+
+    def closed(self, shell: SimulatedShell) -> None:
+        self._shells.pop(shell, None)
+        if shell.steps is not None:
+            shell.steps.close()
+            if shell.submission is not None:
+                self._requests.pending.cancel(shell.submission)
+        self.clients.machine.watches.drop(shell.connection)
+
+    def carry_out(self, shell: SimulatedShell, steps: Steps[Any], done: Done) -> None:
+        """Carry out the steps of an operation, one when the other is done, until the shell gives it up."""
+
+        def go_on(result: Any, error: Exception | None) -> None:
+            if shell.steps is not steps:
+                return  # it was given up
+            shell.submission = None
+            if error is not None:
+                shell.steps = None
+                done(None, error)
+                return
+            try:
+                step = steps.send(result)
+            except StopIteration as end:
+                shell.steps = None
+                done(end.value, None)
+                return
+            if step is BARRIER:
+                self.barrier(go_on)
+            else:
+                shell.submission = self.submit(step, go_on)
+
+        shell.steps = steps
+        go_on(None, None)
+
+    # -- periodic work ---------------------------------------------------------------------------------
+
+    def _check(self, life: int, _: None) -> None:
+        """Called twice a tick."""
+        server, world = self.server, self.world
+        if server.life != life:
+            return
+        if server.paused:
+            server.backlog.append((self._check, life, None))
+            return
+        now = server.now_ms
+        world.push(world.now + self._pause_ms * 1_000, self._check, life, None)
+        if now - self._checked_ms < self._pause_ms:
+            return  # its clock goes slowly
+        self._checked_ms = now
+        expired = self.clients.counts.stale_sessions_expired
+        for report in self.clients.check():
+            self._requests.side_channel.tell_leader(report)
+        for _number in range(self.clients.counts.stale_sessions_expired - expired):
+            world.counted("session expired")
+        self.clients.reap()
+        self.turned()
