@@ -12,7 +12,7 @@ from replica.core.principals import NoPrincipal, Principals
 from replica.runtime.requests import ANONYMOUS
 from zab.core.errors import WireError
 from zab.net.tls.tls_stream import TlsStream
-from zab.wire.x509 import subject_of
+from zab.wire.certificates import subject_of
 
 PARTING_S: Final = 1.0
 """For who was turned away to hang up."""

@@ -12,7 +12,7 @@ from zab.core.zxid import ServerId, Zxid
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.store import Store
-from zab.wire import der, peer
+from zab.wire import peer
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import Hello, Purpose, Welcome
 from zab.wire.pieces import Pieces
@@ -66,17 +66,6 @@ def _store_snapshot(data: bytes) -> bool:
     return False
 
 
-def _der(data: bytes) -> bool:
-    with suppress(WireError):
-        pending = [der.parse(data)]
-        while pending:
-            value = pending.pop()
-            with suppress(WireError):
-                pending += value.parts()
-        return True
-    return False
-
-
 def _on_its_channel(message: peer.PeerMessage) -> bytes:
     payload = peer.encode(message)[4:]
     for index, channel in enumerate(_CHANNELS):
@@ -99,7 +88,6 @@ _STORE_TXNS: Final = [
     transactions.close_session(1, 2, 3, ("/a", "/b")),
     transactions.checkpoint(1, 2, transactions.error(1, 2, 3, -1)),
 ]
-_NAME: Final = bytes.fromhex("300f310d300b0603550403130461626364")
 
 TARGETS: Final = {
     "peer": Target(_peer, [_on_its_channel(message) for message in _MESSAGES]),
@@ -109,5 +97,4 @@ TARGETS: Final = {
     ),
     "store txn": Target(_store_txn, _STORE_TXNS),
     "store snapshot": Target(_store_snapshot, [b"next".join(Store().snapshot())]),
-    "der": Target(_der, [_NAME]),
 }

@@ -17,6 +17,7 @@ from attrs import evolve
 
 from tests.fuzz import client_target, other_targets
 from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
+from tests.unit.wire.der_certificates import COMMON_NAME, certificate, name
 from zab.admin import http
 from zab.admin.http_connection import HttpConnection
 from zab.config.jaas import parse_jaas
@@ -27,6 +28,7 @@ from zab.store.acl_schemes import digest_is_valid, ip_is_valid, ip_matches, sasl
 from zab.store.operations import Op
 from zab.store.store import Store
 from zab.wire import jute
+from zab.wire.certificates import subject_of
 from zab.wire.client import connect, events, replies, requests
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.frames import Opening, ReplyReader, RequestReader
@@ -39,7 +41,6 @@ from zab.wire.disk_txn import KINDS as TXN_KINDS
 from zab.wire.disk_txn import FileTxn, decode_txn, encode_txn
 from zab.wire.jks import MAGIC, decode_jks
 from zab.wire.sasl import DigestClient, DigestServer, SaslError, parse_directives
-from zab.wire.x509 import subject_of
 
 
 def _requests(data: bytes) -> bool:
@@ -283,8 +284,7 @@ def _response(user: str) -> bytes:
     return DigestClient(user, _USERS[user], b"cnonce").step(DigestServer(b"nonce", _USERS.get).step(b""))
 
 
-_NAME: Final = bytes.fromhex("300e310c300a06035504030c036a6f65")
-_CERTIFICATE: Final = bytes.fromhex("3020301ea003020102020101300030003000") + _NAME
+_CERTIFICATE: Final = certificate(name((COMMON_NAME, 0x0C, b"joe")))
 _JKS: Final = MAGIC + bytes.fromhex("00000002 00000001 00000002 0001 61 0000000000000000 0005") + b"X.509\0\0\0\x01c"
 
 

@@ -33,8 +33,8 @@ from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
+from zab.wire.certificates import subject_of
 from zab.wire.client.requests import PING, encode_request
-from zab.wire.x509 import subject_of
 
 CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

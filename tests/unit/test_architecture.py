@@ -31,11 +31,12 @@ NEEDED_BY_ZAB = frozenset({"attrs", "msgpack", "trio"})
 NEEDED_BY_ITS_COMMAND = frozenset({"click", "rich"})
 BEHIND_AN_EXTRA = {
     "net/tls/key_stores.py": {"cryptography"},
+    "wire/certificates.py": {"cryptography"},
     "admin/admin_port.py": {"prometheus_client"},
     "admin/exposition.py": {"prometheus_client"},
     "admin/http_connection.py": {"h11"},
 }
-"""Loaded when such a key store is opened, or an admin port."""
+"""Loaded when such a key store is opened, a certificate is read, or an admin port is opened."""
 
 
 def modules_under(folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
-"""Java's own format of key stores, JKS: keys with their certificates, and certificates that are trusted.
+"""Java's own format of key stores, JKS: keys with their certificates, and trusted certificates.
 
-It is read here because operators of ZooKeeper have such files. What protects a key in one of them is weak;
-PEM and PKCS#12 are the formats to have. (Since Java 9 `keytool` writes PKCS#12, whatever the file is called.)
+Operators of ZooKeeper have such files, and the library `cryptography` does not read them. JKS protects keys weakly: PEM
+and PKCS#12 are better. Since Java 9 `keytool` writes PKCS#12, also into files named `.jks`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final
 from attrs import frozen
 
 from zab.core.errors import WireError
-from zab.wire.der import OCTETS, SEQUENCE, Value, dotted, expect, parse
 from zab.wire.jute import INT, LONG
 
 MAGIC: Final = b"\xfe\xed\xfe\xed"
@@ -22,12 +21,15 @@ ENTRIES_MAX: Final = 10_000
 _WHITENER: Final = b"Mighty Aphrodite"
 _KEY: Final = 1
 _CERTIFICATE: Final = 2
-_SUNS_PROTECTION: Final = "1.3.6.1.4.1.42.2.17.1.1"
+_SEQUENCE: Final = 0x30
+_OCTET_STRING: Final = 0x04
+_SUNS_PROTECTION: Final = bytes.fromhex("300e060a2b060104012a021101010500")
+"""DER of the only algorithm that protects keys in JKS: 1.3.6.1.4.1.42.2.17.1.1, with null parameters."""
 
 
 @frozen
 class KeyEntry:
-    """`key` is in PKCS#8, DER, not protected any more; `chain` begins with the key's own certificate."""
+    """A key in the clear (PKCS#8, DER), and its chain, which begins with the key's own certificate."""
 
     alias: str
     key: bytes
@@ -36,12 +38,14 @@ class KeyEntry:
 
 @frozen
 class Jks:
+    """The content of a key store. Certificates are in DER."""
+
     keys: tuple[KeyEntry, ...]
     trusted: tuple[bytes, ...]
 
 
 class WrongPassword(WireError):
-    """The key does not open: the password is wrong or the file is damaged, which cannot be told apart."""
+    """The password is wrong or the file is damaged: the two cannot be told apart."""
 
 
 class _JksReader:
@@ -51,7 +55,7 @@ class _JksReader:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._data) - self._at:
-            raise WireError(f"a key store ends at byte {len(self._data)}, and {count} more are wanted")
+            raise WireError(f"the key store ends at byte {len(self._data)}, but {count} more bytes are announced")
         self._at += count
         return self._data[self._at - count : self._at]
 
@@ -79,7 +83,7 @@ def decode_jks(data: bytes, password: str) -> Jks:
     if len(data) < 32 or not body.startswith(MAGIC):
         raise WireError("this is no JKS key store")
     if password and not hmac.compare_digest(hashlib.sha1(secret + _WHITENER + body).digest(), seal):
-        raise WrongPassword("the key store's seal does not hold: a wrong password, or a damaged file")
+        raise WrongPassword("the key store does not match its checksum: a wrong password, or a damaged file")
     reader = _JksReader(body)
     reader.take(4)
     version, count = reader.number(), reader.number()
@@ -89,30 +93,31 @@ def decode_jks(data: bytes, password: str) -> Jks:
     trusted: list[bytes] = []
     for _ in range(count):
         kind, alias = reader.number(), reader.text()
-        reader.take(LONG.size)  # when it was made
+        reader.take(LONG.size)  # time of creation
         if kind == _KEY:
             protected = reader.take(reader.number())
             certificates = reader.number()
             if not 0 <= certificates <= ENTRIES_MAX:
                 raise WireError(f"a chain of {certificates} certificates")
             chain = tuple(reader.certificate(version) for _ in range(certificates))
-            keys.append(KeyEntry(alias, _opened(protected, secret), chain))
+            keys.append(KeyEntry(alias, _decrypt_key(protected, secret), chain))
         elif kind == _CERTIFICATE:
             trusted.append(reader.certificate(version))
         else:
             raise WireError(f"an entry of kind {kind}")
     if not reader.done:
-        raise WireError("there is something behind the last entry")
+        raise WireError("there are bytes behind the last entry")
     return Jks(tuple(keys), tuple(trusted))
 
 
-def _opened(protected: bytes, secret: bytes) -> bytes:
-    """A stream of SHA-1 digests, each of the one before it, hides the key; another seals it."""
-    algorithm, sealed = _two(expect(parse(protected), SEQUENCE))
-    (number, *_) = expect(algorithm, SEQUENCE).parts()
-    if dotted(number.content) != _SUNS_PROTECTION:
-        raise WireError(f"a key is protected by {dotted(number.content)}, which JKS does not have")
-    content = expect(sealed, OCTETS).content
+def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
+    """Return the key in the clear. It is hidden by a stream of SHA-1 digests, each of the one before it, and sealed by
+    another digest.
+    """
+    content = _der_content(protected, _SEQUENCE)
+    if not content.startswith(_SUNS_PROTECTION):
+        raise WireError("a key is protected by an algorithm that JKS does not have")
+    content = _der_content(content[len(_SUNS_PROTECTION) :], _OCTET_STRING)
     if len(content) < 40:
         raise WireError("a protected key is cut off")
     link, hidden, seal = content[:20], content[20:-20], content[-20:]
@@ -126,8 +131,14 @@ def _opened(protected: bytes, secret: bytes) -> bytes:
     return key
 
 
-def _two(value: Value) -> tuple[Value, Value]:
-    parts = list(value.parts())
-    if len(parts) != 2:
-        raise WireError(f"a protected key of {len(parts)} parts")
-    return parts[0], parts[1]
+def _der_content(data: bytes, tag: int) -> bytes:
+    """Return the content of the one DER value that `data` must be."""
+    if len(data) < 2 or data[0] != tag:
+        raise WireError(f"a protected key lacks a value of tag {tag:#x}")
+    start, length = 2, data[1]
+    if length & 0x80:
+        start += length & 0x7F
+        length = int.from_bytes(data[2:start], "big")
+    if start + length != len(data):
+        raise WireError(f"a protected key holds {len(data) - start} bytes where {length} are announced")
+    return data[start:]

@@ -14,7 +14,7 @@ from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
 from replica.runtime.config import PLAINTEXT, Listener, Peers
 from zab.core.errors import ConfigError, WireError
-from zab.wire.x509 import validity_of
+from zab.wire.certificates import validity_of
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 _CLIENT_AUTH: Final = "ssl.client.auth"

@@ -23,7 +23,7 @@ from zab.net.tls.handshake_errors import is_tls_error, reason_of
 from zab.net.tls.key_stores import StoreFile
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.net.tls.tls_settings import TLS_KEYS, ClientAuth, TlsPortSettings
-from zab.wire.x509 import subject_of
+from zab.wire.certificates import subject_of
 
 USUAL = {"ssl.keyStore.location": "k.pem", "ssl.trustStore.location": "t.pem"}
 

@@ -20,7 +20,7 @@ from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
 from zab.net.tls.tls_stream import TlsStream
 from zab.service.authentication import subject_identities
 from zab.store.acl import Identity
-from zab.wire.x509 import subject_of
+from zab.wire.certificates import require_library, subject_of
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -36,6 +36,8 @@ class TlsAcceptor:
     """`plain_too`: whoever does not speak TLS is let in as he is."""
 
     def __init__(self, server: ServerRuntime, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
+        if settings.client_auth is not ClientAuth.NONE:
+            require_library()
         self._server = server
         self._settings = settings
         self._plain_too = plain_too
