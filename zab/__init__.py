@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from zab.session.watch import Event, Watch, WatchEvent
     from zab.storage.storage import StorageSettings
     from zab.store.server_watches import WatchKind
-    from zab.store.store import StoreSettings
+    from zab.store.store_settings import StoreSettings
     from zab.store.znode import Stat
 
 __all__ = [
@@ -281,7 +281,7 @@ _HOMES: Final = {
     "zab.net.tls.key_stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),
     "zab.store.znode": ("Stat",),
-    "zab.store.store": ("StoreSettings",),
+    "zab.store.store_settings": ("StoreSettings",),
     "zab.store.server_watches": ("WatchKind",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

@@ -49,7 +49,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "for-ever-in-a-snapshot",
         "who takes up a snapshot does not know which of its nodes are for a time, and where it leads they stay",
         (f"{TREE}._insert", "if node[9]:", "if node[9] and (is_session(node[9]) or node[9] == CONTAINER):"),
-        (f"{TREE}._disowned", "del self.ttls[path]", "self.ttls.pop(path, None)"),
+        (f"{TREE}._disown", "del self.ttls[path]", "self.ttls.pop(path, None)"),
         machine="store",
     ),
     mutant(

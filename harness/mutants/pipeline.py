@@ -161,11 +161,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ZOOKEEPER-3145: what a session owned is found in the tree when it ends, and a restored tree does not know",
         (f"{TREE}._insert", "if node[9]:", "if False:"),
         (
-            f"{TREE}._disowned",
+            f"{TREE}._disown",
             "owned = self.ephemerals[owner]",
             "owned = self.ephemerals.setdefault(owner, {path: None})",
         ),
-        (f"{TREE}._disowned", "del owned[path]", "owned.pop(path, None)"),
+        (f"{TREE}._disown", "del owned[path]", "owned.pop(path, None)"),
         machine="store",
     ),
     mutant(

@@ -76,7 +76,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{READS}.exists",
             """
-            if watch and not self._watches.watch_data(path, client):  # also of what is not there yet
+            if watch and not self._watches.watch_data(path, client):  # a missing node can be watched
                 return NO_ROOM
             """,
             """
@@ -146,7 +146,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "events-lost-in-a-snapshot",
         "etcd 18089, 17529: who sat through a snapshot is not told what it missed",
-        ("zab.store.store:Store.deliver_missed", "missed_events.tell(told, self.watches, self.zxid)", "pass"),
+        ("zab.store.store:Store.deliver_missed", "missed_events.deliver(missed, self.watches, self.zxid)", "pass"),
         machine="store",
     ),
     mutant(

@@ -12,7 +12,7 @@ from zab.service.authentication import ClientAuthentication
 from zab.store.acl import Access
 from zab.store.operations import READS, WRITES, Fields, Op
 from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.wire.client.answers import read_reply, write_reply
 from zab.wire.client.frames import RequestReader
 from zab.wire.client.replies import body_reply

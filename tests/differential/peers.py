@@ -23,7 +23,7 @@ from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.store.acl import OPEN
 from zab.store.operations import Op
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 
 TICK_MS: Final = 1_000
 DOORS: Final = DoorSettings(

@@ -23,7 +23,7 @@ from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.stores import ALL_WORDS
 from zab.runtime.store_server.door_settings import DoorSettings
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 
 DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
 TIMEOUT_MS: Final = 10_000

@@ -17,7 +17,7 @@ from zab.core.ensemble import Ensemble, Server
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.wire.client.words import WORDS
 
 ALL_WORDS = frozenset(WORDS.values())

@@ -25,7 +25,7 @@ from zab.store import acl_schemes
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Op
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.wire.client.connect import (
     ConnectRequest,
     ConnectResponse,

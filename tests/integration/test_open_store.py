@@ -38,7 +38,7 @@ from zab.session.state import SessionState
 from zab.session.watch import Event, Watch, WatchEvent
 from zab.storage.memory import MemoryDisk
 from zab.store.operations import Op
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.znode import Stat
 from zab.wire.client.requests import SHAPES
 

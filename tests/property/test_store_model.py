@@ -18,7 +18,8 @@ from tests.unit.store.support import ALICE, BOB, CAROL, SECRET, Client, Leader, 
 from zab.store.acl import OPEN
 from zab.store.operations import Op
 from zab.store.request_format import INTERNAL
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.transactions import decode
 from zab.store.znode import stat_of
 

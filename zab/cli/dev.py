@@ -29,7 +29,7 @@ from zab.net.loop_wait import claim_this_loop
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.wire.client.words import WORDS
 
 HOST = "127.0.0.1"

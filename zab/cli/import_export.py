@@ -18,7 +18,7 @@ from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.inspection import ReadOnlyDisk
 from zab.storage.real import in_use
-from zab.store.acl import OPEN, can_be_carried
+from zab.store.acl import OPEN, is_encodable
 from zab.wire.disk_files import MYID
 
 SOURCE = click.Path(exists=True, path_type=Path)
@@ -106,7 +106,7 @@ def _summary(state: StoreState) -> str:
 def _tell_changed_lists(state: StoreState) -> None:
     """Report ACLs of old stores that ZooKeeper's format cannot hold as they are."""
     for path, node in state.store.tree.nodes.items():
-        if node[1] is not OPEN and any(not can_be_carried(entry) for entry in node[1]):
+        if node[1] is not OPEN and any(not is_encodable(entry) for entry in node[1]):
             shown = path.encode("utf-8", "backslashreplace").decode()
             click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and is changed", err=True)
 

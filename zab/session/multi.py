@@ -7,7 +7,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import RemoteProtocolError
 from zab.session.session_errors import BadArguments, StoreError, as_shown, refused
-from zab.store.acl import OPEN, Acl, can_be_carried, is_text
+from zab.store.acl import OPEN, Acl, is_encodable, is_text
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import ANY_VERSION, CreateFlag, Fields, Op
 from zab.store.znode import INT_MAX, INT_MIN, Stat
@@ -75,7 +75,7 @@ def acl_of(acl: Acl) -> Acl:
     except (TypeError, ValueError):
         raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
     for entry in entries:
-        if not can_be_carried(entry):
+        if not is_encodable(entry):
             why = "its permissions do not fit into 32 bits, or its text holds what is no character"
             raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{entry!r} in a list of permissions: {why}")
     return entries

@@ -3,8 +3,8 @@
 ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the test for the open ACL
 compares two addresses. The cache is bounded; an evicted ACL costs memory, not correctness.
 
-An ACL with more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request that
-brings the ACL pays for that, and a permission check does not depend on the length of the ACL.
+An ACL with more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request with
+the ACL pays for that, and the cost of a permission check does not depend on the length of the ACL.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _SMALL_ENTRIES: Final = 8
 _LARGE_BYTES_MAX: Final = 8 << 20
 
 
-def can_be_carried(entry: AclEntry) -> bool:
-    """Over a connection, where numbers have 32 bits and text is UTF-8."""
+def is_encodable(entry: AclEntry) -> bool:
+    """Return whether ZooKeeper's format can hold the entry: its numbers have 32 bits, its text is UTF-8."""
     permissions, scheme, name = entry
     return -(1 << 31) <= permissions < 1 << 31 and is_text(scheme) and is_text(name)
 
 
 def is_text(text: str) -> bool:
-    """Return whether the text can be encoded: it holds no lone surrogates."""
+    """Return whether the text can be encoded: it has no lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -87,7 +87,7 @@ def _decoded(encoded: bytes) -> Acl:
 
 _decoded_small = lru_cache(_INTERNED_MAX)(_decoded)
 _decoded_large: Final[dict[bytes, Acl]] = {}
-"""Lists of more than `_SMALL_BYTES`, the oldest first. A client may send any number, so their bytes are bounded."""
+"""ACLs of more than `_SMALL_BYTES`, the oldest first. A client may send any number, so their bytes are bounded."""
 
 
 def _interned_large(encoded: bytes) -> Acl:
@@ -114,7 +114,7 @@ def _encoded(acl: Acl) -> bytes:
 
 
 _LENIENT: Final = "surrogatepass"
-"""An id may hold what is no character, and still has to come out as it went in."""
+"""An id may contain lone surrogates, and is decoded exactly as it was encoded."""
 
 OPEN: Final[Acl] = ((ALL, *ANYONE),)
 READ_ONLY: Final[Acl] = ((READ, *ANYONE),)
@@ -129,7 +129,7 @@ def encode_acl(acl: Acl) -> bytes:
 
 
 def decode_acl(encoded: bytes) -> Acl:
-    """The one list of this content."""
+    """Return the one interned ACL with this content."""
     if not encoded:
         return OPEN
     return _decoded_small(encoded) if len(encoded) <= _SMALL_BYTES else _interned_large(encoded)
@@ -140,7 +140,7 @@ def intern(acl: Acl) -> Acl:
 
 
 def encode_identities(identities: Iterable[Identity]) -> bytes:
-    """Made once for a connection, and sent with each of its requests."""
+    """Encode the identities of a connection. That is done once, and sent with each of its requests."""
     listed = tuple(identities)
     encoded: bytes = msgpack.packb(listed, unicode_errors=_LENIENT) if listed else b""
     return encoded
@@ -175,7 +175,7 @@ class Rules(Protocol):
         """Return whether this id may stand in an ACL."""
 
     def matches(self, name: str, who: str) -> bool:
-        """Return whether the id `name` of an ACL means the identity `who`."""
+        """Return whether the id `name` of an ACL matches the identity `who`."""
 
 
 DEFAULT_SCHEMES: Final = frozenset({"digest", "ip"})
@@ -188,10 +188,10 @@ class Access:
     """The access rules of one server.
 
     skip      allow everything without authentication (`skipACL`)
-    schemes   schemes whose ids may stand in an ACL and match identities
-    sasl_any  the id of the sasl scheme that means every sasl user
-    rules     rules of pluggable schemes
-    supers    schemes of which this server has a super user; `super` itself: any scheme may have one
+    schemes   the schemes whose ids may stand in an ACL and match identities
+    sasl_any  the id of the sasl scheme that matches every sasl user
+    rules     the rules of pluggable schemes
+    supers    the schemes with a super user at this server; `super` itself: any scheme may have one
     """
 
     skip: bool = False
@@ -204,11 +204,15 @@ class Access:
 DEFAULT_ACCESS: Final = Access()
 
 
-# -- the question --------------------------------------------------------------------------------------
+# -- checks --------------------------------------------------------------------------------------------
 
 
 def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Access = DEFAULT_ACCESS) -> bool:
-    """Return True if the list grants one of the bits of `wanted` to one of the identities."""
+    """Return True if the ACL grants one of the bits of `wanted` to one of the identities.
+
+    ZooKeeper's rule: an entry grants its permissions to world:anyone, or to an identity that its scheme matches. An
+    empty ACL grants everything, and so does every ACL to a super user.
+    """
     if acl is OPEN or not acl:
         return True
     grants = _COMPILED.get(id(acl))
@@ -226,16 +230,16 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
 
 
 def is_super(identities: Collection[Identity], access: Access) -> bool:
-    """Return True if these identities may do anything.
+    """Return True if these identities are those of a super user.
 
-    They come from the server that the client is connected to. Its word is not enough: the server that decides must
-    have a super user of the same scheme itself, else any server could make its clients super users everywhere.
+    The identities come from the server that the client is connected to. The deciding server must have a super user of
+    the same scheme as well: any server could make its clients super users everywhere else.
     """
     return any(scheme == SUPER for scheme, _ in identities) and any(scheme in access.supers for scheme, _ in identities)
 
 
-def _says_yes(rule: Callable[..., bool], *names: str) -> bool:
-    """A rule that fails grants nothing. It is not ours, and the leader must not fall over an id that it stumbles at."""
+def _call_rule(rule: Callable[..., bool], *names: str) -> bool:
+    """Return the result of a pluggable rule; False if it raises. An id that breaks a rule must not stop the leader."""
     try:
         return bool(rule(*names))
     except Exception:
@@ -245,7 +249,7 @@ def _says_yes(rule: Callable[..., bool], *names: str) -> bool:
 def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     if rules is not None:
-        return _says_yes(rules.matches, name, who)
+        return _call_rule(rules.matches, name, who)
     if scheme == "ip":
         return ip_matches(name, who)
     if scheme == "sasl":
@@ -253,23 +257,25 @@ def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
     return name == who
 
 
-# -- the question to a compiled list -------------------------------------------------------------------
+# -- compiled ACLs -------------------------------------------------------------------------------------
 
 _SCANNED_MAX: Final = 3
-"""Entries of a list that is not compiled, unless one of them is a network."""
+"""The most entries of an ACL that is scanned, not compiled. An ACL with a network is always compiled."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
-"""(bits of an address, bits of it that do not count, the other bits -> permissions), one for each prefix length"""
+"""(bits of an address, bits behind the prefix, prefix -> permissions), one for each prefix length"""
 
 
 class _Grants:
-    """The permissions that a list grants, by scheme and id, and for networks by prefix length."""
+    """The permissions that an ACL grants, by scheme and id, and for networks by prefix length."""
 
     __slots__ = ("_names", "_networks", "_world", "acl", "size")
 
     def __init__(self, acl: Acl, size: int = 0) -> None:
         self.acl = acl
+        """The ACL itself: while it is referenced, no other ACL has its address."""
         self.size = size
+        """The bytes of its encoded form."""
         self._names: dict[str, dict[str, int]] = {}
         networks: dict[tuple[int, int], dict[int, int]] = {}
         for perms, scheme, name in acl:
@@ -289,11 +295,11 @@ class _Grants:
             return True
         for scheme, who in identities:
             names = self._names.get(scheme)
-            if names is not None and scheme in access.schemes and self._means(names, wanted, scheme, who, access):
+            if names is not None and scheme in access.schemes and self._grants(names, wanted, scheme, who, access):
                 return True
         return False
 
-    def _means(self, names: Mapping[str, int], wanted: int, scheme: str, who: str, access: Access) -> bool:
+    def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, who: str, access: Access) -> bool:
         if scheme in access.rules or (scheme == "sasl" and who == "super"):
             return any(perms & wanted and _matches(scheme, name, who, access) for name, perms in names.items())
         if scheme == "ip":
@@ -311,25 +317,25 @@ class _Grants:
 
 
 _COMPILED: Final[dict[int, _Grants]] = {}
-"""The compiled lists, by the address of the list. `_Grants` holds the list, so no other one gets the address meanwhile.
+"""The compiled ACLs by the address of the ACL. `_Grants` holds the ACL, so no other ACL gets its address meanwhile.
 
-This is no attribute of a subclass of `tuple`: the cyclic collector would walk every node with such a list for ever.
+A subclass of `tuple` with this as an attribute would not do: the cyclic collector would walk every node for ever.
 """
 _COMPILED_BYTES_MIN: Final = 4 << 20
 _compiled_bytes = 0
-"""The encoded bytes of all compiled lists."""
+"""The encoded bytes of all compiled ACLs."""
 _sweep_at = _COMPILED_BYTES_MIN
 
 
 def _compile(acl: Acl, size: int) -> None:
-    """Compile a list that is interned. `size` is that of its encoded form."""
+    """Compile an ACL that is being interned. `size` is that of its encoded form."""
     if len(acl) <= _SCANNED_MAX and all(scheme != "ip" for _, scheme, _ in acl):
         return
     if not all(type(perms) is int and type(scheme) is type(name) is str for perms, scheme, name in acl):
         return
     global _compiled_bytes, _sweep_at
     if _compiled_bytes >= _sweep_at:
-        # The only reference to a list that no node and no cache holds any more is that of `_Grants`.
+        # An ACL that no node and no cache holds any more is referenced by its `_Grants` only.
         for key, grants in list(_COMPILED.items()):
             if sys.getrefcount(grants.acl) <= 2 and _COMPILED.pop(key, None) is not None:
                 _compiled_bytes -= grants.size
@@ -338,10 +344,10 @@ def _compile(acl: Acl, size: int) -> None:
     _compiled_bytes += size
 
 
-# -- a list that a client hands in ---------------------------------------------------------------------
+# -- ACLs from clients ---------------------------------------------------------------------------------
 
 _NEVER_AUTHENTICATED: Final = frozenset({"ip", "world", "ensemble", SUPER})
-"""`auth` does not expand to ids of these schemes: an address, for example, proves no identity."""
+"""`auth` does not expand to ids of these schemes: an address, for example, authenticates no client."""
 
 _IS_VALID: Final = {
     "digest": digest_is_valid,
@@ -354,7 +360,7 @@ _IS_VALID: Final = {
 def id_is_valid(scheme: str, name: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     if rules is not None:
-        return _says_yes(rules.id_is_valid, name)
+        return _call_rule(rules.id_is_valid, name)
     ours = _IS_VALID.get(scheme)
     return ours is not None and ours(name)
 
@@ -366,12 +372,11 @@ def fix_up(
     entries_max: int = ENTRIES_MAX,
     id_chars_max: int = ID_CHARS_MAX,
 ) -> Acl | None:
-    """The list as it will stand on the node, or None when it makes no sense or has more than `entries_max` entries.
+    """Return the ACL that the node will have, or None if the ACL is invalid: ZooKeeper's fixupACL.
 
-    An id of more than `id_chars_max` characters makes no sense, except one that the connection has proved to be.
-
-    `auth` becomes those that the connection has proved to be; whatever else there is must be of a scheme
-    that this ensemble knows. Permissions are not looked at, as in the original.
+    Duplicates go. `auth` expands to the authenticated identities of the connection; every other entry must be
+    world:anyone or a valid id of a known scheme. As in ZooKeeper, permissions are not checked. The limits are our own:
+    `entries_max` entries, and `id_chars_max` characters of an id that does not come from `auth`.
     """
     if acl == OPEN:
         return OPEN
@@ -382,7 +387,7 @@ def fix_up(
         if (scheme, name) == ANYONE:
             fixed.append((perms, scheme, name))
         elif scheme == "auth":
-            mine = [(perms, of, who) for of, who in identities if _proves(of, access)]
+            mine = [(perms, of, who) for of, who in identities if _authenticates(of, access)]
             if not mine or len(fixed) + len(mine) > entries_max:
                 return None
             fixed += mine
@@ -398,12 +403,12 @@ def fix_up(
     return tuple(fixed) if len(fixed) <= entries_max else None
 
 
-def _proves(scheme: str, access: Access) -> bool:
+def _authenticates(scheme: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     return scheme in access.schemes and scheme not in _NEVER_AUTHENTICATED and (rules is None or rules.proves)
 
 
-# -- what a client is shown ----------------------------------------------------------------------------
+# -- replies -------------------------------------------------------------------------------------------
 
 
 def masked(acl: Acl) -> Acl:

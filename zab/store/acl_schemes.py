@@ -17,7 +17,7 @@ _PRINCIPAL: Final = re.compile(r"[^/@]*(/[^/@]*)?@[^/@]*|[^@]*")
 
 
 def digest_is_valid(name: str) -> bool:
-    """Two parts; empty ones at the end do not count."""
+    """Return whether the id has two parts. Empty parts at the end do not count."""
     return len(name.rstrip(":").split(":")) == 2
 
 
@@ -26,8 +26,8 @@ def sasl_is_valid(name: str) -> bool:
     return _PRINCIPAL.fullmatch(name) is not None
 
 
-def sasl_matches(name: str, who: str, anybody: str | None) -> bool:
-    return who in (name, "super") or (anybody is not None and name == anybody)
+def sasl_matches(name: str, who: str, any_user: str | None) -> bool:
+    return who in (name, "super") or (any_user is not None and name == any_user)
 
 
 # -- addresses -----------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ _HEXADECIMAL: Final = re.compile(r"[+-]?[\da-fA-F]+")
 
 
 def _number(text: str) -> int:
-    """Parse as `Integer.parseInt` does; return -1 if the text is no number."""
+    """Parse as `Integer.parseInt` does; return -1 if the text is not a number."""
     if not _NUMBER.fullmatch(text):
         return -1
     return int(text)
@@ -92,7 +92,7 @@ def ip_matches(name: str, who: str) -> bool:
 
 
 def network_of(name: str) -> tuple[int, int, int] | None:
-    """(bits of an address, bits of it that do not count, the value of the others), or None if this is no network."""
+    """Return (bits of an address, bits behind the prefix, the prefix), or None if this is not a network."""
     network = _network(name)
     if network is None:
         return None
@@ -103,7 +103,7 @@ def network_of(name: str) -> tuple[int, int, int] | None:
 
 @lru_cache(1 << 12)
 def address_of(who: str) -> tuple[int, int] | None:
-    """(bits, value) of an address, or None if this is none."""
+    """Return (bits, value) of an address, or None if this is not an address."""
     address = _address(who)
     return None if address is None else (len(address) * 8, int.from_bytes(address, "big"))
 
@@ -139,7 +139,7 @@ _AVA: Final = re.compile(
 
 
 def x509_is_valid(name: str) -> bool:
-    """Attributes that Java knows, each with a value."""
+    """Return whether the name is a list of attributes that Java knows, each with a value."""
     if not name:
         return True
     at = 0
@@ -155,7 +155,7 @@ def x509_is_valid(name: str) -> bool:
 
 
 def _is_der(value: bytes) -> bool:
-    """One value with its tag and its length, and nothing behind it."""
+    """Return whether this is one value with its tag and its length, and nothing behind it."""
     if len(value) < 2:
         return False
     length, start = value[1], 2

@@ -1,8 +1,8 @@
-"""Everywhere, in the order of zxids: a transaction changes the state. Nothing is decided here.
+"""Apply transactions on every server, in the order of zxids. Each type of transaction has one function.
 
-Nothing can fail either, for the leader has checked. Yet a history may be replayed over a state that already
-contains parts of it (an imported ZooKeeper snapshot is such a state); then what is there already is kept,
-and what is missing is passed over, by the same rule on every server.
+The leader has checked everything, so nothing is decided here and nothing fails. One exception: a history may be
+replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then a node that exists
+already is kept and a node that is missing is skipped, by the same rule on every server (ZooKeeper's fuzzy snapshots).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SubResult: TypeAlias = tuple[int, int, str | None, Znode | None]
 Result: TypeAlias = tuple[int, int, str | None, Znode | None, tuple[SubResult, ...]]
 """(zxid, error, path, node, results)
 
-path     of a node that was created, complete with its number
-node     as it is after this transaction, for those operations that answer with a stat
-results  of a multi, one for each operation; for one that failed all are (Op.ERROR, code, None, None)
+path     the path of the created node, with its sequence number
+node     the node after this transaction, for operations that reply with a stat
+results  the results of a multi, one for each operation; all are (Op.ERROR, code, None, None) if the multi failed
 """
 
 _OK: Final = 0
 _PASSED: Final = ">1x12x"
-"""Type, session and cxid, which change nothing."""
+"""The format of type, session and cxid, which do not change the state."""
 _unpack_set_data: Final = Struct(_PASSED + "qiIi").unpack_from
 _unpack_create: Final = Struct(_PASSED + "qiqIiI").unpack_from
 _NO_NODE: Final = int(ErrorCode.NO_NODE)
@@ -50,17 +50,11 @@ Handler: TypeAlias = Callable[[int, bytes], Result]
 
 
 class Applier:
+    """The functions that apply transactions to one state. They keep nothing between two transactions."""
+
     __slots__ = (
-        "_marks",
-        "_nodes",
-        "_quotas",
-        "_sessions",
-        "_tree",
-        "_watches",
-        "child_paths",
-        "data_paths",
-        "handlers",
-    )
+        "_marks", "_nodes", "_quotas", "_sessions", "_tree", "_watches", "child_paths", "data_paths", "handlers",
+    )  # fmt: skip
 
     def __init__(self, tree: Tree, sessions: SessionTable, quotas: Quotas, watches: ServerWatches) -> None:
         self._tree = tree
@@ -89,7 +83,7 @@ class Applier:
             transactions.CLOSE_SESSION: self._close_session,
             transactions.SET_SECRET: self._set_secret,
         }
-        """Appliers by the first byte of a transaction."""
+        """The functions by the first byte of a transaction."""
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -103,7 +97,7 @@ class Applier:
         data = txn[stop:] if data_bytes >= 0 else None
         old, acl, czxid, _, ctime, _, _, cversion, aversion, owner, pzxid, children = node
         new = (data, acl, czxid, zxid, ctime, time, version, cversion, aversion, owner, pzxid, children)
-        for mark in self._marks:  # as `Tree.replace` does it
+        for mark in self._marks:  # the same as `Tree.replace`, inlined
             mark.setdefault(path, node)
         self._nodes[path] = new
         if self._quotas.limited:
@@ -163,15 +157,16 @@ class Applier:
         return zxid, _OK, path, new, ()
 
     def _check(self, zxid: int, txn: bytes) -> Result:
+        """Change nothing: the leader has compared the version."""
         return zxid, _OK, None, None, ()
 
-    # -- several at once, and none -----------------------------------------------------------------
+    # -- multis and errors -------------------------------------------------------------------------
 
     def _multi(self, zxid: int, txn: bytes) -> Result:
         handlers = self.handlers
         results = []
         position, end = _HEAD_BYTES, len(txn)
-        while position < end:  # as in `transactions.parts_of`
+        while position < end:  # the same as `transactions.parts_of`, without a list
             start = position + _LENGTH_BYTES
             position = start + _unpack_length(txn, position)[0]
             part = txn[start:position]
@@ -209,7 +204,7 @@ class Applier:
         return zxid, _OK, None, None, ()
 
     def _close_session(self, zxid: int, txn: bytes) -> Result:
-        """First what the leader listed, then whatever else the session still owns. What is gone already, is."""
+        """Delete the nodes that the leader listed, then any others that the session still owns."""
         closed = transactions.decode(txn)
         for path in closed.body[0]:
             self._delete_path(zxid, path)

@@ -18,12 +18,14 @@ from zab.store.znode import Znode
 
 VERSION: Final = 2
 CHECKPOINT_EVERY: Final = 4096
-"""A power of two."""
+"""Zxids between two checkpoints: a power of two."""
 HISTORY_LENGTH: Final = 1024
+"""Checkpoints that are kept."""
 CHANGED_MAX: Final = 1024
-"""Nodes, after a transaction. A multi changes thousands: a thousand of them would be seconds at one go."""
+"""Changed nodes after which the sum is brought up to date. One multi changes thousands of nodes."""
 
 KNOWN_MAX: Final = 4096
+"""Nodes whose CRCs are remembered."""
 
 _MASK: Final = (1 << 64) - 1
 _NUMBERS: Final = Struct(">qqqqqiiiq")
@@ -32,13 +34,14 @@ _BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
 def digest_of(path: str, node: Znode) -> int:
+    """Return the summand of one node, which is 0 below /zookeeper: the statistics of quotas are not transactions."""
     if path.startswith(_BELOW_SYSTEM):
         return 0
     return _continued(0 if path == ROOT else crc32(path.encode()), node)
 
 
 def _continued(crc: int, node: Znode) -> int:
-    """From the CRC of its path, which is that of nothing for the root."""
+    """Continue from the CRC of the path, which is 0 for the root."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
     if data:
         crc = crc32(data, crc)
@@ -46,28 +49,36 @@ def _continued(crc: int, node: Znode) -> int:
 
 
 class Digest:
-    """The digest of one tree, from its creation or from `load` on."""
+    """The digest of one tree, with its values at the last checkpoints."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self.changed: Mark = {}
-        """Since it was settled, and what they were then."""
+        """The nodes that have changed since `settle`, as they were then."""
         tree.marks.append(self.changed)
         self._known: dict[str, tuple[int, int]] = {}
         """The CRC of the path and the CRC of the node, for recently changed nodes. Never more than `KNOWN_MAX`."""
         self._value = 0
+        """The sum at the last `settle`."""
         self._data_bytes = 0
+        """The bytes of all paths and data at the last `settle`."""
         for path, node in tree.nodes.items():
             self._add(path, node)
         self.history: deque[tuple[int, int]] = deque(maxlen=HISTORY_LENGTH)
         """(zxid, digest) of the last checkpoints."""
         self._at: dict[int, int] = {}
+        """The same checkpoints by zxid."""
 
     def _add(self, path: str, node: Znode) -> None:
         self._value += digest_of(path, node)
         self._data_bytes += len(path) + len(node[0] or b"")
 
     def settle(self) -> None:
+        """Bring the sum up to date with all nodes that have changed.
+
+        ZooKeeper's digest, version 2: the sum of the nodes' CRCs. A changed node subtracts its earlier CRC, remembered
+        or computed from the earlier node, and adds the new one.
+        """
         nodes, changed, known = self._tree.nodes, self.changed, self._known
         if len(known) + len(changed) > KNOWN_MAX:
             known.clear()
@@ -77,7 +88,7 @@ class Digest:
             if old is not None:
                 size -= len(path) + len(old[0] or b"")
             elif new is None:
-                continue  # it came and went
+                continue  # created and deleted in between
             if new is not None:
                 size += len(path) + len(new[0] or b"")
             found = known.get(path)
@@ -93,7 +104,7 @@ class Digest:
                 if found is not None:
                     del known[path]
                 continue
-            # `_continued` once more: the call is a third of what it costs.
+            # The same as `_continued`, inlined: the call would cost half as much again.
             data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = new
             numbers = _pack_numbers(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner)
             after = crc32(numbers, crc32(data, crc) if data else crc)
@@ -110,7 +121,7 @@ class Digest:
 
     @property
     def data_bytes(self) -> int:
-        """Return the bytes of all paths and data: the approximate data size of monitoring."""
+        """Return the bytes of all paths and data, which monitoring reports as the approximate data size."""
         self.settle()
         return self._data_bytes
 
@@ -121,4 +132,5 @@ class Digest:
         self._at[zxid] = self._value
 
     def at(self, zxid: int) -> int | None:
+        """Return the digest at an earlier checkpoint, or None if that is not kept."""
         return self._at.get(zxid)

@@ -1,6 +1,6 @@
-"""The store's answers that are not "done", with the numbers that ZooKeeper's clients know.
+"""The error codes of ZooKeeper's protocol.
 
-They are values: a refused create is an ordinary result, and takes its place in the order of replies.
+An error is a value: a refused create is an ordinary result, with its place in the order of replies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 
 
 class RequestFailed(Exception):
-    """Inside `prepare` only: ends a request at the first check that it does not pass."""
+    """Ends the preparation of a request at the first check that fails. It does not leave `prepare`."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

@@ -13,7 +13,9 @@ class ExpiryQueue:
     def __init__(self, tick_ms: int) -> None:
         self._tick_ms = tick_ms
         self._buckets: dict[int, dict[int, None]] = {}
+        """expiry time -> its sessions; every time is a multiple of the tick, and no bucket is empty"""
         self._ends: dict[int, int] = {}
+        """session -> its expiry time, which only moves later"""
 
     def __contains__(self, session: int) -> bool:
         return session in self._ends
@@ -22,11 +24,12 @@ class ExpiryQueue:
         return len(self._ends)
 
     def touch(self, session: int, timeout_ms: int, now_ms: int) -> None:
+        """Move the expiry of a session to `timeout_ms` from now, unless that is earlier."""
         end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
         old = self._ends.get(session)
         if old is not None:
             if end <= old:
-                return  # only ever later
+                return
             self._leave(session, old)
         self._ends[session] = end
         self._buckets.setdefault(end, {})[session] = None

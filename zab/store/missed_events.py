@@ -1,4 +1,4 @@
-"""Find the events that watchers missed while a snapshot brought their server up to date.
+"""Find the events that watchers missed while their server took over a snapshot.
 
 Clients may stay connected meanwhile. The old and the new state are compared at each watched path, and each watcher
 receives the events that the difference of the two states implies.
@@ -16,12 +16,15 @@ from zab.store.znode import ACL, CZXID, MZXID, PZXID, Znode
 
 @frozen
 class MissedEvent:
+    """An event, with the ACL that decides which watchers receive it."""
+
     event: EventType
     path: str
     acl: Acl
 
 
 def compare(old: Tree, new: Tree, watches: ServerWatches) -> list[MissedEvent]:
+    """Compare two states at every watched path, and return the events in the order of delivery."""
     paths = dict.fromkeys([*watches.data_paths, *watches.child_paths])
     for root in watches.recursive_roots:
         for tree in (old, new):
@@ -55,6 +58,6 @@ def _compare(path: str, old: Znode | None, new: Znode | None) -> list[MissedEven
     return missed
 
 
-def tell(missed: list[MissedEvent], watches: ServerWatches, zxid: int) -> None:
+def deliver(missed: list[MissedEvent], watches: ServerWatches, zxid: int) -> None:
     for each in missed:
         watches.happened(each.event, each.path, each.acl, zxid)

@@ -1,6 +1,6 @@
 """The operations, by ZooKeeper's numbers, and the fields of each.
 
-A client's request is its number and a plain tuple of fields, in the protocol's order:
+A client's request is a number and a plain tuple of fields, in the protocol's order:
 
     CREATE, CREATE2, CREATE_CONTAINER   (path, data, acl, flags)
     CREATE_TTL                          (path, data, acl, flags, ttl)
@@ -19,7 +19,7 @@ A client's request is its number and a plain tuple of fields, in the protocol's 
     SET_WATCHES2                        (zxid, data, exist, child, persistent, recursive)
     WHO_AM_I, CLOSE_SESSION             ()
 
-Servers send these to each other only:
+Only servers send these to each other:
 
     CLOSE_SESSION                       (epoch,), sent by the leader of that epoch when the session has expired there
     DELETE_CONTAINER                    (path,)
@@ -71,13 +71,13 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """The type of a failed sub-result, and of a transaction that changes nothing. It is no operation."""
+    """The type of a failed sub-result, and of a transaction that changes nothing. It is not an operation."""
     CREATE_SESSION = -10
     CLOSE_SESSION = -11
     ATTACH_SESSION = -12
-    """A client came back with its session, perhaps to another server: that one owns it from here on."""
+    """A client has reconnected with its session. The session belongs to the server that it is connected to now."""
     SET_SECRET = -13
-    """Once in the life of an ensemble: what the sessions' passwords are derived from."""
+    """Set the secret that the passwords of sessions are derived from. Once in the life of an ensemble."""
 
 
 WRITES: Final = frozenset({

@@ -1,4 +1,4 @@
-"""Transactions that are prepared but not applied yet: the state that the leader checks the next request against.
+"""The changes of prepared transactions that are not applied yet: the leader checks the next request against them.
 
 Each path maps to the newest node that will stand there, or to None if there will be none. The tree is consulted only
 for paths without an entry.
@@ -18,12 +18,18 @@ Undo: TypeAlias = list[tuple[str, Record | None]]
 
 
 class OutstandingChanges:
+    """The newest outstanding node of each path, and the order in which the nodes were put.
+
+    Both containers stay the same objects, since others hold them.
+    """
+
     __slots__ = ("order", "records")
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        """path -> the newest outstanding (zxid, node)"""
         self.order: deque[tuple[int, str]] = deque()
-        """(zxid, path), as they were put."""
+        """(zxid, path) of every node that was put, in order. Every path in `records` occurs with its zxid."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -33,11 +39,11 @@ class OutstandingChanges:
         self.order.append((zxid, path))
 
     def clear(self) -> None:
-        # In place: others hold these very containers.
         self.records.clear()
         self.order.clear()
 
     def applied(self, zxid: int) -> None:
+        """Forget the changes up to `zxid`, which are applied."""
         order, records = self.order, self.records
         while order and order[0][0] <= zxid:
             path = order.popleft()[1]
@@ -46,6 +52,7 @@ class OutstandingChanges:
                 del records[path]
 
     def position(self) -> int:
+        """Return the position for a later `roll_back`."""
         return len(self.order)
 
     def roll_back(self, position: int, undo: Undo) -> None:

@@ -17,11 +17,11 @@ CONFIG: Final = "/zookeeper/config"
 UNDELETABLE: Final = frozenset({ROOT, SYSTEM, QUOTA, CONFIG})
 
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
-"""Control characters, surrogates, private use, specials; and all that Java would have to write as surrogates."""
+"""Control characters, surrogates, private use, specials, and all characters that Java writes as surrogates."""
 
 
 def name_is_valid(name: str) -> bool:
-    """One component, without a slash."""
+    """Return whether one component of a path, without a slash, is valid."""
     if name.isascii() and name.isprintable():
         return name not in ("", ".", "..")
     return not _FORBIDDEN.search(name)
@@ -39,16 +39,16 @@ def why_invalid(path: str) -> str:
     if is_valid(path):
         return ""
     if not path.startswith("/"):
-        return "a path begins with /"
+        return "a path must begin with /"
     if path.endswith("/"):
-        return "a path does not end with /"
+        return "a path must not end with /"
     for name in path.split("/")[1:]:
         if not name:
-            return "there is nothing between two of its /"
+            return "a name between two / is empty"
         if name in (".", ".."):
-            return f"a path is absolute, and {name} no name"
+            return f"{name} is not a valid name"
         if not name_is_valid(name):
-            return f"{name!r} has a character that no name may have"
+            return f"{name!r} contains an invalid character"
     raise AssertionError(path)
 
 
@@ -62,7 +62,7 @@ def child_of(parent: str, name: str) -> str:
 
 
 def ancestors_of(path: str) -> list[str]:
-    """From the parent up to the root."""
+    """Return the ancestors, from the parent up to the root."""
     found = []
     while path != ROOT:
         path = parent_of(path)

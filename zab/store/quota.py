@@ -1,7 +1,7 @@
-"""Limits on subtrees, and what the subtrees hold: `/zookeeper/quota<path>/zookeeper_limits` and `_stats`.
+"""Quotas: the limits of subtrees and their statistics, in `/zookeeper/quota<path>/zookeeper_limits` and `_stats`.
 
-The statistics are not transactions. Every server keeps them while it applies, in the data of a node that
-the digest leaves out, and from the same history they come out the same.
+The statistics are not transactions. Every server computes them while it applies, in the data of a node that the digest
+leaves out. The same history gives the same statistics.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ BYTES_HARD: Final = "byteHardLimit"
 
 
 PARSED_BYTES_MAX: Final = 1_024
-"""Several times what a client of ZooKeeper writes. Each change below a limited path parses these nodes."""
+"""Several times the length that ZooKeeper's clients write. Each change below a limited path parses these nodes."""
 
 
 def parse(data: bytes | None) -> dict[str, int]:
-    """Return all limits that can be parsed. Clients write these nodes and may write anything; an oversized one has no
-    limits.
-    """
+    """Return all values that can be parsed. Clients may write anything; oversized data has no values."""
     values: dict[str, int] = {}
     if data is None or len(data) > PARSED_BYTES_MAX:
         return values
@@ -44,7 +42,7 @@ def parse(data: bytes | None) -> dict[str, int]:
 
 
 def render(values: dict[str, int]) -> bytes:
-    """Write the two old keys first, then an `=` that hides the new keys from old readers: they stop there."""
+    """Write the two old keys first, then an `=`: old readers stop there, and do not see the new keys."""
     text = f"count={values.get(COUNT, -1)},bytes={values.get(BYTES, -1)}"
     others = sorted(key for key in values if key not in (COUNT, BYTES))
     if others:
@@ -61,12 +59,12 @@ def stats_path(path: str) -> str:
 
 
 def starts_measuring(path: str) -> bool:
-    """Return True if the creation of this node makes every server walk the subtree that it stands for."""
+    """Return True if the creation of this node makes every server measure the subtree that it belongs to."""
     return path.startswith(BELOW) and path.endswith("/" + STATS)
 
 
 def measured_by(path: str) -> str:
-    """The path that a node of limits or statistics stands for."""
+    """Return the path of the subtree that a node of limits or statistics belongs to."""
     return path[len(QUOTA) :].rpartition("/")[0]
 
 
@@ -75,15 +73,17 @@ def size_of(data: bytes | None) -> int:
 
 
 class Quotas:
+    """The quotas of one tree: the limits of subtrees, and statistics that follow every change."""
+
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}
-        """Paths with a limit."""
+        """The paths with a node of limits. Empty: changes need no accounting."""
         self._tree = tree
         if QUOTA in tree.nodes:
             for path, _ in tree.walk(QUOTA):
-                self._noticed(path)
+                self._add_limited(path)
 
-    def _noticed(self, path: str) -> None:
+    def _add_limited(self, path: str) -> None:
         limited, _, name = path[len(QUOTA) :].rpartition("/")
         if limited and name == LIMITS:
             self.limited[limited] = None
@@ -91,7 +91,7 @@ class Quotas:
     # -- while applying ----------------------------------------------------------------------------
 
     def quota_node_created(self, path: str) -> None:
-        self._noticed(path)
+        self._add_limited(path)
         measured, _, name = path[len(QUOTA) :].rpartition("/")
         if measured and name == STATS:
             self._measure(measured)
@@ -106,7 +106,7 @@ class Quotas:
         self._write(path, {COUNT: count, BYTES: size})
 
     def changed(self, path: str, nodes: int, size: int) -> None:
-        """Something at `path` came, went, grew or shrank."""
+        """Account for a change at `path`: `nodes` more nodes and `size` more bytes of data."""
         limited = self.covering(path)
         if limited is None:
             return
@@ -126,10 +126,10 @@ class Quotas:
             new: Znode = (render(values), *old[1:])
             self._tree.replace(path, old, new)
 
-    # -- the question ------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def covering(self, path: str) -> str | None:
-        """The nearest limited path at or above; the root's does not count, as in the original."""
+        """Return the nearest limited path at or above. As in ZooKeeper, a limit of the root covers no other path."""
         if path in self.limited:
             return path
         for ancestor in ancestors_of(path):

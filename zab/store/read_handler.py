@@ -18,7 +18,7 @@ from zab.store.znode import CHILDREN, MZXID, PZXID, Znode
 
 
 class Client(Watcher, Protocol):
-    """The connection that asks."""
+    """The connection that sent the request."""
 
     @property
     def session(self) -> int: ...
@@ -35,8 +35,8 @@ ReadResult: TypeAlias = tuple[int, Any]
     MULTI_READ                        [(op, error, value), ...]
     WHO_AM_I                          [(scheme, user), ...]
 
-and None for all else, and with every error. `node.stat_fields` makes a stat of a node; and as long as a node
-is the same object, anything that was made of it is still true.
+The value is None for every other operation, and with every error. `znode.stat_fields` makes a stat of a node. A node
+never changes, so anything derived from it stays valid for as long as the node is the same object.
 """
 
 _OK: Final = 0
@@ -45,7 +45,7 @@ _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
 _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""A number that stands for nothing is to the original like a body that breaks off."""
+"""ZooKeeper treats an unknown kind or mode like an incomplete body."""
 
 
 TOO_LARGE: Final[ReadResult] = (int(ErrorCode.MARSHALLING_ERROR), None)
@@ -62,6 +62,8 @@ NAME_BYTES: Final = 4
 
 
 class ReadHandler:
+    """Reads of the applied tree. Each operation has one method: it checks the ACL, adds the watch and reads."""
+
     __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 
     def __init__(self, tree: Tree, watches: ServerWatches, access: Access) -> None:
@@ -69,9 +71,9 @@ class ReadHandler:
         self.multi_read_bytes_max: int | None = None
         """The approximate limit of one multiRead's reply; None: no limit."""
         self.work = 0
-        """Nodes and names that reads have looked at since the caller set this back."""
+        """The nodes and names that reads have visited since the caller set this to 0."""
         self._watches = watches
-        self.look_at(tree)
+        self.switch_to(tree)
         self._handlers: dict[int, Callable[[Fields, Client], ReadResult]] = {
             Op.GET_DATA: lambda fields, client: self.get_data(client, *fields),
             Op.EXISTS: lambda fields, client: self.exists(client, *fields),
@@ -89,7 +91,8 @@ class ReadHandler:
             Op.WHO_AM_I: lambda fields, client: self.who_am_i(client),
         }
 
-    def look_at(self, tree: Tree) -> None:
+    def switch_to(self, tree: Tree) -> None:
+        """Read another tree from now on."""
         self._tree = tree
         self._nodes = tree.nodes
 
@@ -122,7 +125,7 @@ class ReadHandler:
                 return _BAD_ARGUMENTS
         elif node[1] is not OPEN and not self._allows(node[1], READ, client):
             return _NO_AUTH
-        if watch and not self._watches.watch_data(path, client):  # also of what is not there yet
+        if watch and not self._watches.watch_data(path, client):  # a missing node can be watched
             return NO_ROOM
         return _NO_NODE if node is None else (_OK, node)
 
@@ -163,7 +166,7 @@ class ReadHandler:
         return _OK, [path for path in paths if path.startswith(prefix)]
 
     def multi_read(self, client: Client, fields: Fields) -> ReadResult:
-        """Each for itself. None of them leaves a watch, whatever it asks for: so it is in the original."""
+        """Answer each operation on its own. As in ZooKeeper, none adds a watch, even if it asks for one."""
         if any(op not in (Op.GET_DATA, Op.GET_CHILDREN) for op, _ in fields):
             return _UNREADABLE
         room = self.multi_read_bytes_max
@@ -209,7 +212,11 @@ class ReadHandler:
         persistent: Sequence[str] = (),
         recursive: Sequence[str] = (),
     ) -> ReadResult:
-        """Register the watches of a client that reconnected, and send the events that it missed after zxid `seen`."""
+        """Add the watches of a client that has reconnected, and deliver the events that it missed after zxid `seen`.
+
+        The rule of ZooKeeper's DataTree.setWatches: a one-time watch fires at once if its node was deleted, created or
+        changed after `seen`, and is added if not. Persistent watches are added, and miss the events in between.
+        """
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
         if not watches.has_room(client, more):
@@ -218,9 +225,9 @@ class ReadHandler:
         for path in data:
             node = nodes.get(path)
             if node is None:
-                self._tell(client, EventType.DELETED, path, None)
+                self._deliver(client, EventType.DELETED, path, None)
             elif node[MZXID] > seen:
-                self._tell(client, EventType.DATA_CHANGED, path, node)
+                self._deliver(client, EventType.DATA_CHANGED, path, node)
             else:
                 watches.watch_data(path, client)
         for path in exist:
@@ -228,13 +235,13 @@ class ReadHandler:
             if node is None:
                 watches.watch_data(path, client)
             else:
-                self._tell(client, EventType.CREATED, path, node)
+                self._deliver(client, EventType.CREATED, path, node)
         for path in child:
             node = nodes.get(path)
             if node is None:
-                self._tell(client, EventType.DELETED, path, None)
+                self._deliver(client, EventType.DELETED, path, None)
             elif node[PZXID] > seen:
-                self._tell(client, EventType.CHILDREN_CHANGED, path, node)
+                self._deliver(client, EventType.CHILDREN_CHANGED, path, node)
             else:
                 watches.watch_children(path, client)
         for path in persistent:
@@ -243,16 +250,14 @@ class ReadHandler:
             watches.add(path, client, WatchMode.RECURSIVE)
         return _DONE
 
-    def _tell(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
-        """Deliver an event whose transaction is no longer known."""
+    def _deliver(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
+        """Deliver an event without a zxid: its transaction is no longer known."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
 
 
 def _size(op: int, value: Any) -> int:
-    """Return the size of one result of a multiRead: a lower bound, at most a quarter of the real size if names are not
-    ASCII.
-    """
+    """Return a lower bound of the bytes of one result of a multiRead: at least a quarter of the real number."""
     if op == Op.GET_DATA:
         return len(value[0] or b"")
     names = value[0]

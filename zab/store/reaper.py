@@ -14,9 +14,9 @@ INTERVAL_MS: Final = 60_000
 
 
 def candidates(tree: Tree, now_ms: int, never_used_ms: int = 0, count_max: int = PER_MINUTE_MAX) -> list[str]:
-    """Ask DELETE_CONTAINER for each: whether it still holds is looked at again when that is prepared.
+    """Return the paths to delete by DELETE_CONTAINER. The preparation of that request checks each of them again.
 
-    A container that never had a child is left alone for `never_used_ms` after its last change, or for ever if 0.
+    A container that never had a child remains for `never_used_ms` after its last change; 0: for ever.
     """
     return list(islice(_candidates(tree, now_ms, never_used_ms), count_max))
 
@@ -31,6 +31,6 @@ def _candidates(tree: Tree, now_ms: int, never_used_ms: int) -> Iterator[str]:
     for path in tree.ttls:
         node = tree.nodes[path]
         ttl = ttl_of(node[OWNER])
-        assert ttl is not None, f"{path} is no TTL node"
+        assert ttl is not None, f"{path} is not a TTL node"
         if not node[CHILDREN] and now_ms - node[MTIME] > ttl:
             yield path

@@ -1,7 +1,7 @@
 """The format of a request between the client's server and the leader.
 
-The body is forwarded as the client wrote it. One bit tells its format: the store's own, or the one that the leader's
-`Store` was given a decoder for.
+A server forwards the body as the client wrote it. One bit tells its format: the store's own, or that of the client
+protocol, for which the leader's `Store` has a decoder.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgpack
 from zab.store.operations import Fields, Op
 
 INTERNAL: Final = 1
-"""Asked by a server on its own account; no client can set this."""
+"""The request of a server on its own behalf. No client can set this flag."""
 LOCAL: Final = 2
-"""On behalf of a session that only that server knows, and vouches for."""
+"""The request of a session that only its server knows, and vouches for."""
 FOREIGN: Final = 4
 """The body is in the format of the client protocol."""
 
@@ -25,13 +25,13 @@ HEAD: Final = Struct(">BqiiqH")
 """flags, session, cxid, op, server, bytes of identities"""
 
 Decode: TypeAlias = Callable[[int, bytes, int], Fields]
-"""(op, request, where its body begins) -> fields, as listed in `ops`. May raise anything when they are not there."""
+"""(op, request, position of its body) -> the fields, as listed in `operations`. It may raise any exception."""
 
 
 def pack_request(
     op: int, body: bytes, session: int = 0, cxid: int = 0, server: int = 0, identities: bytes = b"", flags: int = 0
 ) -> bytes:
-    """`identities` as `acl.encode_identities` made them."""
+    """Encode a request. `identities` comes from `acl.encode_identities`."""
     return HEAD.pack(flags, session, cxid, op, server, len(identities)) + identities + body
 
 
@@ -64,4 +64,4 @@ def unpack_body(op: int, request: bytes, start: int) -> Fields:
 
 
 def no_decoder(op: int, request: bytes, start: int) -> Fields:
-    raise NotImplementedError("a request in the client's format, and nobody here reads it")
+    raise NotImplementedError("this store has no decoder for the client protocol")

@@ -1,8 +1,9 @@
 """Turn a request into a transaction at the leader, checked against the applied and the outstanding state.
 
-The first check that fails decides the error, and clients depend on which check comes first: the order is that of Apache
-ZooKeeper 3.9.5. A request that fails becomes a transaction that changes nothing, so its reply keeps its place among the
-others.
+This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks, puts the nodes that
+the transaction will leave behind into the outstanding changes, and returns the transaction. The first check that fails
+decides the error, and clients depend on the order of the checks: it is that of Apache ZooKeeper 3.9.5. A request that
+fails becomes a transaction that changes nothing, so its reply keeps its place among the others.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, TypeAlias
 
 from zab.store import acl as acls
 from zab.store import transactions
-from zab.store.acl import OPEN, Access, Acl, Identity, allows, decode_identities, fix_up
+from zab.store.acl import OPEN, Acl, Identity, allows, decode_identities, fix_up
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
 from zab.store.outstanding_changes import OutstandingChanges, Undo
@@ -21,6 +22,7 @@ from zab.store.quota import STATS, Quotas, measured_by, size_of, starts_measurin
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request_format import INTERNAL as FROM_SERVER
 from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
+from zab.store.store_settings import StoreSettings
 from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
 from zab.store.znode import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Znode, is_session, ttl_of, ttl_owner
 
@@ -32,7 +34,7 @@ _CREATE_TTL: Final = int(Op.CREATE_TTL)
 
 
 Reconfigure: TypeAlias = Callable[[Fields], None]
-"""(joining, leaving, members, version): raises `RequestFailed` when such a change of membership is not possible now."""
+"""(joining, leaving, members, version): raises `RequestFailed` if this change of membership is not possible now."""
 
 
 def no_reconfiguration(fields: Fields) -> None:
@@ -44,64 +46,57 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""A walk over so many nodes costs a millisecond of pause until the next walk: about a tenth of it is work."""
+"""Nodes of a measured subtree for each millisecond until the next measurement. The walk takes a tenth of that time."""
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
 class RequestPreparer:
-    """One for the life of a store; what it knows beyond the applied state ends with the epoch it leads in."""
+    """Prepares one request after the other. All that it keeps beyond the applied state ends with the leader's epoch.
+
+    The fields of the request in work are attributes: the functions of the operations share them, and passing them on
+    would cost every request more.
+    """
 
     __slots__ = (
-        "_access", "_acl_entries_max", "_acl_id_chars_max", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes",
-        "_ephemeral_bytes_max", "_epoch", "_extended_types", "_handlers", "_local", "_measure_from_ms",
-        "_multi_ops_max", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas",
-        "_records", "_request", "_server", "_session", "_sessions", "_start", "_tree", "_undo", "_undo_owned",
-        "reconfigure", "zxid",
+        "_access", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes", "_epoch", "_handlers", "_local",
+        "_measure_from_ms", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas",
+        "_records", "_request", "_server", "_session", "_sessions", "_settings", "_start", "_tree", "_undo",
+        "_undo_owned", "reconfigure", "zxid",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        decode: Decode,
-        access: Access,
-        *,
-        enforce_quota: bool,
-        extended_types: bool,
-        acl_entries_max: int,
-        acl_id_chars_max: int,
-        path_depth_max: int,
-        multi_ops_max: int,
-        ephemeral_bytes_max: int,
-        outstanding: OutstandingChanges,
-    ) -> None:
+    def __init__(self, decode: Decode, settings: StoreSettings, outstanding: OutstandingChanges) -> None:
         self.reconfigure: Reconfigure = no_reconfiguration
+        """Decides whether a change of membership is possible now."""
         self._decode = decode
-        self._access = access
-        self._enforce_quota = enforce_quota
-        self._extended_types = extended_types
-        self._acl_entries_max = acl_entries_max
-        self._acl_id_chars_max = acl_id_chars_max
-        self._path_depth_max = path_depth_max
-        self._multi_ops_max = multi_ops_max
-        self._ephemeral_bytes_max = ephemeral_bytes_max
+        """Decodes bodies in the format of the client protocol."""
+        self._settings = settings
+        self._access = settings.access
+        self._enforce_quota = settings.enforce_quota
+        self._path_depth_max = settings.path_depth_max
         self._outstanding = outstanding
+        """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
         self._order = outstanding.order
         self._epoch = -1
+        """The epoch of the last request; -1 before the first one after `switch_to`."""
         self._owners: dict[int, int] = {}
         """session -> the server it is attached to, as it will be when all outstanding transactions are applied."""
         self._ephemeral_bytes: dict[int, int] = {}
         """The value that `Tree.ephemeral_bytes` will have once all outstanding transactions are applied."""
-        self._undo: Undo | None = None
-        self._undo_owned: list[tuple[int, int]] = []
-        self.zxid = 0
-        """The zxid of the request that is being prepared, or was prepared last."""
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
+        self._undo: Undo | None = None
+        """The records that the multi in work has replaced; None outside a multi."""
+        self._undo_owned: list[tuple[int, int]] = []
+        """(session, its earlier bytes): the entries of `_ephemeral_bytes` that the multi in work has replaced."""
+        self.zxid = 0
+        """The zxid of the request that is being prepared, or was prepared last."""
         self._now_ms = self._session = self._cxid = self._server = 0
         self._local = False
+        """True if the session is known to its server only."""
         self._request = b""
         self._start = 0
-        """Where the request's body starts; the identities of the client stand between the head and the body."""
+        """The position of the request's body. The client's identities stand between the head and the body."""
         self._nodes: dict[str, Znode]
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
@@ -118,8 +113,8 @@ class RequestPreparer:
             Op.SET_SECRET: self._set_secret,
         }
 
-    def look_at(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
-        """The applied state, whenever it is another one."""
+    def switch_to(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
+        """Use another applied state, after which the next request starts an epoch."""
         self._tree = tree
         self._nodes = tree.nodes
         self._sessions = sessions
@@ -129,6 +124,11 @@ class RequestPreparer:
     # -- one request -------------------------------------------------------------------------------
 
     def prepare(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
+        """Return the transaction for a request. A request that fails becomes a transaction with the error.
+
+        In ZooKeeper's order: the operation must be one that this sender may request, the session must be attached to
+        the sender, the body must decode; the checks of the operation follow.
+        """
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if epoch != self._epoch:
             self._begin(epoch)
@@ -154,7 +154,7 @@ class RequestPreparer:
                 raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             try:
                 fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
-            except Exception:  # whatever a decoder stumbles over, the client sent it
+            except Exception:  # any failure of a decoder is the client's fault
                 raise RequestFailed(ErrorCode.MARSHALLING_ERROR) from None
             return handler(op, fields)
         except RequestFailed as failure:
@@ -162,8 +162,8 @@ class RequestPreparer:
         except AssertionError:
             raise
         except Exception:
-            # Fields that the decoder let through and that make no sense, found before anything was put. If one
-            # request could stop a leader it would stop the next one, too, and so on: it gets an answer instead.
+            # The decoder accepted fields that make no sense, and nothing has been put yet. The request gets an error:
+            # a request that stops one leader would stop the next leader as well.
             return transactions.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
@@ -177,11 +177,11 @@ class RequestPreparer:
         if self._session in self._owners:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
         self._local = bool(flags & LOCAL)
-        # A second close of one session, by its client and by its expiry, finds nothing left to do.
+        # The client and the expiry may both close a session. The second close finds nothing to do.
         if not self._local and op != Op.CLOSE_SESSION:
             raise RequestFailed(ErrorCode.SESSION_EXPIRED)
 
-    # -- the future --------------------------------------------------------------------------------
+    # -- nodes as they will be when all outstanding transactions are applied -----------------------
 
     def _look_up(self, path: str) -> Znode | None:
         record = self._records.get(path)
@@ -203,7 +203,7 @@ class RequestPreparer:
         self._order.append((zxid, path))
 
     def _identities(self) -> tuple[Identity, ...]:
-        """Seldom asked for: most nodes are open to all."""
+        """Decode the client's identities. Few requests need them: most nodes are open to all."""
         return decode_identities(self._request[_HEAD_BYTES : self._start])
 
     def _authorize(self, acl: Acl, wanted: int) -> None:
@@ -211,10 +211,12 @@ class RequestPreparer:
         if acl is not OPEN and not access.skip and not allows(acl, wanted, self._identities(), access):
             raise RequestFailed(ErrorCode.NO_AUTH)
 
-    def _fixed(self, acl: Acl | None) -> Acl:
+    def _checked_acl(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
-        fixed = fix_up(acl, self._identities(), self._access, self._acl_entries_max, self._acl_id_chars_max)
+        fixed = fix_up(
+            acl, self._identities(), self._access, self._settings.acl_entries_max, self._settings.acl_id_chars_max
+        )
         if fixed is None:
             raise RequestFailed(ErrorCode.INVALID_ACL)
         return fixed
@@ -222,13 +224,14 @@ class RequestPreparer:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _set_data(self, op: int, fields: Fields) -> bytes:
+        """Check the node, the permission, the quota and the version, in this order."""
         path, data, expected = fields
         records = self._records
         record = records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
-            self._look_up_valid(path)  # raises the reason
-            raise AssertionError("it is there")
+            self._look_up_valid(path)  # raises the right error
+            raise AssertionError(f"{path} was looked up twice with two results")
         old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
         if acl is not OPEN:
             self._authorize(acl, acls.WRITE)
@@ -248,7 +251,7 @@ class RequestPreparer:
             len(raw),
             -1 if data is None else len(data),
         )
-        # As `_put` does it. This is the most frequent of all, and each call is a twentieth of it.
+        # The same as `_put`, inlined: this is the most frequent operation, and a call costs a twentieth of it.
         if self._undo is not None:
             self._undo.append((path, record))
         records[path] = (
@@ -259,6 +262,13 @@ class RequestPreparer:
         return txn
 
     def _create(self, op: int, fields: Fields) -> bytes:
+        """Check a create, and put the new node and its parent.
+
+        The order of ZooKeeper's checks: the flags and the TTL, the ACL, the parent and the permission to create below
+        it, the name with its number, an existing node, an ephemeral parent, the quota. The sequence number is the
+        parent's `cversion`, which counts creations only: no number is used twice. The depth of a path and the bytes of
+        a session's ephemeral nodes are limits of this store.
+        """
         if op == _CREATE_TTL:
             path, data, acl, flags, ttl = fields
             owner, sequential = self._owner_of(op, flags, ttl)
@@ -269,7 +279,7 @@ class RequestPreparer:
         if not slash or "\0" in path:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if acl is not OPEN:
-            acl = self._fixed(acl)
+            acl = self._checked_acl(acl)
         parent_path = parent_path or ROOT
         parent = self._look_up(parent_path)
         if parent is None:
@@ -280,7 +290,7 @@ class RequestPreparer:
         if sequential:
             path = f"{path}{cversion:010d}"
             name = path.rpartition("/")[2]
-        # The parent exists, so all of the path but the last name has been found good before, but for a second slash.
+        # The parent exists, so its path is valid. Only the last name is new, and the slash before it may be doubled.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if path.count("/") > self._path_depth_max:
@@ -294,17 +304,17 @@ class RequestPreparer:
         owned_bytes = 0
         if owner and is_session(owner):
             owned_bytes = self._ephemeral_bytes.get(owner, 0) + len(path) + BESIDE_A_PATH_BYTES
-            if owned_bytes > self._ephemeral_bytes_max:
+            if owned_bytes > self._settings.ephemeral_bytes_max:
                 raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         if name == STATS and starts_measuring(path):
             self._measure(measured_by(path))
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
         now_ms, zxid = self._now_ms, self.zxid
         if acl is not OPEN:
-            acl = acls.intern(acl)  # not before: refused requests leave nothing behind
+            acl = acls.intern(acl)  # after all checks: a refused request leaves nothing in the cache
         txn = transactions.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
-            self._owns(owner, owned_bytes)
+            self._set_ephemeral_bytes(owner, owned_bytes)
         records, order = self._records, self._order
         if self._undo is not None:
             self._undo += (parent_path, records.get(parent_path)), (path, records.get(path))
@@ -321,12 +331,13 @@ class RequestPreparer:
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
         """Return the new node's `owner` field, and whether its name gets a sequence number.
 
-        The operation decides the kind of node, the flags only the sequence: a container may be sequential, too.
+        ZooKeeper's rule: the flags must be known; a TTL goes with CREATE_TTL and with no other operation; a session
+        that only its server knows owns no node. CREATE_CONTAINER makes a container even if the flags name another kind.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if flags >= CreateFlag.PERSISTENT_TTL:
-            if not self._extended_types:
+            if not self._settings.extended_types:
                 raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             if not 0 < ttl <= TTL_MAX or op != _CREATE_TTL:
                 raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -342,17 +353,19 @@ class RequestPreparer:
         return self._session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Znode]:
+        """Return the path and the node of the parent of a node that a request may delete."""
         parent_path, slash, _ = path.rpartition("/")
         if not slash or "\0" in path or path in UNDELETABLE:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         parent_path = parent_path or ROOT
-        record = self._records.get(parent_path)  # as `_look_up` does it
+        record = self._records.get(parent_path)  # the same as `_look_up`, inlined
         parent = self._nodes.get(parent_path) if record is None else record[1]
         if parent is None:
             raise RequestFailed(ErrorCode.NO_NODE)
         return parent_path, parent
 
     def _put_deleted(self, path: str, parent_path: str, parent: Znode) -> None:
+        """Put no node at `path`, and the parent with one child less."""
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
         zxid, records, order = self.zxid, self._records, self._order
         if self._undo is not None:
@@ -364,8 +377,8 @@ class RequestPreparer:
         order.append((zxid, parent_path))
         order.append((zxid, path))
 
-    def _owns(self, owner: int, owned_bytes: int) -> None:
-        """The paths that this session will own."""
+    def _set_ephemeral_bytes(self, owner: int, owned_bytes: int) -> None:
+        """Set the bytes that the ephemeral nodes of this session will count."""
         if self._undo is not None:
             self._undo_owned.append((owner, self._ephemeral_bytes.get(owner, 0)))
         self._ephemeral_bytes[owner] = owned_bytes
@@ -386,11 +399,11 @@ class RequestPreparer:
         self._put_deleted(path, parent_path, parent)
         owned_bytes = self._ephemeral_bytes.get(node[9])
         if owned_bytes:
-            self._owns(node[9], owned_bytes - len(path) - BESIDE_A_PATH_BYTES)
+            self._set_ephemeral_bytes(node[9], owned_bytes - len(path) - BESIDE_A_PATH_BYTES)
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node, if the reaper's reason still holds: a child may have come, or a write."""
+        """Delete a container or TTL node, unless it has got a child or a write since the reaper chose it."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)
@@ -406,7 +419,7 @@ class RequestPreparer:
         return txn
 
     def _measure(self, path: str) -> None:
-        """Walk the subtree as every server will: so the leader paces this request, and refuses the next for a while."""
+        """Walk the subtree as every server will, then refuse such requests for a time that grows with the walk."""
         if 0 < self._measure_from_ms - self._now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
         count, _ = self._tree.measure(path)
@@ -416,7 +429,7 @@ class RequestPreparer:
         path, acl, expected = fields
         if self._look_up(path) is None and not is_valid(path):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
-        acl = self._fixed(acl)
+        acl = self._checked_acl(acl)
         node = self._look_up_valid(path)
         self._authorize(node[1], acls.ADMIN)
         if expected != node[8] and expected != ANY_VERSION:
@@ -424,7 +437,7 @@ class RequestPreparer:
         aversion = next_version(node[8])
         acl = acls.intern(acl)
         txn = transactions.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
-        # The new list is in force for all that is prepared from here on, not only once it is applied.
+        # The new ACL is in force for every request that is prepared after this one.
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
         return txn
 
@@ -436,18 +449,22 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         return transactions.check(self._session, self._cxid, self._now_ms, path, next_version(node[6]))
 
-    # -- several at once ---------------------------------------------------------------------------
+    # -- multi -------------------------------------------------------------------------------------
 
     def _multi(self, op: int, fields: Fields) -> bytes:
-        """Prepare all operations or none. Each sees the effects of the ones before it."""
+        """Prepare all operations or none. Each sees the effects of the ones before it.
+
+        If one fails, every path that the multi has touched gets its earlier record back, and the transaction names the
+        failed operation: ZooKeeper's rollbackPendingChanges.
+        """
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
             if any(op not in MULTI_OPS for op, _ in fields):
                 raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
-            operations = tuple([_as_read(op, sub_fields) for op, sub_fields in fields])
+            operations = tuple([_as_decoded(op, sub_fields) for op, sub_fields in fields])
             if sum([op in CREATES and starts_measuring(sub_fields[0]) for op, sub_fields in operations]) > 1:
-                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each walks a subtree when it is applied
-        if len(operations) > self._multi_ops_max:
+                raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each would walk a subtree when it is applied
+        if len(operations) > self._settings.multi_ops_max:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         handlers, prepared = self._handlers, []
         position = self._outstanding.position()
@@ -490,10 +507,10 @@ class RequestPreparer:
         return transactions.attach_session(self._session, self._cxid, self._now_ms, self._server)
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
-        """List the session's ephemeral nodes. From here on the session creates no node, so the list is complete.
+        """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
 
-        A leader that expires a session names its epoch. If it loses its leadership before the close is applied, the
-        next leader refuses that close: the next leader may have received signs of life that the former one could not.
+        A leader that expires a session names its epoch in the close. If it loses its leadership before the close is
+        applied, the next leader refuses it, since that leader may have received later signs of life.
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
@@ -523,10 +540,10 @@ class RequestPreparer:
     # -- membership --------------------------------------------------------------------------------
 
     def _reconfig(self, op: int, fields: Fields) -> bytes:
-        """Check whether this client may change the membership, in the order of its requests. Nothing changes yet.
+        """Check whether this client may change the membership. The transaction itself changes nothing.
 
-        The consensus decides memberships and has a kind of transaction of its own for them. When this transaction is
-        applied, the client's server submits the change; see `Store.configure` for the outcome.
+        The consensus decides memberships, with transactions of its own. When this transaction is applied, the client's
+        server submits the change to the consensus; `Store.configure` receives the outcome.
         """
         self.reconfigure(fields)
         node = self._look_up(CONFIG)
@@ -535,8 +552,8 @@ class RequestPreparer:
         return transactions.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
 
 
-def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
-    """An operation of a multi. The original decides while it reads, by the flags, which kind of create it is."""
+def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:
+    """Return an operation of a multi as ZooKeeper decodes it: there the flags decide the kind of a create."""
     if op not in CREATES:
         return op, fields
     flags = fields[3]
@@ -551,7 +568,7 @@ def _as_read(op: int, fields: Fields) -> tuple[int, Fields]:
 
 
 _PLAIN_PARTS: Final = frozenset(map(int, MULTI_OPS - CREATES))
-"""Operations of a multi whose type in the transaction is that of the request."""
+"""Operations of a multi that keep their type in the transaction. The flags of a create may change its type."""
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}
-"""A check alone would answer without saying what it saw."""
+"""CHECK is for multis only: alone, its reply would not tell the version that it compared."""

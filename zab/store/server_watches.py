@@ -19,13 +19,15 @@ from zab.store.paths import ancestors_of
 
 
 class Watcher(Hashable, Protocol):
-    """A connection. Compared by identity."""
+    """A connection that watches. Two are equal if they are the same object."""
 
     @property
     def identities(self) -> Sequence[Identity]: ...
 
 
 class EventType(IntEnum):
+    """ZooKeeper's numbers of events."""
+
     CREATED = 1
     DELETED = 2
     DATA_CHANGED = 3
@@ -59,23 +61,27 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""A path counts once more against the bounds for each so many characters: else a watch could hold a megabyte."""
+"""A path counts once more against the limits for each multiple of this length: a watch could hold a megabyte else."""
 
 
 class _WatchTable:
-    """Both ways, because a connection that ends takes its watches along."""
+    """Watches by path, and by watcher: a connection that ends takes its watches along."""
 
     __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
 
     def __init__(self) -> None:
         self.by_path: dict[str, dict[Watcher, int]] = {}
+        """path -> watcher -> its modes, never 0"""
         self.by_watcher: dict[Watcher, dict[str, None]] = {}
+        """watcher -> its paths: the same pairs as in `by_path`"""
         self.count = 0
-        """(path, watcher) pairs."""
+        """The number of (path, watcher) pairs."""
         self.long = 0
         """The extra weight of long paths beyond `count`: the sum of `long_of`."""
         self.long_of: dict[Watcher, int] = {}
+        """The extra weight of each watcher's long paths, if not 0."""
         self.recursive = 0
+        """The number of pairs with a recursive watch."""
 
     def add(self, path: str, watcher: Watcher, mode: int) -> None:
         watchers = self.by_path.get(path)
@@ -103,7 +109,7 @@ class _WatchTable:
             self.long_of[watcher] = left
 
     def weight_of(self, watcher: Watcher) -> int:
-        """Return how much the entries of this watcher count against the bounds."""
+        """Return how much the entries of this watcher count against the limits."""
         return len(self.by_watcher.get(watcher, ())) + self.long_of.get(watcher, 0)
 
     def has(self, path: str, watcher: Watcher, mode: int) -> bool:
@@ -146,7 +152,7 @@ class _WatchTable:
         return found
 
     def drop(self, watcher: Watcher, most: int) -> int:
-        """Remove up to `most` entries of this watcher. Return how many that were."""
+        """Remove up to `most` entries of this watcher, and return how many were removed."""
         paths = self.by_watcher.get(watcher, {})
         dropped = min(most, len(paths))
         for _ in range(dropped):
@@ -165,7 +171,7 @@ class _WatchTable:
 
 
 def weight(path: str) -> int:
-    """Return how much a watch on this path counts against the bounds."""
+    """Return how much a watch on this path counts against the limits."""
     return 1 + len(path) // LONG_PATH
 
 
@@ -174,23 +180,28 @@ def weight_of_all(paths: Sequence[str]) -> int:
 
 
 class ServerWatches:
+    """All watches of one server's clients. It finds the watchers of each change, and hands their events over."""
+
     def __init__(self, deliver: Deliver, access: Access = DEFAULT_ACCESS) -> None:
         self.deliver = deliver
+        """Receives each event together with all its watchers."""
         self._access = access
         self._data = _WatchTable()
+        """Watches for the creation, the deletion and the data of a node."""
         self._child = _WatchTable()
+        """Watches for the deletion of a node and for its list of children."""
         self.per_watcher_max: int | None = None
-        """Entries of one watcher in both tables, long paths counted several times; None: no bound."""
+        """Entries of one watcher in both tables, long paths counted several times; None: no limit."""
         self.total_max: int | None = None
-        # The same two dicts for the life of this object: a change tests with their truth value whether any watch
-        # exists.
+        """Entries of all watchers, counted in the same way; None: no limit."""
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
+        """These two dicts stay the same objects: a change tests with their truth value whether any watch exists."""
 
     # -- registration ------------------------------------------------------------------------------
 
     def has_room(self, watcher: Watcher, more: int = 1) -> bool:
-        """Return True if `more` entries of this watcher are within the bounds."""
+        """Return True if `more` entries of this watcher are within the limits."""
         data, child = self._data, self._child
         if self.total_max is not None and data.count + data.long + child.count + child.long + more > self.total_max:
             return False
@@ -212,10 +223,9 @@ class ServerWatches:
         return True
 
     def add(self, path: str, watcher: Watcher, mode: int) -> bool:
-        """Add a persistent watch. A recursive one receives no events about lists of children, so it stands in one table
-        only.
+        """Add a persistent watch, or return False, and add nothing, if there is no room.
 
-        Return False, and add nothing, if there is no room.
+        A recursive watch receives no events about lists of children, so it stands in the data table only.
         """
         tables = (self._data,) if mode == WatchMode.RECURSIVE else (self._data, self._child)
         more = sum(watcher not in table.by_path.get(path, ()) for table in tables)
@@ -234,7 +244,7 @@ class ServerWatches:
         return True in removed
 
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
-        """Remove up to `most` watches of a connection that is gone. Return True if there may be more."""
+        """Remove up to `most` watches of a connection that has ended. Return True if there may be more."""
         return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 
     def _entries(self, kind: int) -> tuple[tuple[_WatchTable, int], ...]:
@@ -273,7 +283,7 @@ class ServerWatches:
         self._tell(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
 
     def happened(self, event: EventType, path: str, acl: Acl, zxid: int) -> None:
-        """Deliver an event of this node alone: after a state was replaced, the steps in between are unknown."""
+        """Deliver an event of this node alone: if a snapshot replaced the state, the changes in between are unknown."""
         match event:
             case EventType.CHILDREN_CHANGED:
                 self._tell(self._child.take(path), event, path, acl, zxid)
@@ -305,11 +315,11 @@ class ServerWatches:
         if listed:
             self.deliver(listed, event, path, zxid)
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Watches, the paths that they are on, the connections that have any. An entry in both tables is two."""
+        """Return how many watches, watched paths and watching connections there are. A watch in both tables is two."""
         paths = self.data_paths.keys() | self.child_paths.keys()
         return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
 
@@ -321,9 +331,11 @@ class ServerWatches:
     def recursive_roots(self) -> list[str]:
         if not self._data.recursive:
             return []
-        # Copies, because this runs in a thread during `restore` while connections that end remove their watches.
+        # Copies: `restore` runs this in a thread, while ending connections remove their watches.
         return [
-            path for path, of in list(self.data_paths.items()) if any(modes & RECURSIVE for modes in list(of.values()))
+            path
+            for path, watchers in list(self.data_paths.items())
+            if any(modes & RECURSIVE for modes in list(watchers.values()))
         ]
 
     def paths_of(self, watcher: Watcher) -> list[str]:

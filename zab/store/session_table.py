@@ -17,17 +17,20 @@ SECRET_BYTES_MIN: Final = 16
 
 
 class SessionTable:
+    """The open sessions, and the secret that their passwords are derived from."""
+
     __slots__ = ("secret", "table")
 
     def __init__(self) -> None:
         self.table: dict[int, tuple[int, int]] = {}
-        """session -> (timeout_ms, server)"""
+        """session -> (timeout_ms, the server that it is attached to)"""
         self.secret = b""
+        """Set once in the life of an ensemble; empty before."""
 
     def password(self, session: int) -> bytes:
-        """The same on every server; knowing other sessions' does not help to guess it."""
+        """Return the password of a session: the same on every server, and not to be guessed from other passwords."""
         if not self.secret:
-            raise LocalProtocolError("no secret has been set yet: SET_SECRET comes before the first session")
+            raise LocalProtocolError("no secret has been set: SET_SECRET must come before the first session")
         return hmac.digest(self.secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
 
     def password_is(self, session: int, password: bytes | None) -> bool:
@@ -35,15 +38,15 @@ class SessionTable:
 
 
 class SessionIds:
-    """Ids that no other server gives out, nor this one in another life: its number, then the time, then a count.
+    """Unique session ids: 8 bits of the server's number, then the time of its start, then a count.
 
-    `now_ms` must be greater than at any earlier start; the wall clock will do.
+    `now_ms` must be greater than at any earlier start of this server; the wall clock will do.
     """
 
     def __init__(self, server: int, now_ms: int) -> None:
         top = server & 0xFF
         if top == 0xFF:
-            top = 0  # 0xff in front is the mark of a TTL; and server 0 does not exist
+            top = 0  # 0xff in front marks a TTL, and there is no server 0
         first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
         self._next = first
 

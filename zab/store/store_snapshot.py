@@ -1,15 +1,15 @@
-"""The whole state as chunks of bytes, exact at one zxid and encoded while requests go on.
+"""The whole state as chunks of bytes: exact at one zxid, and encoded while later transactions are applied.
 
-A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, in another
-thread if need be. A mark in the tree keeps each node that was replaced since the start, so the old node of a path is in
+A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, perhaps in
+another thread. A mark in the tree keeps each node that was replaced since the start, so the old node of a path is in
 the mark, or, if the path has not changed, still in the tree.
 
     chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
-    chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk holds, then nodes
-    the last   [nodes, digest]
+    chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk contains, then nodes
+    the last   [number of nodes, digest]
 
 A node is (path, data, number of its ACL, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime, version, cversion,
-aversion, owner). Most differences are 0: one byte here, and no object in memory.
+aversion, owner). Most differences are 0, which takes one byte here and no object in memory.
 """
 
 from __future__ import annotations
@@ -30,23 +30,25 @@ from zab.store.znode import Znode
 VERSION: Final = 1
 CHUNK_NODES: Final = 512
 CHUNK_BYTES: Final = 256 << 10
-"""Roughly: a chunk ends with the node that crosses this."""
+"""A chunk ends with the node that reaches this number of bytes."""
 
 _UNTOUCHED: Final = object()
 
 
 class StoreSnapshot:
-    """Iterate it once, from any thread. What it holds of the past goes when it does."""
+    """The state at one zxid, to be iterated once, in any thread."""
 
     def __init__(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> None:
         self.zxid = zxid
         self.done = False
+        """True once the iteration has ended: the mark is of no use any more."""
         self._nodes = tree.nodes
         self._mark: Mark = {}
+        """The nodes that were replaced since the start, as they were."""
         tree.marks.append(self._mark)
         self.paths = list(tree.nodes)
-        """The paths at this moment, in order. The iteration consumes the list: freeing a million entries at once would
-        hold up the loop for a tenth of a second.
+        """The paths at the start, in order. The iteration consumes the list: freeing a million entries at once would
+        block the event loop for a tenth of a second.
         """
         self._digest = digest
         table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]
@@ -101,10 +103,11 @@ class StoreSnapshot:
 
 
 class OpenSnapshots:
-    """Those under way. Finished ones stop costing anything at the next `sweep`."""
+    """The snapshots that are being iterated. `sweep` removes the marks of the others from the tree."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[ref[StoreSnapshot], Mark]] = []
+        """Snapshots and their marks. A snapshot that was dropped without an end is found by its reference."""
 
     def __len__(self) -> int:
         return len(self._marks)
@@ -116,7 +119,7 @@ class OpenSnapshots:
         return snapshot
 
     def sweep(self, tree: Tree) -> None:
-        """Remove the mark. Call this only in the thread that changes the tree."""
+        """Remove the marks of ended snapshots. Call this only in the thread that changes the tree."""
         kept = []
         for reference, mark in self._marks:
             snapshot = reference()
@@ -128,20 +131,20 @@ class OpenSnapshots:
 
 
 def read(chunks: Iterable[bytes]) -> tuple[Tree, SessionTable, int, int]:
-    """The state, its zxid, and the digest it must have. Raises `DamagedError`."""
+    """Return the tree, the sessions, the zxid, and the digest that the tree must have. Raise `DamagedError`."""
     try:
         return _read(iter(chunks))
     except DamagedError:
         raise
     except Exception as wrong:
-        raise DamagedError(f"no snapshot of a store: {wrong!r}") from wrong
+        raise DamagedError(f"this is not a snapshot of a store: {wrong!r}") from wrong
 
 
 def read_head(chunk: bytes) -> tuple[int, SessionTable]:
-    """The first chunk: the zxid, and the sessions."""
+    """Decode the first chunk: the zxid, and the sessions."""
     version, zxid, secret, table = msgpack.unpackb(chunk, use_list=False)
     if version != VERSION:
-        raise DamagedError(f"a snapshot in version {version} of the format; this is version {VERSION}")
+        raise DamagedError(f"the snapshot has version {version} of the format; this program reads version {VERSION}")
     sessions = SessionTable()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, server) for session, timeout_ms, server in table}
@@ -178,21 +181,21 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
         first, second = msgpack.unpackb(chunk, use_list=False)
         if type(first) is int:
             if not first == count == len(tree) or next(chunks, None) is not None:
-                raise DamagedError(f"a snapshot of {first} nodes with {count} in it, {len(tree)} of them different")
+                raise DamagedError(f"the snapshot announces {first} nodes, but has {count} at {len(tree)} paths")
             if not tree.nodes.keys() >= UNDELETABLE:
-                raise DamagedError("a snapshot without the nodes that are always there")
+                raise DamagedError("the snapshot lacks nodes that always exist")
             _count_children(tree)
             return tree, sessions, zxid, second
         lists += map(decode_acl, first)
         count += len(second)
         load = tree.load
         for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
-            # One object where the numbers are the same: that is most of them, and they stay for long.
+            # Equal numbers share one object: most numbers are equal, and they stay in memory for long.
             load(path, (
                 data, lists[number], czxid, czxid + mzxid if mzxid else czxid, ctime, ctime + mtime if mtime else ctime,
                 version, cversion, aversion, owner, czxid + pzxid if pzxid else czxid, 0,
             ))  # fmt: skip
-    raise DamagedError("a snapshot without an end")
+    raise DamagedError("the snapshot ends before its last chunk")
 
 
 def _count_children(tree: Tree) -> None:

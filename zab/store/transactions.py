@@ -1,8 +1,8 @@
-"""Transactions as bytes: the form in which the leader proposes them, the log stores them and servers apply them.
+"""Transactions as bytes: the leader proposes them, the log stores them and every server applies them in this form.
 
-Applying looks up and computes nothing: versions are absolute, names are complete, lists are final. One unpack reads all
-fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or our own
-where ZooKeeper has none. The format holds everything that ZooKeeper's log holds.
+A transaction holds results, not requests: versions are absolute, names are complete, ACLs are final. One unpack reads
+all fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or our
+own where ZooKeeper has none. The format holds everything that ZooKeeper's log holds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHECKPOINT: Final = 0x71
 """The type of a prefix before a whole transaction: the leader's digest at an earlier zxid."""
 
 HEAD: Final = Struct(">Bqiq")
-"""type, session, cxid, time: how all of them begin."""
+"""type, session, cxid, time: the beginning of every transaction"""
 SET_DATA_HEAD: Final = Struct(">BqiqiIi")
 """..., version, bytes of path, bytes of data (-1: null)"""
 CREATE_HEAD: Final = Struct(">BqiqiqIiI")
@@ -47,13 +47,13 @@ CREATE_HEAD: Final = Struct(">BqiqiqIiI")
 SET_ACL_HEAD: Final = Struct(">BqiqiI")
 """..., version, bytes of path; the acl is the rest"""
 CHECK_HEAD: Final = Struct(">Bqiqi")
-"""..., version, and the path is the rest; or the error, and there is no rest"""
+"""..., version; the path is the rest. Of an error: ..., code; there is no rest"""
 SERVER_HEAD: Final = Struct(">Bqiqq")
 """..., server"""
 CREATE_SESSION_HEAD: Final = Struct(">Bqiqiq")
 """..., timeout, server"""
 FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
-"""..., how many operations, which of them failed, why"""
+"""..., number of operations, index of the failed one, its error code"""
 CHECKPOINT_HEAD: Final = Struct(">BqQ")
 """type, zxid, digest"""
 LENGTH: Final = Struct(">I")
@@ -72,7 +72,7 @@ def set_data(
 def create(
     kind: int, session: int, cxid: int, time: int, path: str, data: bytes | None, acl: Acl, owner: int, cversion: int
 ) -> bytes:
-    """`cversion` is the parent's, with this child counted."""
+    """Encode a create. `cversion` is that of the parent, with this child counted."""
     raw, listed = path.encode(), b"" if acl is OPEN else encode_acl(acl)
     if data is None:
         return CREATE_HEAD.pack(kind, session, cxid, time, cversion, owner, len(raw), -1, len(listed)) + raw + listed
@@ -133,7 +133,7 @@ def checkpoint(zxid: int, digest: int, txn: bytes) -> bytes:
 
 
 def parts_of(txn: bytes) -> list[bytes]:
-    """The transactions inside a multi."""
+    """Return the transactions inside a multi."""
     parts, position, end = [], HEAD.size, len(txn)
     while position < end:
         (length,) = LENGTH.unpack_from(txn, position)
@@ -153,7 +153,7 @@ Body: TypeAlias = tuple[Any, ...]
 
 @frozen
 class Transaction:
-    """A transaction taken apart: for dumps, exports and tests. `apply` reads the bytes itself.
+    """A decoded transaction: for dumps, exports and tests. `Applier` reads the bytes itself.
 
     The body, by type (`Op`):
 
@@ -167,7 +167,7 @@ class Transaction:
         ATTACH_SESSION          (server,)
         CLOSE_SESSION           (paths,)
         SET_SECRET              ()
-        MULTI                   (Transaction, ...), one that failed with as many of type ERROR
+        MULTI                   (Transaction, ...); all of type ERROR if the multi failed
     """
 
     op: Op
@@ -178,7 +178,7 @@ class Transaction:
 
 
 def decode(txn: bytes) -> Transaction:
-    """Raises `DamagedError` when the bytes are none."""
+    """Decode a transaction. Raise `DamagedError` if the bytes are not a transaction."""
     try:
         if txn[0] == CHECKPOINT:
             txn = txn[CHECKPOINT_HEAD.size :]
@@ -192,7 +192,7 @@ def decode(txn: bytes) -> Transaction:
         op = Op(kind - 256 if kind > 127 else kind)
         return Transaction(op, session, cxid, time, _BODIES[kind](txn))
     except Exception as wrong:
-        raise DamagedError(f"{len(txn)} bytes that are no transaction: {wrong}") from wrong
+        raise DamagedError(f"{len(txn)} bytes are not a transaction: {wrong}") from wrong
 
 
 def _create_body(txn: bytes) -> Body:

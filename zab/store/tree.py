@@ -20,27 +20,35 @@ from zab.store.znode import CONTAINER, EMPTY_ROOT, INT_MAX, Znode, is_session
 
 Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Znode | None]
+"""path -> the node that stood there when the mark was left; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
-"""Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` beside its path."""
+"""Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
 
 _NO_NODE: Final = ErrorCode.NO_NODE
 _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
 
 
 class Tree:
+    """All znodes, with the tables that follow from them. `check` asserts that they do."""
+
     __slots__ = ("children", "containers", "ephemeral_bytes", "ephemerals", "marks", "nodes", "ttls")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
+        """The znodes by path. The parent of each is in it, and counts it."""
         self.children: dict[str, Paths] = {}
-        """Names, not paths; only of nodes that have children."""
+        """The children's names (not paths) by path of the parent; no entry for a node without children."""
         self.ephemerals: dict[int, Paths] = {}
+        """The paths of ephemeral nodes by session; no entry for a session without any."""
         self.ephemeral_bytes: dict[int, int] = {}
-        """The sum of the paths' characters, and of `BESIDE_A_PATH_BYTES` for each, by session."""
+        """session -> the characters of its ephemeral paths, and `BESIDE_A_PATH_BYTES` for each"""
         self.containers: Paths = {}
+        """The paths of all containers."""
         self.ttls: Paths = {}
+        """The paths of all TTL nodes."""
         self.marks: list[Mark] = []
+        """The marks that are being kept, by the digest and by snapshots."""
         self._insert(ROOT, (*EMPTY_ROOT[:11], 1))
         self._insert(SYSTEM, (*EMPTY_ROOT[:11], 2))
         self._insert(QUOTA, EMPTY_ROOT)
@@ -52,6 +60,7 @@ class Tree:
     # -- changes -----------------------------------------------------------------------------------
 
     def replace(self, path: str, old: Znode, new: Znode) -> None:
+        """Replace the node at `path`, which is `old`."""
         # Write to the marks first: a reader in another thread must find the old node in one place or the other.
         for mark in self.marks:
             mark.setdefault(path, old)
@@ -61,7 +70,11 @@ class Tree:
         self, path: str, parent_path: str, name: str, data: bytes | None, acl: Acl, owner: int, parent_cversion: int,
         zxid: int, time: int,
     ) -> Znode | ErrorCode:  # fmt: skip
-        """`parent_cversion` is the parent's, with this child counted."""
+        """Create a node and return it, or `NODE_EXISTS` or `NO_NODE`. `parent_cversion` counts this child already.
+
+        The rule for a replay over a newer state is that of ZooKeeper's DataTree.createNode: the parent's `cversion` and
+        `pzxid` only grow, even if the node exists already.
+        """
         nodes = self.nodes
         parent = nodes.get(parent_path)
         if parent is None:
@@ -69,8 +82,8 @@ class Tree:
         (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid, count) = (
             parent
         )
-        # Only a history that is replayed over a state that contains parts of it already finds a newer parent, or
-        # the node itself. The parent must catch up even then: the next sequential name is made from it.
+        # The parent may be newer and the node may exist only if a history is replayed over a state that contains parts
+        # of it. The parent must catch up even then: the next sequence number is its `cversion`.
         if parent_cversion > cversion or (parent_cversion < 0 and cversion == INT_MAX):
             cversion, pzxid = parent_cversion, zxid
         existing = nodes.get(path)
@@ -120,7 +133,7 @@ class Tree:
         if node is None:
             return None
         if node[11]:
-            # Only in a replay, see above: a later life of this node is there already. Its children come again.
+            # Only in a replay, as in `create`: the state has a later node of this path. Its children are created again.
             for child in self.children_of(path):
                 self.delete(child_of(path, child), path, child, zxid)
             node = nodes[path]
@@ -133,11 +146,11 @@ class Tree:
             del self.children[parent_path]
         owner = node[9]
         if owner:
-            self._disowned(owner, path)
+            self._disown(owner, path)
         return node
 
     def _insert(self, path: str, node: Znode) -> None:
-        """A whole node, as a snapshot has it: the parent counts it already."""
+        """Insert a node of a snapshot, in which the parent counts it already."""
         self.nodes[path] = node
         if path != ROOT:
             slash = path.rfind("/")
@@ -145,7 +158,7 @@ class Tree:
         if node[9]:
             self._own(node[9], path)
 
-    # -- who owns what -----------------------------------------------------------------------------
+    # -- owners ------------------------------------------------------------------------------------
 
     def _own(self, owner: int, path: str) -> None:
         if is_session(owner):
@@ -159,7 +172,7 @@ class Tree:
         else:
             self.ttls[path] = None
 
-    def _disowned(self, owner: int, path: str) -> None:
+    def _disown(self, owner: int, path: str) -> None:
         if is_session(owner):
             owned = self.ephemerals[owner]
             del owned[path]
@@ -172,13 +185,13 @@ class Tree:
         else:
             del self.ttls[path]
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def children_of(self, path: str) -> list[str]:
         return list(self.children.get(path, ()))
 
     def count_below(self, path: str) -> int:
-        """Count all descendants. Only nodes with children are visited, so a wide tree is counted at once."""
+        """Count all descendants. Only nodes with children are visited, so a wide tree is counted quickly."""
         if path == ROOT:
             return len(self.nodes) - 1
         if path not in self.children:
@@ -189,7 +202,7 @@ class Tree:
         )
 
     def measure(self, path: str) -> tuple[int, int]:
-        """The number of nodes from `path` down, and the bytes of their data: `walk` in a third of the time."""
+        """Return the number of nodes from `path` down and the bytes of their data, three times as fast as `walk`."""
         nodes, children = self.nodes, self.children
         top = nodes.get(path)
         if top is None:
@@ -207,7 +220,7 @@ class Tree:
         return count, size
 
     def walk(self, path: str) -> Iterator[tuple[str, Znode]]:
-        """A node and all below it, parents first."""
+        """Yield a node and all its descendants, parents first."""
         pending = [path]
         while pending:
             path = pending.pop()
@@ -216,7 +229,7 @@ class Tree:
 
     @classmethod
     def blank(cls) -> Tree:
-        """Make a tree without even a root, to be filled by `load`."""
+        """Make a tree without a root, to be filled by `load`."""
         tree = cls()
         tree.nodes.clear()
         tree.children.clear()
@@ -226,7 +239,7 @@ class Tree:
         self._insert(path, node)
 
     def check(self) -> None:
-        """Assert that every table follows from the nodes. For tests and for debugging."""
+        """Assert that every table follows from the nodes: a walk over all of them, for tests and for debugging."""
         children: dict[str, Paths] = {}
         ephemerals: dict[int, set[str]] = {}
         containers: set[str] = set()

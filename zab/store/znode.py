@@ -13,9 +13,9 @@ from zab.store.acl import OPEN, Acl
 Znode: TypeAlias = tuple[bytes | None, Acl, int, int, int, int, int, int, int, int, int, int]
 """(data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children)
 
-cversion  as stored: how many children were ever created
-owner     0, a session, or what kind of node it is: see below
-children  how many there are
+cversion  the number of children that were ever created
+owner     0, the owning session, or the mark of a container or TTL node: see below
+children  the number of children that exist
 """
 
 DATA: Final[Literal[0]] = 0
@@ -34,11 +34,11 @@ CHILDREN: Final[Literal[11]] = 11
 EMPTY_ROOT: Final[Znode] = (b"", OPEN, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 CONTAINER: Final = -(1 << 63)
-"""Owner of a container: the sign bit alone, which is no session's id."""
+"""The owner of a container: the sign bit alone, which is not the id of any session."""
 
 TTL_MAX: Final = (1 << 40) - 1
 _TTL: Final = -(1 << 56)
-"""Owner of a TTL node: 0xff, sixteen zero bits, and the ttl. No session's id has 0xff in front."""
+"""The owner of a TTL node: 0xff, sixteen zero bits, and the TTL. No session id has 0xff in front."""
 
 INT_MAX: Final = 0x7FFF_FFFF
 INT_MIN: Final = -0x8000_0000
@@ -82,7 +82,7 @@ class Stat(NamedTuple):
 
 
 def stat_fields(node: Znode) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
-    """The values of a `Stat`, without the cost of making one."""
+    """Return the values of a `Stat` as a plain tuple, which costs less than a `Stat`."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children
     if not INT_MIN <= cversion <= INT_MAX:

@@ -150,7 +150,7 @@ def test_watches(tmp_path: Path) -> None:
 def test_a_path_that_is_none_is_told_as_that(tmp_path: Path) -> None:
     async def story(typing: Typing) -> None:
         await typing("create /a x")
-        said = 'Invalid path string "/a//b": there is nothing between two of its /'
+        said = 'Invalid path string "/a//b": a name between two / is empty'
         for command in ("create /a//b", "get /a//b", "ls /a//b"):
             assert await typing(command) == [said]
         assert await typing("create -s /a/") == ["Created /a/0000000000"]

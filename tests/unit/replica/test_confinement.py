@@ -129,7 +129,7 @@ async def test_name_that_no_node_can_have_keeps_no_other_configuration_from_bein
         async def get(self, path: str) -> tuple[bytes, None]:
             await trio.lowlevel.checkpoint()
             if "\0" in path:
-                raise zab.BadArguments(-8, "a character that no name may have")
+                raise zab.BadArguments(-8, "an invalid character")
             return b'{"version":1,"config":{"retention.ms":"1"}}', None
 
     odd, plain = Entity("topics/\0"), Entity("topics/t")

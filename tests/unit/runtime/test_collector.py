@@ -14,7 +14,7 @@ from zab.runtime.store_server.store_machine import StoreMachine, use_up
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.digest import CHECKPOINT_EVERY
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 
 pytestmark = pytest.mark.skipif(sys.implementation.name != "cpython", reason="CPython's collector")
 

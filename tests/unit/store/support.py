@@ -12,7 +12,8 @@ from zab.store.apply import Result
 from zab.store.operations import Op
 from zab.store.request_format import INTERNAL, pack_body, pack_request
 from zab.store.server_watches import Watcher
-from zab.store.store import DEFAULT_SETTINGS, Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 from zab.store.znode import Stat, stat_of
 
 EPOCH = 1

@@ -17,7 +17,7 @@ from zab.store import acl_schemes
 from zab.store.acl import ALL, OPEN, READ, Access, Acl, Identity, allows, fix_up, intern, is_super
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.znode import DATA
 
 HERE: Identity = ("ip", "127.0.0.1")

@@ -16,7 +16,8 @@ from zab.store.acl import OPEN
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, KNOWN_MAX, Digest, digest_of
 from zab.store.operations import Op
 from zab.store.paths import ROOT
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.tree import Tree
 from zab.store.znode import Znode
 

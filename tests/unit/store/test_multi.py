@@ -9,7 +9,7 @@ from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.transactions import decode
 from zab.store.znode import stat_of
 

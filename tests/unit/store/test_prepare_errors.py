@@ -11,7 +11,8 @@ from zab.store.acl import OPEN, Access
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.request_format import FOREIGN, INTERNAL, LOCAL, pack_request
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.znode import INT_MAX, TTL_MAX
 
 NOBODY: Any = ((31, "digest", "nobody:x"),)

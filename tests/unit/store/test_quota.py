@@ -8,7 +8,8 @@ from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.quota import PARSED_BYTES_MAX, parse, render, size_of
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 
 FULL = ErrorCode.QUOTA_EXCEEDED
 ENFORCED = StoreSettings(enforce_quota=True)

@@ -5,7 +5,7 @@ from zab.store.acl import OPEN, Access
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.read_handler import TOO_LARGE
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.znode import stat_of
 
 

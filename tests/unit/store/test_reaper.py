@@ -6,7 +6,7 @@ from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.reaper import candidates
 from zab.store.request_format import INTERNAL
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.znode import ttl_owner
 
 

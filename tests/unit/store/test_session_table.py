@@ -15,7 +15,8 @@ from zab.store.expiry_queue import ExpiryQueue
 from zab.store.operations import Op
 from zab.store.request_format import INTERNAL
 from zab.store.session_table import SessionIds, SessionTable
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.transactions import decode
 from zab.store.tree import BESIDE_A_PATH_BYTES
 from zab.store.znode import CONTAINER, is_session

@@ -14,7 +14,8 @@ from tests.unit.store.support import ALICE, BOB, Leader, dump, leader
 from zab.core.errors import DamagedError
 from zab.store.acl import OPEN
 from zab.store.operations import Op
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.store_snapshot import CHUNK_BYTES, CHUNK_NODES
 
 HOSTS = tuple(("ip", f"10.0.0.{number}") for number in range(3))

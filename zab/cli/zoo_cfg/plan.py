@@ -40,7 +40,7 @@ from zab.service.limits import Limits
 from zab.storage.membership import remembered
 from zab.storage.storage import StorageSettings
 from zab.store.acl import Access
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.wire.client.words import WORDS
 from zab.wire.disk_files import VERSION_DIRECTORY
 

@@ -31,7 +31,7 @@ from zab.runtime.store_server.tls_acceptor import TlsAcceptor
 from zab.service.limits import Limits
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
-from zab.store.store import DEFAULT_SETTINGS, StoreSettings
+from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 
 PORT_MAX: Final = 65_535
 BESIDE_A_FRAME_BYTES = 64 << 10

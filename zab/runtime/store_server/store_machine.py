@@ -16,7 +16,8 @@ from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
 from zab.store.server_watches import Watcher
 from zab.store.session_table import SessionTable
-from zab.store.store import Store, StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Mark, Tree
 from zab.wire.client.events import encode_event
@@ -78,8 +79,8 @@ class StoreMachine(Store):
         self._changed: Mark | None = None
         super().__init__(settings, tell, decode_fields)
 
-    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
-        super()._become(tree, sessions, digest)
+    def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
+        super()._switch_to(tree, sessions, digest)
         self._changed = None
         for kind in (transactions.CREATE_SESSION, transactions.ATTACH_SESSION, transactions.CLOSE_SESSION):
             self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == transactions.CLOSE_SESSION)

@@ -13,7 +13,7 @@ from zab.store import transactions
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
 from zab.store.session_table import SessionTable
-from zab.store.store import StoreSettings
+from zab.store.store_settings import StoreSettings
 from zab.store.tree import Tree
 from zab.wire.relay import TAG_BYTES
 
@@ -48,8 +48,8 @@ class SimulatedStore(StoreMachine):
             self._sessions_digest = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
         return self._sessions_digest
 
-    def _become(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
-        super()._become(tree, sessions, digest)
+    def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
+        super()._switch_to(tree, sessions, digest)
         self._sessions_digest = -1
         for kind in (
             transactions.CREATE_SESSION,

@@ -1,0 +1,41 @@
+"""The settings of the coordination store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.settings_checks import check_settings
+from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
+
+
+@frozen
+class StoreSettings:
+    """Settings of the store. `enforce_quota`, `extended_types` and `access` are ZooKeeper's; only the leader uses them.
+
+    checkpoints          keep the tree's digest, and compare it among the servers
+    acl_entries_max      entries of an ACL that a client sets, with `auth` expanded; a longer ACL that is in the state
+                         already stays in force
+    acl_id_chars_max     characters of one id in such an ACL
+    path_depth_max       names in the path of a new node: quotas and recursive watches look at each ancestor
+    multi_ops_max        operations of one multi
+    ephemeral_bytes_max  characters in the paths of one session's ephemeral nodes, and 64 more for each node: one
+                         transaction closes the session and deletes all of them
+    """
+
+    access: Access = DEFAULT_ACCESS
+    enforce_quota: bool = False
+    extended_types: bool = False
+    checkpoints: bool = True
+    acl_entries_max: int = ENTRIES_MAX
+    acl_id_chars_max: int = ID_CHARS_MAX
+    path_depth_max: int = 100
+    multi_ops_max: int = 10_000
+    ephemeral_bytes_max: int = 2 << 20
+
+    def __attrs_post_init__(self) -> None:
+        check_settings(self, {})
+
+
+DEFAULT_SETTINGS: Final = StoreSettings()
