@@ -244,7 +244,7 @@ def test_the_attacks_of_old_take_few_steps_now(old: re.Pattern[Any], text: str |
 
 
 @pytest.mark.parametrize(("method", "pattern"), ALL)
-def test_the_step_counter_finds_what_re_finds(method: str, pattern: re.Pattern[Any]) -> None:
+def test_step_counter_finds_the_same_matches_as_re(method: str, pattern: re.Pattern[Any]) -> None:
     chance, matcher = random.Random(7), Matcher(pattern)
     alphabet, samples = sample_strings(pattern)
     for _ in range(200):

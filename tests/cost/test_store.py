@@ -121,7 +121,7 @@ def test_scans_in_a_pipeline_see_the_writes_in_front_of_them_and_none_behind(att
     assert found[1::4] == found[3::4] == list(range(1, count + 1))
 
 
-def test_many_connections_take_turns_with_what_is_dear(attacked: Attacked) -> None:
+def test_costly_reads_of_many_connections_take_turns(attacked: Attacked) -> None:
     data = encode(Op.GET_ALL_CHILDREN_NUMBER, "/inner") * 100
     clients = [Client(attacked.store.port) for _ in range(20)]
 

@@ -54,7 +54,7 @@ def test_nothing_that_differed_once_does_so_again(peers: Peers, script: Script) 
 @apache.needs_apache
 @pytest.mark.slow
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=[each.what for each in DIFFERENCES])
-def test_what_differs_on_purpose_differs_as_it_is_said(peers: Peers, difference: Difference) -> None:
+def test_deliberate_differences_match_their_description(peers: Peers, difference: Difference) -> None:
     unlike = compare(peers, difference.script, excuses=False)
     peers.equalize()
     assert unlike is not None, "it no longer does: it can be struck from the table"
@@ -67,7 +67,7 @@ def test_what_differs_on_purpose_differs_as_it_is_said(peers: Peers, difference:
 # -- of the tool itself --------------------------------------------------------------------------------
 
 
-def test_the_page_says_what_the_table_says() -> None:
+def test_page_matches_the_table() -> None:
     page, _, _ = (ROOT / "docs/reference/differences.md").read_text().partition("## What operators can see")
     assert [line for line in page.splitlines() if line.startswith("- **")] == bullets()
 
@@ -94,7 +94,7 @@ def test_every_operation_is_drawn() -> None:
     assert set(Op) - never <= drawn_ops
 
 
-def test_shrinking_leaves_what_is_needed() -> None:
+def test_shrinking_keeps_the_necessary_operations() -> None:
     script = drawn(7)
     needed = {step for step in script if isinstance(step, Drop)} | {script[0]}
 

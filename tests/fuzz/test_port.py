@@ -82,7 +82,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("data", at.NASTY.values(), ids=at.NASTY)
-def test_what_is_nasty_disturbs_nobody(server: Served, data: bytes) -> None:
+def test_hostile_connections_disturb_no_other_client(server: Served, data: bytes) -> None:
     before = server.memory_bytes
     for _ in range(3):
         at.throw(server.port, data, then=at.hear_out)
@@ -91,7 +91,7 @@ def test_what_is_nasty_disturbs_nobody(server: Served, data: bytes) -> None:
     assert server.memory_bytes - before < MEMORY_BYTES_MAX
 
 
-def test_who_never_reads_is_not_read_for(server: Served) -> None:
+def test_client_that_never_reads_is_not_served(server: Served) -> None:
     before = server.memory_bytes
     connections = [at.never_reads(server.port) for _ in range(10)]
     try:
@@ -103,7 +103,7 @@ def test_who_never_reads_is_not_read_for(server: Served) -> None:
     at.still_serves(server.port)
 
 
-def test_many_who_say_nothing(server: Served) -> None:
+def test_many_silent_connections(server: Served) -> None:
     """They are shown out after `first_frame_ms`; meanwhile others come in."""
     silent = [socket.create_connection(("127.0.0.1", server.port), timeout=at.PATIENCE_S) for _ in range(200)]
     at.still_serves(server.port)
@@ -112,7 +112,7 @@ def test_many_who_say_nothing(server: Served) -> None:
         connection.close()
 
 
-def test_why_is_said_once(server: Served) -> None:
+def test_reason_is_logged_once(server: Served) -> None:
     """Who sends garbage a hundred times does not fill the disk with it."""
     for _ in range(100):
         at.throw(server.port, at.NASTY["a negative length"], then=at.hear_out)
@@ -134,7 +134,7 @@ SAID = st.tuples(st.sampled_from([at.CONNECT, b"", at.CONNECT[:-1]]), st.lists(F
 
 @given(said=SAID)
 @settings(max_examples=150)
-def test_whatever_is_said(server: Served, said: bytes) -> None:
+def test_any_bytes_leave_the_port_serving(server: Served, said: bytes) -> None:
     at.throw(server.port, said, then=at.hear_out)
     at.still_serves(server.port)
 
@@ -142,7 +142,7 @@ def test_whatever_is_said(server: Served, said: bytes) -> None:
 @pytest.mark.fuzz
 @given(said=SAID)
 @settings(max_examples=20_000, derandomize=False)
-def test_whatever_is_said_for_as_long_as_one_likes(server: Served, said: bytes) -> None:
+def test_long_campaign_of_any_bytes_leaves_the_port_serving(server: Served, said: bytes) -> None:
     at.throw(server.port, said, then=at.hear_out)
     at.still_serves(server.port)
 
@@ -154,7 +154,7 @@ def test_nothing_of_it_was_a_mistake_of_ours(server: Served) -> None:
     assert "Traceback" not in said
 
 
-def test_the_atheris_target_says_what_it_needs() -> None:
+def test_atheris_target_names_its_prerequisites() -> None:
     if at_hand("atheris"):
         pytest.skip("atheris is installed: python -m tests.fuzz.port")
     done = subprocess.run(

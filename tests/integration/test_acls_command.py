@@ -79,7 +79,7 @@ async def test_acls_are_added_and_listed_and_removed_and_brokers_heed_them(tmp_p
         assert (said.code, "damaged" in said.err) == (1, True)
 
 
-async def test_who_was_away_reads_everything_anew(tmp_path: Path) -> None:
+async def test_returning_broker_reads_all_acls(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, acls=AclSettings(frozenset({"User:ANONYMOUS"}))) as running:
         desk = Desk(running)
         authorizer, broker = running.brokers[1].authorizer, running.brokers[1]
@@ -111,7 +111,7 @@ async def test_who_was_away_reads_everything_anew(tmp_path: Path) -> None:
         ("--list --authorizer-properties h:1", "expected zookeeper.connect="),
     ],
 )
-async def test_what_makes_no_sense_is_said(words: str, why: str, tmp_path: Path) -> None:
+async def test_invalid_input_is_reported(words: str, why: str, tmp_path: Path) -> None:
     async with zab.open_store(tmp_path, client_port=0) as store:
         said = await in_thread(command, "acls", *words.split(), "--store", f"127.0.0.1:{store.client_port}")
     assert said.code == 2, said

@@ -132,7 +132,7 @@ async def answered(answer: Answer) -> AsyncIterator[str]:
 
 @needs_browser
 @pytest.mark.slow
-async def test_the_script_brings_the_page_up_to_date_and_says_when_it_cannot(tmp_path: Path) -> None:
+async def test_script_refreshes_the_page_and_reports_failures(tmp_path: Path) -> None:
     """The page is empty when it is served: what it shows later, only the script can have brought."""
     async with stores(tmp_path / "data", 3, admin=ADMIN) as made:
         site = StoreSite(made.servers[await made.leader()], AdminSettings())

@@ -70,7 +70,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         AdminSettings(**wrong)
 
 
-async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+async def test_taken_port_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(zab.PortTaken, match=str(port)):
@@ -126,23 +126,21 @@ async def test_several_requests_on_one_connection(tmp_path: Path) -> None:
         (b"BREW /coffee HTTP/1.1\r\nHost: localhost\r\n\r\n", b"501"),
     ],
 )
-async def test_noise_gets_an_answer_and_the_end_and_disturbs_nobody(
-    tmp_path: Path, noise: bytes, status: bytes
-) -> None:
+async def test_noise_gets_a_reply_and_ends_only_its_connection(tmp_path: Path, noise: bytes, status: bytes) -> None:
     async with open_store(tmp_path, admin_port=0) as store:
         await store.readable()
         assert (await said(store.admin_port, noise)).split(b" ")[1] == status
         assert (await get(store.admin_port, "/commands/ruok")).status == 200
 
 
-async def test_who_is_slow_is_let_go_and_who_is_idle_too(tmp_path: Path) -> None:
+async def test_slow_and_idle_connections_are_closed(tmp_path: Path) -> None:
     async with open_store(tmp_path, admin=AdminSettings(port=0, request_ms=50, idle_ms=100)) as store:
         await store.readable()
         assert b" 408 " in await said(store.admin_port, b"GET /commands/ruok HTTP/1.1\r\nA: ")
         assert await said(store.admin_port, b"") == b""
 
 
-async def test_who_says_nothing_keeps_nobody_out(tmp_path: Path) -> None:
+async def test_silent_connections_block_no_other_client(tmp_path: Path) -> None:
     """Half a request, from as many as may be connected; and they come again."""
     async with open_store(tmp_path, admin=AdminSettings(port=0, connections_max=5)) as store, AsyncExitStack() as stack:
         assert store.admin_port is not None
@@ -274,7 +272,7 @@ async def sizes(tmp_path: Path, count: int, listed_max: int = 20) -> dict[str, i
             return found
 
 
-async def test_an_answer_does_not_grow_with_what_clients_have(tmp_path: Path) -> None:
+async def test_reply_size_does_not_grow_with_clients_state(tmp_path: Path) -> None:
     few, many = await sizes(tmp_path / "few", 30), await sizes(tmp_path / "many", 120)
     for name, size in many.items():
         assert size < 1.1 * few[name] + 100, name
@@ -349,7 +347,7 @@ async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
         assert "Node count: 6" in apache.ask(server.port, "srvr")
 
 
-async def test_who_may_take_a_snapshot_and_how_often(tmp_path: Path) -> None:
+async def test_snapshot_needs_permission_and_is_rate_limited(tmp_path: Path) -> None:
     admin = AdminSettings(port=0, snapshot_ms=3_600_000)
     async with open_store(tmp_path, admin=admin, settings=FAST, doors=DOORS) as store:
         async with store.session() as session:
@@ -398,7 +396,7 @@ async def test_a_snapshot_needs_all_permissions_at_the_root_by_name(tmp_path: Pa
             assert expected == 200 or "superDigest" in answer.json["error"]
 
 
-async def test_a_snapshot_for_the_super_user_whatever_the_acl(tmp_path: Path) -> None:
+async def test_super_user_gets_a_snapshot_regardless_of_acls(tmp_path: Path) -> None:
     async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, doors=SUPER_DOORS) as store:
         await store.readable()
         assert (await get(store.admin_port, "/commands/snap", Authorization=ROOT_AUTH)).status == 200
@@ -460,7 +458,7 @@ async def everybody(port: int | None, wanted: Any) -> dict[str, Any]:
         await trio.sleep(0.05)
 
 
-async def test_every_server_shows_all_and_who_is_gone(tmp_path: Path) -> None:
+async def test_every_server_shows_all_members_and_missing_ones(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         leader = await made.leader()
         for server in made.servers.values():
@@ -483,7 +481,7 @@ async def test_every_server_shows_all_and_who_is_gone(tmp_path: Path) -> None:
         assert len(told["elections"]) == 2
 
 
-async def test_without_a_quorum_the_port_still_says_what_is(tmp_path: Path) -> None:
+async def test_admin_port_answers_without_a_quorum(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         await made.leader()
         for sid in (1, 2):

@@ -342,7 +342,7 @@ def read_log(file: Path) -> list[FileTxn]:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_what_the_server_leaves_on_the_disk(tmp_path: Path, compression: Compression) -> None:
+def test_zookeeper_data_files_are_read(tmp_path: Path, compression: Compression) -> None:
     method = {"snapshot.compression.method": compression.value[1:]} if compression.value else {}
     for _ in range(2):  # the second start writes a snapshot of what the first one logged
         with apache.running(tmp_path, preAllocSize="64", **method) as server:

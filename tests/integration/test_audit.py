@@ -75,7 +75,7 @@ def short(told: dict[str, str]) -> str:
     return " ".join((*parts, told["result"]))
 
 
-async def test_what_is_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_audit_lines_of_each_operation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with stores(tmp_path, doors=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
         await client.connect()
@@ -114,7 +114,7 @@ async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
     assert "znode=/a" not in written
 
 
-async def test_nobody_can_forge_a_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_clients_cannot_forge_an_audit_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with stores(tmp_path, doors=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
         await client.connect()

@@ -26,7 +26,7 @@ def asks(connection: socket.socket, path: str, times: int) -> None:
     connection.sendall(b"".join(encode_request(Op.GET_DATA, xid, (path, False)) for xid in range(times)))
 
 
-async def test_who_takes_nothing_is_cut_and_nobody_else(tmp_path: Path) -> None:
+async def test_only_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     doors = evolve(DOORS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
     with trio.fail_after(120):
         async with stores(tmp_path, doors=doors) as running, zab.connect(running.hosts()) as reader:

@@ -169,7 +169,7 @@ async def test_an_event_comes_before_the_reply_that_shows_its_change(tmp_path: P
         assert event[1] == wrote[1], "with the zxid of the change"
 
 
-async def test_watches_that_are_set_again_tell_what_was_missed(tmp_path: Path) -> None:
+async def test_set_watches_sends_missed_events(tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         await client.connect()
         await client.ask(create(1, "/changed"), create(2, "/same"))
@@ -235,7 +235,7 @@ async def test_a_newer_connection_of_a_session_ends_the_older(tmp_path: Path) ->
         await second.ask(create(1, "/a"))
 
 
-async def test_what_waits_on_an_older_connection_never_comes_behind_the_newer_one(tmp_path: Path) -> None:
+async def test_requests_of_an_older_connection_never_follow_those_of_a_newer_one(tmp_path: Path) -> None:
     """Else it could be done after what the client asks for when it has gone on to another server."""
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
@@ -267,14 +267,14 @@ async def test_what_waits_on_an_older_connection_never_comes_behind_the_newer_on
             assert error == ErrorCode.NO_NODE
 
 
-async def test_who_has_seen_another_history_is_not_answered(tmp_path: Path) -> None:
+async def test_client_with_a_newer_zxid_is_not_answered(tmp_path: Path) -> None:
     async with stores(tmp_path) as running:
         async with raw(running) as client:
             assert await client.connect(ConnectRequest(1 << 60, 10_000)) is None
         assert not running.servers[1].machine.sessions.table
 
 
-async def test_who_is_silent_is_hung_up_on_when_its_session_ends(tmp_path: Path) -> None:
+async def test_expired_client_is_disconnected(tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as silent, raw(running) as lively:
         await silent.connect(ConnectRequest(0, 2_500))
         await lively.connect(ConnectRequest(0, 2_500))
@@ -316,7 +316,7 @@ async def test_a_server_without_a_leader_lets_its_clients_go_in_time(tmp_path: P
             assert error == 0
 
 
-async def test_who_comes_to_a_server_without_a_leader_is_let_go_in_time_as_well(tmp_path: Path) -> None:
+async def test_new_client_is_dropped_in_time_without_a_leader(tmp_path: Path) -> None:
     """The time of its session runs meanwhile, and clients wait for an answer for as long as it takes. No quorum can be
     reached here, so both go after two ticks, in any order."""
     gone = []
@@ -353,7 +353,7 @@ async def test_an_old_client_is_answered_in_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("op", [13, 20, -1, -10, -12, -13, 0, 99, 2**31 - 1])
-async def test_what_no_client_may_ask_for_is_refused_and_the_connection_closed(op: int, tmp_path: Path) -> None:
+async def test_server_operations_are_refused_and_end_the_connection(op: int, tmp_path: Path) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         await client.connect()
         await client.stream.send_all(create(1, "/a") + struct.pack(">iii", 8, 2, op) + create(3, "/b"))
@@ -405,7 +405,7 @@ async def test_a_body_that_is_none_is_answered(op: Op, tmp_path: Path) -> None:
     "noise",
     [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01x", b"\x7f\xff\xff\xff", bytes(64)],
 )
-async def test_noise_is_cut_and_nobody_else_notices(noise: bytes, tmp_path: Path) -> None:
+async def test_noise_ends_only_its_own_connection(noise: bytes, tmp_path: Path) -> None:
     async with stores(tmp_path) as running:
         async with raw(running) as client:
             await client.stream.send_all(noise)
@@ -417,7 +417,7 @@ async def test_noise_is_cut_and_nobody_else_notices(noise: bytes, tmp_path: Path
         await still_serves(running)
 
 
-async def test_who_never_says_who_it_is_is_not_waited_for(tmp_path: Path) -> None:
+async def test_silent_connection_is_closed_in_time(tmp_path: Path) -> None:
     async with stores(tmp_path, doors=evolve(DOORS, first_frame_ms=50)) as running, raw(running) as client:
         await client.stream.send_all(b"\x00\x00\x00")
         assert await client.rest() == []
@@ -434,7 +434,7 @@ async def test_one_address_may_not_have_them_all(tmp_path: Path) -> None:
                     break
 
 
-async def test_who_does_not_read_is_not_read_from(tmp_path: Path) -> None:
+async def test_server_reads_nothing_from_a_client_with_unread_replies(tmp_path: Path) -> None:
     """Hundreds of megabytes are asked for in a few kilobytes, and at first not one reply is taken."""
     doors = DoorSettings(unsent_bytes_max=1 << 20)
     async with stores(tmp_path, doors=doors) as running, raw(running) as client:
@@ -600,9 +600,7 @@ async def test_watches_have_a_bound_and_go_in_slices(
         assert "watches_per_client_max=1000" in said[0].message
 
 
-async def test_what_strangers_can_cause_again_and_again_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_repeatable_client_errors_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Who has seen a later state than there is, and who brings out a mistake of ours."""
     async with stores(tmp_path) as running:
         reads = running.servers[1].machine.reads

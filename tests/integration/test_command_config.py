@@ -126,7 +126,7 @@ def test_a_listener_that_wants_a_certificate(tmp_path: Path, capsys: pytest.Capt
         assert (code, "--command-config has ssl.key.password for that" in shown) == (2, True), shown
 
 
-def test_a_broker_that_says_why_it_hangs_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broker_gives_the_reason_of_a_disconnection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     authority = Authority(tmp_path)
     context = server_of(authority, wants=True)
     context.maximum_version = ssl.TLSVersion.TLSv1_2  # later ones say it behind the handshake, which may be too late
@@ -179,7 +179,7 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
         (["bootstrap.servers=h"], "'h' is no host:port"),
     ],
 )
-def test_a_file_that_does_not_say_how(tmp_path: Path, lines: list[str], why: str) -> None:
+def test_configuration_file_without_a_mechanism(tmp_path: Path, lines: list[str], why: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text("\n".join(lines))
     with pytest.raises(Misused) as caught:

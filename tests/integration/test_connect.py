@@ -226,7 +226,7 @@ async def test_a_session_that_was_known_to_all_reads_and_comes_back(tmp_path: Pa
             assert await session.ephemerals() == ["/e"]
 
 
-async def test_without_asking_for_it_nobody_is_read_only(tmp_path: Path) -> None:
+async def test_session_is_read_only_only_on_request(tmp_path: Path) -> None:
     doors = evolve(DOORS, read_only_mode_enabled=True, read_only_after_ms=200)
     async with stores(tmp_path, 3, doors=doors) as running:
         hosts = running.hosts()
@@ -250,7 +250,7 @@ async def test_no_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert repr(password) not in caplog.text
 
 
-async def test_a_session_shows_who_and_where_it_is(tmp_path: Path) -> None:
+async def test_session_representation_names_id_and_server(tmp_path: Path) -> None:
     async with stores(tmp_path) as running:
         hosts = running.hosts()
         async with zab.connect(f"{hosts}/app", settings=QUICK) as session:

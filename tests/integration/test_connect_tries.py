@@ -86,7 +86,7 @@ async def test_a_silent_server_does_not_use_up_the_time_of_the_others(tmp_path: 
 
 
 @pytest.mark.usefixtures("in_order")
-async def test_each_server_is_told_with_what_it_did() -> None:
+async def test_unreachable_names_the_failure_of_each_server() -> None:
     async with saying(hangs=True) as silent, saying(hangs=True) as other:
         nothing = "it accepts, and then says nothing"
         await told(
@@ -129,7 +129,7 @@ async def test_tls_where_there_is_none_is_named(tmp_path: Path) -> None:
             await told(f"127.0.0.1:{port}", *hints, tls=ssl.create_default_context())
 
 
-async def test_what_is_wrong_with_a_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_of_a_server_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with saying(b"220 mail.example ESMTP\r\n") as port:
         for wait_ms in (2_000, 8_000, 32_000):
@@ -166,7 +166,7 @@ async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None, *, refused
     return str(caught.value)
 
 
-async def test_who_is_told_that_it_is_hopeless_does_not_wait(tmp_path: Path) -> None:
+async def test_hopeless_failure_ends_the_attempt_at_once(tmp_path: Path) -> None:
     ca, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
     secure = TlsPortSettings(ca.issue("server"), ca.trust)
     doors = zab.DoorSettings(tls=secure)
@@ -185,7 +185,7 @@ async def test_refusal_by_every_server_ends_the_search_if_that_is_asked_for() ->
     assert "refused" in why
 
 
-async def test_what_may_pass_is_waited_for() -> None:
+async def test_transient_failures_are_retried() -> None:
     trio.socket.set_custom_hostname_resolver(Resolver(socket.EAI_AGAIN))
     settings = evolve(QUICK, hopeless_ends=True)
     for hosts in ("zk.example:2181", "127.0.0.1:1"):

@@ -56,7 +56,7 @@ async def test_connections_and_their_bytes(tmp_path: Path) -> None:
         assert server.clients.response_bytes > said
 
 
-async def test_what_a_throttle_refuses(tmp_path: Path) -> None:
+async def test_counts_of_throttled_connections_and_requests(tmp_path: Path) -> None:
     throttle = ThrottleSettings(connection_tokens=1, connection_fill_ms=3_600_000, large_request_threshold=1000,
                                 large_request_max_bytes=2000)  # fmt: skip
     async with stores(tmp_path, 1, doors=evolve(DOORS, throttle=throttle)) as running:

@@ -56,7 +56,7 @@ def dev_base() -> str:
     return str(free_base(0, 1, 2, 707, 708, 709, 1707, 1708, 1709))
 
 
-def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> None:
+def test_printed_commands_work_and_their_data_survives(tmp_path: Path) -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed")
     base = dev_base()
     with dev(tmp_path, "--port-base", base) as (process, introduction):

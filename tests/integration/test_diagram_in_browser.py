@@ -150,7 +150,7 @@ def test_of_a_broken_promise_the_causes_are_shown_and_the_rest_on_demand(tmp_pat
     assert 0 < int(found[1]) < int(found[2])
 
 
-def test_thousands_of_acts_are_drawn_in_part_and_it_says_so(tmp_path: Path) -> None:
+def test_large_diagram_is_drawn_in_part_with_a_notice(tmp_path: Path) -> None:
     outcome = run(script_from_seed(8, voters=5, ops=800, faults=0, length_ms=6_000), trace=True)
     assert outcome.trace is not None
     assert len(outcome.trace.acts) > 8_000

@@ -55,7 +55,7 @@ def opens(request: pytest.FixtureRequest) -> Opens:
     return found
 
 
-async def test_what_the_block_raises_comes_out_as_it_is(tmp_path: Path, opens: Opens) -> None:
+async def test_exception_of_the_block_propagates_unchanged(tmp_path: Path, opens: Opens) -> None:
     group = ExceptionGroup("mine", [ValueError("one")])
     for error in (ValueError("bare"), group, zab.NoNode(-101, "/x"), ExceptionGroup("", [zab.Stopped("another")])):
         with pytest.raises(type(error)) as caught:
@@ -75,7 +75,7 @@ async def test_the_group_of_ones_own_nursery_stays_a_group(tmp_path: Path, opens
     assert [type(each) for each in caught.value.exceptions] == [ValueError]
 
 
-async def test_what_fails_of_ours_comes_out_bare(tmp_path: Path) -> None:
+async def test_own_error_propagates_without_a_group(tmp_path: Path) -> None:
     machine = Counter()
     machine.failure = ZeroDivisionError("in apply")
     with pytest.raises(ZeroDivisionError) as caught:

@@ -69,7 +69,7 @@ assert resource.getrlimit(resource.RLIMIT_NOFILE) == (128, 128)
 """
 
 
-def test_what_the_system_allows_is_taken() -> None:
+def test_descriptor_limit_is_raised_to_the_maximum() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", LIMITS],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -275,7 +275,7 @@ async def test_a_session_survives_a_restart_of_its_server(tmp_path: Path) -> Non
         assert "/e" not in server.machine.tree.nodes
 
 
-async def test_who_is_silent_for_too_long_loses_its_session_and_its_nodes(tmp_path: Path) -> None:
+async def test_silent_client_loses_its_session_and_ephemerals(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         follower = next(sid for sid in running.servers if sid != leader)
@@ -293,7 +293,7 @@ async def test_who_is_silent_for_too_long_loses_its_session_and_its_nodes(tmp_pa
         assert "/e" not in server.machine.tree.nodes
 
 
-async def test_who_says_nothing_but_pings_keeps_its_session(tmp_path: Path) -> None:
+async def test_pings_keep_a_session(tmp_path: Path) -> None:
     """Through a learner: what it hears reaches the leader."""
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
@@ -312,7 +312,7 @@ async def test_who_says_nothing_but_pings_keeps_its_session(tmp_path: Path) -> N
 # -- three servers ------------------------------------------------------------------------------------------
 
 
-async def test_what_is_written_at_one_server_is_read_at_another(tmp_path: Path) -> None:
+async def test_write_at_one_server_is_read_at_another(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
 
         def story() -> None:
@@ -330,7 +330,7 @@ async def test_what_is_written_at_one_server_is_read_at_another(tmp_path: Path) 
         await in_thread(story)
 
 
-async def test_the_leader_dies_and_nobody_notices_more_than_a_pause(tmp_path: Path) -> None:
+async def test_death_of_the_leader_is_only_a_pause(tmp_path: Path) -> None:
     """Clients of the others keep their connection; the leader's own move, with their session and their nodes."""
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()

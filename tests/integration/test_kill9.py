@@ -17,7 +17,7 @@ def thrice(history: list[str]) -> Mapping[int, list[str]]:
     return {1: history, 2: history, 3: history}
 
 
-def test_what_was_in_flight_may_have_happened() -> None:
+def test_outstanding_writes_may_have_happened() -> None:
     assert judge(thrice(HISTORY), TOLD) == []
 
 
@@ -41,7 +41,7 @@ def test_the_judge_sees_that_servers_differ() -> None:
     assert found == ["servers 1 and 2 differ, 5 and 4 values, first at None"]
 
 
-def test_an_unfinished_line_of_a_killed_writer_says_nothing(tmp_path: Path) -> None:
+def test_unfinished_line_of_a_killed_writer_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "claims"
     path.write_text("1.1.0.1 0\n1.1.0.2 ?\n1.1.0.3 1")
     assert read_claims([path]) == Claims({"1.1.0.1": 0}, frozenset({"1.1.0.2"}))

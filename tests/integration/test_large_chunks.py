@@ -58,7 +58,7 @@ async def test_a_chunk_larger_than_a_frame_reaches_a_learner_and_the_disk(tmp_pa
         assert member.status().counters.restores == 0, "from its own disk"
 
 
-async def test_a_chunk_that_nobody_would_take_ends_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_oversized_chunk_stops_no_member(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     limits = evolve(LIMITS, snapshot_chunk_bytes_max=8192)
     async with cluster(tmp_path, start=False, limits=limits, settings=SETTINGS) as made:
         for sid in made.ensemble.by_id:

@@ -56,7 +56,7 @@ async def test_it_costs_no_transaction(tmp_path: Path) -> None:
             assert [error for _, _, error, _ in replies] == [0, 0, ErrorCode.EPHEMERAL_ON_LOCAL_SESSION, 0]
 
 
-async def test_a_close_waits_for_what_was_asked_before(tmp_path: Path) -> None:
+async def test_close_waits_for_earlier_requests(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, doors=LOCAL) as running, raw(running) as client:
         requests = [create(xid, f"/a{xid}") for xid in range(1, 50)]
         await client.connect(behind=b"".join(requests) + close(50) + create(51, "/never"))
@@ -181,5 +181,5 @@ def test_signs_of_life() -> None:
         (Op.MULTI, encode_request(Op.MULTI, 1, ((Op.CHECK, ("/a", 1)),))[12:], False),
     ],
 )
-def test_what_needs_an_owner(op: int, body: bytes, makes: bool) -> None:
+def test_operations_that_need_a_global_session(op: int, body: bytes, makes: bool) -> None:
     assert makes_ephemeral(op, body) is makes

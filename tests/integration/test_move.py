@@ -89,7 +89,7 @@ def written_by_zookeeper(folder: Path) -> tuple[Path, dict[str, object], int]:
     return folder / "copy", expected, session
 
 
-def test_what_zookeeper_wrote_moves_in_and_out_again(tmp_path: Path) -> None:
+def test_zookeeper_data_is_imported_and_exported(tmp_path: Path) -> None:
     source, expected, session = written_by_zookeeper(tmp_path / "theirs")
     said = run("import", source, tmp_path / "ours")
     assert re.search(r" sessions?, as of ", said)
@@ -145,7 +145,7 @@ def test_a_backup_in_their_format_starts_ours_and_theirs(tmp_path: Path) -> None
     assert summary[0].split()[::2] == [str(len(before.splitlines())), "/"]
 
 
-def test_an_ensemble_begins_with_one_import_and_gives_it_to_who_has_none(tmp_path: Path) -> None:
+def test_ensemble_gives_an_import_to_empty_servers(tmp_path: Path) -> None:
     source, expected, _ = written_by_zookeeper(tmp_path / "theirs")
     configs, ports = three_configs(tmp_path)
     for sid in (1, 2):

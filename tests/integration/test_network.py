@@ -63,7 +63,7 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
         (hello(server=1), "it says that it is server 1, and that is this server"),
     ],
 )
-async def test_a_stranger_is_told_why_on_both_sides(
+async def test_both_sides_log_the_reason_of_a_refused_stranger(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes, says: str
 ) -> None:
     async with cluster(tmp_path, 1) as made:
@@ -81,7 +81,7 @@ async def test_a_stranger_is_told_why_on_both_sides(
         assert await made.members[1].submit(b"undisturbed") == 1
 
 
-async def test_two_ensembles_whose_addresses_were_mixed_up_do_not_mix(
+async def test_two_ensembles_with_mixed_up_addresses_stay_apart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster(tmp_path / "one") as one:
@@ -97,7 +97,7 @@ async def test_two_ensembles_whose_addresses_were_mixed_up_do_not_mix(
 
 
 @pytest.mark.parametrize("which", ["quorum_port", "election_port"])
-async def test_garbage_closes_its_own_connection_and_disturbs_nobody(
+async def test_garbage_closes_only_its_own_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, which: str
 ) -> None:
     random = Random(7)
@@ -143,7 +143,7 @@ async def test_garbage_behind_a_proper_hello(tmp_path: Path) -> None:
         assert await made.members[1].submit(b"undisturbed") == 1
 
 
-async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+async def test_silent_connection_is_not_waited_for(tmp_path: Path) -> None:
     limits = Limits(handshake_ms=6_000, handshakes_max=5)
     async with cluster(tmp_path, 1, limits=limits) as made:
         server = made.ensemble.servers[0]
@@ -163,7 +163,7 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.mechanism(97)
-async def test_members_come_through_a_crowd_that_says_nothing(tmp_path: Path) -> None:
+async def test_members_connect_despite_many_silent_connections(tmp_path: Path) -> None:
     """Hundreds of connections on both ports of everybody, again and again, while a leader is elected."""
     limits = Limits(handshakes_max=5)
     async with cluster(tmp_path, start=False, limits=limits) as made, trio.open_nursery() as nursery:
@@ -197,7 +197,7 @@ async def test_half_a_hello_is_not_waited_for_either(tmp_path: Path) -> None:
             assert await answer_to(server, server.election_port, hello()[:length]) == b""
 
 
-async def test_a_taken_port_is_told(tmp_path: Path) -> None:
+async def test_taken_port_is_reported(tmp_path: Path) -> None:
     (server,) = loopback(1)
     async with open_member(Recorder(), tmp_path / "a", server_id=1, ensemble=Ensemble((server,)), settings=FAST):
         with pytest.raises(PortTaken, match=f"cannot listen on 127.0.0.1:{server.election_port}"):
@@ -282,7 +282,9 @@ async def test_members_speak_tls(tmp_path: Path, check_hostname: bool) -> None:
         assert await (await made.serving()).submit(b"still") == 4
 
 
-async def test_who_has_no_certificate_of_ours_stays_outside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_without_a_trusted_certificate_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     certificates = Certificates(tmp_path / "tls")
     async with cluster(tmp_path, start=False) as made:
         for sid in (1, 2):
@@ -319,9 +321,7 @@ async def test_who_has_no_certificate_of_ours_stays_outside(tmp_path: Path, capl
                 await trio.sleep(0.01)
 
 
-async def test_whoever_dials_says_what_is_wrong_with_the_certificate(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_connecting_server_logs_the_certificate_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificates, others = Certificates(tmp_path / "tls"), Certificates(tmp_path / "others")
     async with cluster(tmp_path, start=False) as made:
         await made.start(1, tls=certificates.config("1"))
@@ -365,7 +365,7 @@ async def test_peers_with_key_stores(tmp_path: Path) -> None:
         assert await (await made.serving()).submit(b"secret") == 1
 
 
-async def test_a_certificate_file_that_is_none_is_told_at_once(tmp_path: Path) -> None:
+async def test_invalid_certificate_file_is_reported_at_the_start(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
     with pytest.raises(ConfigError, match="bad.pem: there is no certificate in PEM format in it"):

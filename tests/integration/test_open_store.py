@@ -82,7 +82,7 @@ async def test_several_at_once(tmp_path: Path) -> None:
         assert await session.exists("/a") is None
 
 
-async def test_who_may(tmp_path: Path) -> None:
+async def test_permissions_of_each_operation(tmp_path: Path) -> None:
     async with open_store(tmp_path, settings=FAST) as store, store.session() as mine, store.session() as yours:
         await mine.add_auth("digest", b"me:secret")
         assert await mine.who_am_i() == [("ip", "127.0.0.1"), ("digest", "me")]
@@ -114,7 +114,7 @@ async def test_ephemerals_end_with_their_block(tmp_path: Path) -> None:
             await session.exists("/e")
 
 
-async def test_a_watch_tells_what_happens_before_the_answer_that_shows_it(tmp_path: Path) -> None:
+async def test_event_arrives_before_the_reply_that_shows_its_change(tmp_path: Path) -> None:
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session, store.session() as other:
         async with session.watch("/a") as events, session.watch("/", recursive=True) as all_events:
             await other.create("/a")
@@ -136,7 +136,7 @@ async def test_a_watch_tells_what_happens_before_the_answer_that_shows_it(tmp_pa
         assert store._server.machine.watches.counts == (0, 0, 0)
 
 
-async def test_a_watch_that_nobody_looks_at_is_bounded(tmp_path: Path) -> None:
+async def test_unread_watch_is_bounded(tmp_path: Path) -> None:
     doors = DoorSettings(events_max=3)
     async with open_store(tmp_path, settings=FAST, doors=doors) as store, store.session() as session:
         await session.create("/a")
@@ -149,7 +149,7 @@ async def test_a_watch_that_nobody_looks_at_is_bounded(tmp_path: Path) -> None:
                 await anext(events)
 
 
-async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_writes_survive_a_restart(tmp_path: Path) -> None:
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
         await session.create("/a", b"kept")
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
@@ -165,7 +165,7 @@ async def test_cancelling_a_change_leaves_the_session_usable(tmp_path: Path) -> 
         assert await session.exists("/b") is not None
 
 
-async def test_a_sync_also_waits_for_what_nobody_waits_for_any_more(tmp_path: Path) -> None:
+async def test_sync_waits_for_cancelled_writes(tmp_path: Path) -> None:
     """Else whoever was cancelled while creating could not find out whether the node is there."""
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
         found = 0
@@ -210,7 +210,7 @@ async def test_a_session_in_the_process_outlives_its_leader(tmp_path: Path) -> N
             assert await session.exists("/e") is not None
 
 
-async def test_a_session_in_the_process_is_suspended_while_nobody_leads(tmp_path: Path) -> None:
+async def test_session_in_the_process_is_suspended_without_a_leader(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         left = next(sid for sid in running.servers if sid != leader)
@@ -340,7 +340,7 @@ async def test_all_doors_let_in_the_same(tmp_path: Path) -> None:
             await session.delete("/a")
 
 
-async def test_what_a_store_cannot_be_opened_with_is_told(tmp_path: Path) -> None:
+async def test_invalid_arguments_of_open_store_are_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path, text in (("file", "must be a directory"), ("file/below", "must be a directory")):
         with pytest.raises(StorageError, match=text):
@@ -365,7 +365,7 @@ async def test_what_a_store_cannot_be_opened_with_is_told(tmp_path: Path) -> Non
                 pass
 
 
-async def test_what_one_has_says_what_it_is(tmp_path: Path) -> None:
+async def test_representations_name_their_object(tmp_path: Path) -> None:
     async with open_store(tmp_path, client_port=0) as store, store.session() as session, session.watch("/") as watch:
         assert repr(store) == f"<StoreServer 1 at {tmp_path}, standalone, clients at port {store.client_port}>"
         assert repr(session) == f"<InProcessSession {session.id:#x}, connected>"
@@ -399,7 +399,7 @@ async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
         assert (hasty.timeout_ms, patient.timeout_ms) == (400, 20_000)
 
 
-async def test_a_state_that_comes_as_a_whole_is_told_to_who_watches_and_ends_who_is_not_in_it(tmp_path: Path) -> None:
+async def test_restore_fires_watches_and_ends_missing_sessions(tmp_path: Path) -> None:
     """As when a server was so far behind that its leader sent a snapshot, while its clients stayed connected."""
     async with open_store(tmp_path / "ahead", settings=FAST) as ahead, ahead.session() as session:
         for name in ("/a", "/b", "/c", "/d"):

@@ -86,7 +86,7 @@ async def test_a_server_in_no_membership_is_refused_at_both_ports(tmp_path: Path
 
 
 @pytest.mark.parametrize("admitted", [False, True])
-async def test_a_server_that_nobody_added_reads_nothing(
+async def test_server_outside_the_membership_reads_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, admitted: bool
 ) -> None:
     async with cluster(tmp_path, admit_non_members=admitted) as made:
@@ -123,7 +123,9 @@ async def test_a_server_that_was_added_as_an_observer_joins_and_gets_a_vote(tmp_
             assert await made.agree() == [b"before"]
 
 
-async def test_a_removed_server_is_told_and_then_cut_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_removed_server_applies_its_removal_and_is_disconnected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with cluster(tmp_path, limits=Limits(parting_ms=1_000)) as made:
         leader = await made.serving()
         gone = await made.follower()

@@ -156,7 +156,7 @@ def test_files_that_are_torn_or_of_another_version_are_named(tmp_path: Path) -> 
     assert refused["typed"] == "column voters is string, expected int32"
 
 
-def test_what_spark_cannot_do_is_said_in_one_line(
+def test_spark_failure_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overflows(*_: Any, **__: Any) -> None:
@@ -209,7 +209,7 @@ def client_history(read: bytes) -> History:
     return History(events, (Change(1, 7, "open"), Change(2, 7, "create", "/a", b"x")))
 
 
-def test_what_clients_saw_is_judged_from_its_rows(spark: Any) -> None:
+def test_client_histories_are_judged_from_stored_rows(spark: Any) -> None:
     rows = [*history_rows(1, client_history(b"x")), *history_rows(2, client_history(b"y"))]
     rows += list(history_rows(3, client_history(b"x")))[:-1]
     made = recheck.recheck(frame(spark, rows, HISTORIES), "index", as_clients_saw_it, rounds=1, tasks=2)
@@ -267,7 +267,7 @@ def test_sums(spark: Any) -> None:
     assert (words[3]["per_operation"], words[3]["per_transaction"], words[5]["per_transaction"]) == (3.0, 2.0, None)
 
 
-def test_a_run_that_breaks_off_has_not_asked_what_its_script_has_behind_that(spark: Any) -> None:
+def test_aborted_run_has_no_later_operations_of_its_script(spark: Any) -> None:
     rows = [
         run_of(1, messages=100, operations=50, committed=10),
         broken(2, messages=20, operations=50, committed=2),
@@ -358,7 +358,7 @@ def test_one_bug_is_one_group(spark: Any) -> None:
     assert (made["failures"], made["seed"]) == (9, 1)
 
 
-def test_what_is_left_of_a_failure_still_fails_and_is_drawn(tmp_path: Path) -> None:
+def test_shrunk_failure_still_fails_and_is_drawn(tmp_path: Path) -> None:
     name = "M12"
     found = hunt(BY_NAME[name])
     assert found.script is not None
@@ -379,7 +379,7 @@ def plan(runs: int, mutant: str | None = None) -> Plan:
     return Plan(runs, faults=3, ops=20, length_ms=600, mutant=mutant)
 
 
-def test_a_killed_task_is_begun_anew_and_what_was_finished_stays(spark: Any, tmp_path: Path) -> None:
+def test_killed_task_restarts_and_finished_ones_stay(spark: Any, tmp_path: Path) -> None:
     made = Campaign.at(tmp_path, plan(12), size=3)
     finish(made.work, Chunk(0, 3))
     written = (made.layout.table("runs") / Chunk(0, 3).name).stat().st_mtime_ns
@@ -396,7 +396,7 @@ def test_a_killed_task_is_begun_anew_and_what_was_finished_stays(spark: Any, tmp
     assert (made.layout.table("runs") / Chunk(0, 3).name).stat().st_mtime_ns == written
 
 
-def test_a_task_that_never_succeeds_ends_the_campaign_and_says_why(spark: Any, tmp_path: Path) -> None:
+def test_campaign_fails_with_the_reason_of_a_task_that_never_succeeds(spark: Any, tmp_path: Path) -> None:
     made = Campaign.at(tmp_path, plan(6), size=3)
 
     def full(work: Work, chunk: Chunk) -> Done:
@@ -431,7 +431,7 @@ def test_from_runs_to_tables(spark: Any, tmp_path: Path) -> None:
     assert main(["compare", str(tmp_path), str(tmp_path)]) == 0
 
 
-def test_what_struck_brokers_is_on_the_page(spark: Any, tmp_path: Path) -> None:
+def test_report_lists_faults_of_brokers(spark: Any, tmp_path: Path) -> None:
     brokers = Plan(12, 43, voters=(1,), machine="partitions")
     made = Campaign.at(tmp_path, brokers, sample=4, size=4)
     assert made.run(in_spark(spark)).runs == 12

@@ -38,7 +38,7 @@ class Buggy(Recorder):
 
 
 @pytest.mark.parametrize("at", ["leader", "follower"])
-async def test_a_poisonous_request_is_refused_and_nobody_dies(
+async def test_poisonous_request_is_refused_and_no_member_stops(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, at: str
 ) -> None:
     async with cluster(tmp_path, start=False, limits=Limits(frame_bytes_max=4096)) as made:
@@ -137,7 +137,7 @@ async def test_a_request_that_ends_every_leader_is_refused_and_service_comes_bac
     assert str(refused).startswith(f"{leaders_lost_max} leaders in a row were lost while this request was under way")
 
 
-def test_lists_of_permissions_that_nobody_can_send_break_nothing(tmp_path: Path) -> None:
+def test_stored_acls_beyond_the_bounds_break_nothing(tmp_path: Path) -> None:
     """No door lets them in. A store that has them from before answers, and is moved out of."""
     lists = {
         "/wide": ((1 << 40 | 31, "world", "anyone"),),

@@ -106,7 +106,7 @@ async def test_all_are_killed_at_once(tmp_path: Path) -> None:
             assert len((await made.ask(sid, "list")).split()) == 21
 
 
-async def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path) -> None:
+async def test_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
     with processes(tmp_path, count=1) as made:
         await made.leader()
         first = made.running.pop(1)

@@ -116,7 +116,7 @@ async def test_reads_and_nothing_else(tmp_path: Path) -> None:
                 assert (await client.ask(create(1, "/b")))[0][2] == 0
 
 
-async def test_who_does_not_accept_it_is_sent_away(tmp_path: Path) -> None:
+async def test_client_without_read_only_is_refused(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, doors=DOORS_RO) as running:
         left = await alone(running)
         with trio.fail_after(PATIENCE_S):

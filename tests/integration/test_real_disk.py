@@ -75,7 +75,7 @@ def test_other_peoples_files_are_none_of_ours(disk: RealDisk) -> None:
     assert (disk.path / "lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_the_data_are_nobody_elses_business(disk: RealDisk) -> None:
+def test_data_files_are_not_world_readable(disk: RealDisk) -> None:
     disk.create("a").close()
     assert stat.S_IMODE(os.stat(disk.path / "a").st_mode) & 0o007 == 0
 
@@ -321,7 +321,7 @@ def test_a_file_system_without_allocation_gets_zeros(disk: RealDisk, monkeypatch
 # -- kill -9 ---------------------------------------------------------------------------------------------
 
 
-def test_a_process_killed_in_the_middle_has_what_it_reported(tmp_path: Path) -> None:
+def test_killed_process_keeps_reported_writes(tmp_path: Path) -> None:
     code = """
         import sys
         from tests.unit.storage.model import append, epochs, z

@@ -91,7 +91,7 @@ async def test_a_whole_tree(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_who_is_slow_misses_what_is_over_and_nothing_else(tmp_path: Path, door: str) -> None:
+async def test_slow_reader_misses_only_superseded_changes(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
         await other.create("/c")
         async with ChildrenCache(session, "/c") as cache:
@@ -160,7 +160,7 @@ async def test_a_watch_that_overflows_is_begun_anew(tmp_path: Path) -> None:
 
 
 @doors
-async def test_somebody_removes_the_watch(tmp_path: Path, door: str) -> None:
+async def test_cache_survives_the_removal_of_its_watch(tmp_path: Path, door: str) -> None:
     async with (
         opened(tmp_path, door) as store,
         store.session() as session,
@@ -181,7 +181,7 @@ async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str) 
                 await trio.sleep_forever()
 
 
-async def test_what_was_missed_while_the_connection_was_lost_is_made_up_for(tmp_path: Path) -> None:
+async def test_cache_reads_changes_missed_during_a_lost_connection(tmp_path: Path) -> None:
     async with (
         stores(tmp_path, 3) as running,
         connect(running.hosts(1), timeout_ms=20_000) as session,

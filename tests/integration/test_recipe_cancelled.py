@@ -51,7 +51,7 @@ async def test_a_block(tmp_path: Path, door: str, name: str) -> None:
 
 
 @doors
-async def test_who_takes_an_entry(tmp_path: Path, door: str) -> None:
+async def test_cancelled_take_of_an_entry(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         done = 0
 
@@ -76,7 +76,7 @@ async def test_who_takes_an_entry(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_who_gets_an_entry(tmp_path: Path, door: str) -> None:
+async def test_cancelled_get_of_an_entry(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         got: list[bytes] = []
 
@@ -94,7 +94,7 @@ async def test_who_gets_an_entry(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_who_is_cancelled_after_giving_back(tmp_path: Path, door: str) -> None:
+async def test_cancellation_after_returning_an_entry(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         with trio.CancelScope() as scope:
             async with Lock(session, "/x"):

@@ -97,7 +97,7 @@ async def test_a_lock_that_is_taken(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_whoever_takes_it_twice_is_told(tmp_path: Path, door: str) -> None:
+async def test_taking_a_lock_twice_raises(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         lock = Lock(session, "/l")
         async with lock:
@@ -129,7 +129,7 @@ async def test_one_object_serves_many_tasks(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_who_is_cancelled_while_waiting_leaves_nothing_behind_at_whatever_step(tmp_path: Path, door: str) -> None:
+async def test_waiter_cancelled_at_any_step_leaves_no_node(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two, Lock(two, "/l"):
 
         async def take() -> None:
@@ -160,7 +160,7 @@ async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str, 
 
 
 @doors
-async def test_a_block_that_did_not_hear_of_the_end_hears_of_it_at_its_own(tmp_path: Path, door: str) -> None:
+async def test_block_that_missed_the_loss_raises_it_at_its_end(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
         with pytest.raises(Lost):
             async with Lock(session, "/l") as held:
@@ -250,7 +250,7 @@ async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, stat
                 await trio.sleep_forever()
 
 
-async def test_a_lock_is_given_back_as_soon_as_somebody_takes_writes(tmp_path: Path) -> None:
+async def test_lock_is_released_when_a_server_accepts_writes(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as session:
         real, refused = session._ask, trio.Event()
 
@@ -274,9 +274,7 @@ async def test_a_lock_is_given_back_as_soon_as_somebody_takes_writes(tmp_path: P
 
 
 @pytest.mark.parametrize("well", [True, False])
-async def test_who_has_lost_it_does_not_wait_for_the_store_but_the_store_hears_of_it(
-    tmp_path: Path, well: bool
-) -> None:
+async def test_lost_block_ends_at_once_and_its_node_is_removed_later(tmp_path: Path, well: bool) -> None:
     """Else the node of a session that is saved in the end would stay, and nobody have the lock."""
     settings = RecipeSettings(suspended_ms=0, leave_ms=1 if well else 1_000_000)
     async with opened(tmp_path) as store, store.session() as session:
@@ -344,7 +342,7 @@ async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> No
 
 @doors
 @pytest.mark.parametrize("seed", range(5))
-async def test_whoever_does_not_hear_whether_it_came_looks_for_itself(tmp_path: Path, door: str, seed: int) -> None:
+async def test_lock_finds_its_node_after_a_lost_reply(tmp_path: Path, door: str, seed: int) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         in_doubt(one, Random(seed), 0.5)
         for what in (Lock, Semaphore, ReadLock):
@@ -435,7 +433,7 @@ async def test_one_leads_until_it_has_enough(tmp_path: Path, door: str) -> None:
 
 
 @doors
-async def test_who_leads_no_more_stops(tmp_path: Path, door: str) -> None:
+async def test_deposed_candidate_stops(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         election, stopped = Election(one, "/e", "first"), trio.Event()
 

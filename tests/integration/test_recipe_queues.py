@@ -55,7 +55,7 @@ async def test_every_entry_goes_to_one_consumer(tmp_path: Path, door: str) -> No
 
 
 @doors
-async def test_who_is_cancelled_has_taken_nothing(tmp_path: Path, door: str) -> None:
+async def test_cancelled_get_takes_nothing(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         queue, chance = Queue(session, "/q"), Random(1)
         for number in range(100):
@@ -71,7 +71,7 @@ async def test_who_is_cancelled_has_taken_nothing(tmp_path: Path, door: str) -> 
         assert cancelled
 
 
-async def test_an_entry_of_which_nobody_knows_who_took_it_is_not_silently_lost(tmp_path: Path) -> None:
+async def test_entry_with_an_unknown_consumer_is_reported(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as one, store.session() as two:
         for number in range(40):
             await Queue(two, "/q").put(b"%d" % number)
@@ -115,7 +115,7 @@ async def test_an_entry_stays_until_it_is_done_with(tmp_path: Path, door: str) -
 
 
 @doors
-async def test_an_entry_whose_consumer_is_gone_goes_to_the_next(tmp_path: Path, door: str) -> None:
+async def test_entry_of_an_ended_consumer_goes_to_the_next(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         await LockingQueue(one, "/q").put(b"work")
         taken = trio.Event()
@@ -202,7 +202,7 @@ async def test_nothing_is_counted_twice_or_not_at_all(tmp_path: Path, door: str)
         assert await Counter(one, "/some/counter").get() == 40
 
 
-async def test_who_is_overtaken_too_often_is_told(tmp_path: Path) -> None:
+async def test_contended_counter_raises(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as session, store.session() as other:
         counter, real, gets = Counter(session, "/c", settings=RecipeSettings(attempts_max=3)), session.get, 0
         await session.create("/c", b"1")
@@ -239,7 +239,7 @@ async def test_a_change_in_doubt_is_made_at_most_once(tmp_path: Path) -> None:
 
 
 @doors
-async def test_what_is_no_number_is_told(tmp_path: Path, door: str) -> None:
+async def test_invalid_number_is_reported(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session:
         await session.create("/c", b"many")
         with pytest.raises(ConfigError, match="/c holds b'many', which is no int"):
@@ -254,7 +254,7 @@ async def test_what_is_no_number_is_told(tmp_path: Path, door: str) -> None:
             await small.add(1)
 
 
-async def test_who_waits_for_an_entry_hears_of_the_end_of_its_session(tmp_path: Path) -> None:
+async def test_waiting_consumer_gets_the_end_of_its_session(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as session, trio.open_nursery() as nursery:
 
         async def end() -> None:

@@ -118,7 +118,7 @@ async def takes_part(what: Holdable) -> None:
 
 
 @pytest.mark.parametrize("kind", [Lock, Semaphore])
-async def test_nobody_is_inside_with_another_while_connections_break(door: Door, kind: type[Lock | Semaphore]) -> None:
+async def test_lock_excludes_others_while_connections_break(door: Door, kind: type[Lock | Semaphore]) -> None:
     inside: list[Held] = []
     tokens: list[int] = []
     turns = 0
@@ -158,7 +158,7 @@ async def test_nobody_is_inside_with_another_while_connections_break(door: Door,
             pass
 
 
-async def test_what_is_passed_on_while_connections_break(door: Door) -> None:
+async def test_queue_delivers_each_entry_while_connections_break(door: Door) -> None:
     async with door.open() as it, it.session() as sure, behind_a_proxy(it) as (session, proxy):
         await LockingQueue(sure, f"{it.root}/lq").put_all([b"%d" % number for number in range(40)])
         for number in range(40):
@@ -180,7 +180,7 @@ async def test_what_is_passed_on_while_connections_break(door: Door) -> None:
         assert got == done == list(range(40))
 
 
-async def test_nobody_is_inside_with_another_when_a_connection_falls_silent(door: Door) -> None:
+async def test_lock_excludes_others_when_a_connection_falls_silent(door: Door) -> None:
     inside: list[str] = []
 
     async def inherit() -> None:
@@ -205,7 +205,7 @@ async def test_nobody_is_inside_with_another_when_a_connection_falls_silent(door
         assert inside == ["heir"]
 
 
-async def test_who_does_not_hear_of_the_store_for_too_long_gives_up(door: Door) -> None:
+async def test_holder_gives_up_without_contact_to_the_store(door: Door) -> None:
     """Long before its session's end, because it has said so; and the store is told as soon as it can be."""
     settings = RecipeSettings(suspended_ms=50)
     async with door.open() as it, behind_a_proxy(it) as (session, proxy), it.session() as other:

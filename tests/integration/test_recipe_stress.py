@@ -100,7 +100,7 @@ async def take(store: Door, session: Session, inside: Inside, what: Holdable, ch
 @pytest.mark.parametrize("make", [lock, readers_and_writers, semaphore])
 @pytest.mark.parametrize("doubt", [0, 0.2])
 @pytest.mark.parametrize("seed", range(3))
-async def test_nobody_is_inside_who_should_not_be(tmp_path: Path, make: Make, doubt: float, seed: int) -> None:
+async def test_lock_excludes_others_under_stress(tmp_path: Path, make: Make, doubt: float, seed: int) -> None:
     chance = Random(seed)
     async with opened(tmp_path) as store, store.session() as last:
         inside = Inside(store)

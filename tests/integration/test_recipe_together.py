@@ -43,9 +43,7 @@ async def test_a_barrier_is_in_the_way_until_it_is_removed(tmp_path: Path, door:
 
 @doors
 @pytest.mark.parametrize("doubt", [0, 0.3])
-async def test_all_begin_together_and_nobody_ends_before_all_are_through(
-    tmp_path: Path, door: str, doubt: float
-) -> None:
+async def test_double_barrier_starts_and_ends_together(tmp_path: Path, door: str, doubt: float) -> None:
     """Round after round, without a pause in between, at the same node."""
     count, rounds = 4, 10
     began, through = [0] * rounds, [0] * rounds
@@ -68,7 +66,7 @@ async def test_all_begin_together_and_nobody_ends_before_all_are_through(
 
 
 @doors
-async def test_who_fails_at_a_double_barrier_is_not_waited_for(tmp_path: Path, door: str) -> None:
+async def test_failed_participant_does_not_block_a_double_barrier(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         ended = trio.Event()
 
@@ -93,7 +91,7 @@ async def test_who_fails_at_a_double_barrier_is_not_waited_for(tmp_path: Path, d
 
 
 @doors
-async def test_what_a_round_of_the_dead_has_left_opens_no_barrier(tmp_path: Path, door: str) -> None:
+async def test_leftover_ready_node_opens_no_double_barrier(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         await one.ensure_path("/d/ready")
         began: list[int] = []
@@ -123,7 +121,7 @@ async def test_the_end_of_a_session_is_the_end_of_its_part(tmp_path: Path, door:
 
 @doors
 @pytest.mark.parametrize("kind", [Party, ShallowParty])
-async def test_a_party_is_who_is_there(tmp_path: Path, door: str, kind: type[Party | ShallowParty]) -> None:
+async def test_party_lists_present_members(tmp_path: Path, door: str, kind: type[Party | ShallowParty]) -> None:
     async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
         in_doubt(one, Random(2), 0.5)
         look = kind(two, "/some/party")
@@ -136,7 +134,7 @@ async def test_a_party_is_who_is_there(tmp_path: Path, door: str, kind: type[Par
         assert await look.members() == []
 
 
-async def test_what_makes_no_sense_is_told(tmp_path: Path) -> None:
+async def test_invalid_arguments_are_reported(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as session:
         with pytest.raises(ConfigError, match="at least one must come"):
             DoubleBarrier(session, "/d", 0)

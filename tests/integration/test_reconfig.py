@@ -117,7 +117,7 @@ async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -
                     assert (await late.ask(create(2, "/served")))[0][2] == 0
 
 
-async def test_the_leader_is_told_by_its_own_client_to_leave(tmp_path: Path) -> None:
+async def test_leaders_own_client_can_remove_it(tmp_path: Path) -> None:
     """It hands over, goes on following without a vote, and answers its client, who keeps its session."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
         leader = await running.leader()
@@ -135,7 +135,7 @@ async def test_the_leader_is_told_by_its_own_client_to_leave(tmp_path: Path) -> 
                 assert running.servers[leader].member.status().role.leader != leader
 
 
-async def test_what_is_refused_and_why(tmp_path: Path) -> None:
+async def test_refusals_with_reasons(tmp_path: Path) -> None:
     """In the order of the original: who may do it at all is looked at last."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running) as client:
         await client.connect()
@@ -212,7 +212,7 @@ async def test_a_restart_shows_the_last_one(tmp_path: Path) -> None:
                 assert await configuration(client, 1) == (changed, changed.version)
 
 
-async def test_clients_are_served_where_the_membership_says(tmp_path: Path) -> None:
+async def test_client_port_follows_the_membership(tmp_path: Path) -> None:
     """A server's own line with another port: who is connected stays, and whoever comes, comes to the new one."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as client:
         await as_super(client)

@@ -98,7 +98,7 @@ async def who(client: Client) -> list[Identity]:
     (evolve(SASL, strip_host=True, strip_realm=True, sasl_super=frozenset({"zk"})), "zk/host@REALM",
      [("sasl", "zk"), ("super", "")]),
 ])  # fmt: skip
-async def test_who_knows_the_password_is_somebody(
+async def test_right_password_gives_an_identity(
     tmp_path: Path, security: SecuritySettings, user: str, expected: list[Identity]
 ) -> None:
     async with secured(tmp_path, security) as running, connected(running) as client:
@@ -107,7 +107,7 @@ async def test_who_knows_the_password_is_somebody(
 
 
 @pytest.mark.parametrize(("user", "password"), [("bob", "a guess"), ("eve", "bobs secret")])
-async def test_who_does_not_is_told_so_and_let_go(tmp_path: Path, user: str, password: str) -> None:
+async def test_wrong_password_is_reported_and_ends_the_connection(tmp_path: Path, user: str, password: str) -> None:
     async with secured(tmp_path, SASL) as running, connected(running) as other, connected(running) as client:
         assert await log_in(client, user, password) == (2, 0, ErrorCode.AUTH_FAILED, NULL)
         assert await ended(client)
@@ -121,7 +121,7 @@ async def test_a_token_that_is_none_ends_the_connection(tmp_path: Path, token: b
         assert await ended(client)
 
 
-async def test_what_was_heard_on_one_connection_proves_nothing_on_another(tmp_path: Path) -> None:
+async def test_sasl_exchange_is_bound_to_its_connection(tmp_path: Path) -> None:
     async with secured(tmp_path, SASL) as running, connected(running) as one, connected(running) as two:
         digest = DigestClient("bob", USERS["bob"], b"once")
         (challenge,) = await one.ask(sasl(1, b""))
@@ -134,7 +134,7 @@ async def test_what_was_heard_on_one_connection_proves_nothing_on_another(tmp_pa
         assert await one.ask(sasl(3, response)) == [(3, 0, ErrorCode.AUTH_FAILED, NULL)]
 
 
-async def test_half_a_token_holds_up_nobody(tmp_path: Path) -> None:
+async def test_half_a_token_blocks_no_other_client(tmp_path: Path) -> None:
     async with secured(tmp_path, SASL) as running, connected(running) as slow, connected(running) as client:
         await slow.stream.send_all(sasl(1, b"")[:-2])
         await log_in(client, "bob", USERS["bob"])
@@ -142,13 +142,13 @@ async def test_half_a_token_holds_up_nobody(tmp_path: Path) -> None:
         assert (await slow.hear(1))[0][2] == 0
 
 
-async def test_without_users_nobody_logs_in(tmp_path: Path) -> None:
+async def test_sasl_login_fails_without_users(tmp_path: Path) -> None:
     async with secured(tmp_path, SecuritySettings()) as running, connected(running) as client:
         assert await client.ask(sasl(1, b"")) == [(1, 0, ErrorCode.AUTH_FAILED, NULL)]
         assert await ended(client)
 
 
-async def test_who_fails_may_stay_as_nobody_where_that_is_tolerated(tmp_path: Path) -> None:
+async def test_failed_login_may_stay_unauthenticated_if_tolerated(tmp_path: Path) -> None:
     async with secured(tmp_path, evolve(SASL, sasl_tolerant=True)) as running, connected(running) as client:
         assert await log_in(client, "bob", "a guess") == (2, 0, 0, NULL)
         assert await who(client) == [("ip", "127.0.0.1")]
@@ -175,14 +175,14 @@ REQUIRED = evolve(SASL, required=frozenset({"sasl"}))
 @pytest.mark.parametrize(
     "request_", [PING, encode_request(Op.EXISTS, 4, ("/", False)), encode_request(Op.CLOSE_SESSION, 4)]
 )
-async def test_nothing_is_answered_before_it_is_known_who_asks(tmp_path: Path, request_: bytes) -> None:
+async def test_unauthenticated_requests_are_refused(tmp_path: Path, request_: bytes) -> None:
     async with secured(tmp_path, REQUIRED) as running, connected(running) as client:
         (reply,) = await client.ask(request_ + PING)
         assert reply == (int.from_bytes(request_[4:8], "big", signed=True), 0, -124, b"")
         assert await ended(client)
 
 
-async def test_who_is_known_is_served(tmp_path: Path) -> None:
+async def test_authenticated_client_is_served(tmp_path: Path) -> None:
     async with secured(tmp_path, REQUIRED) as running, connected(running) as client:
         await client.ask(
             encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"bob:x"))
@@ -249,7 +249,7 @@ def auth(scheme: str, credentials: bytes) -> bytes:
     (evolve(SASL, providers={"ticket": Tickets()}), "ticket", b"fail", ErrorCode.AUTH_FAILED),
     (evolve(SASL, providers={"ticket": Tickets()}), "ticket", b"#7", 0),
 ])  # fmt: skip
-async def test_what_a_scheme_makes_of_credentials(
+async def test_scheme_authenticates_credentials(
     tmp_path: Path, security: SecuritySettings, scheme: str, credentials: bytes, outcome: int
 ) -> None:
     async with secured(tmp_path, security) as running, connected(running) as client:
@@ -334,7 +334,7 @@ async def test_a_wrong_super_password_is_an_identity_like_any_other_after_a_paus
         assert ("super", "") in await who(client)
 
 
-async def test_who_looks_for_another_ensemble_hears_nothing(tmp_path: Path) -> None:
+async def test_client_of_another_ensemble_gets_no_reply(tmp_path: Path) -> None:
     security = SecuritySettings(ensemble_names=frozenset({"ours"}))
     async with secured(tmp_path, security) as running, connected(running) as client:
         await client.stream.send_all(auth("ensemble", b"theirs") + PING)

@@ -279,7 +279,7 @@ def test_tls_for_clients_and_between_servers(tmp_path: Path) -> None:
     assert not [server.log.read_text() for server in servers if "WARNING handshake" in server.log.read_text()]
 
 
-def test_who_reads_objects_meets_nothing_else(tmp_path: Path) -> None:
+def test_json_logs_contain_only_objects(tmp_path: Path) -> None:
     """Also when it does not start."""
     config = tmp_path / "zoo.cfg"
     with socket.socket() as other:

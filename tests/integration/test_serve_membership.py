@@ -80,7 +80,7 @@ def refused(path: Path, *options: str) -> str:
     return server.log.read_text()
 
 
-def test_from_one_to_three_as_the_page_says(tmp_path: Path) -> None:
+def test_growing_from_one_to_three_as_documented(tmp_path: Path) -> None:
     ports = free_ports(3)
     lines = [line(sid, port) for sid, port in enumerate(ports, start=1)]
     three = "".join(f"{each}\n" for each in lines)
@@ -195,7 +195,7 @@ def test_the_file_by_force_moves_one_and_adds_two(tmp_path: Path) -> None:
         assert has(ports[4], "/kept")
 
 
-def test_a_removed_server_says_so_and_its_file_stays(tmp_path: Path) -> None:
+def test_removed_server_logs_it_and_keeps_its_file(tmp_path: Path) -> None:
     configs, ports = three_configs(tmp_path)
     for each in configs:
         each.write_text(each.read_text() + "reconfigEnabled=true\nskipACL=yes\n")

@@ -111,7 +111,7 @@ async def test_kinds_of_nodes(door: Door) -> None:
             await session.create(f"{root}/x", ttl_ms=0)
 
 
-async def test_boxes_and_what_has_a_time_go_when_they_are_empty(door: Door) -> None:
+async def test_empty_containers_and_ttl_nodes_are_deleted(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         await session.create(f"{it.root}/box", container=True)
         await session.create(f"{it.root}/box/x")
@@ -151,7 +151,7 @@ async def test_arguments_that_cannot_be(door: Door) -> None:
         assert (await session.get(f"{it.root}/a"))[0] == bytes(900_000)
 
 
-async def test_an_error_says_of_what_and_why(door: Door) -> None:
+async def test_error_names_path_and_reason(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         a = await session.create(f"{it.root}/a")
         for call, kind, path, text in (
@@ -180,7 +180,7 @@ async def test_an_error_says_of_what_and_why(door: Door) -> None:
         assert found.path == f"{it.root}/x"
 
 
-async def test_arguments_of_another_type_are_told(door: Door) -> None:
+async def test_arguments_of_wrong_type_are_reported(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         a = f"{it.root}/a"
         wrong: Any = [("x",), 5, "all", [(31, "world")], [("31", "world", "anyone")]]
@@ -195,7 +195,7 @@ async def test_arguments_of_another_type_are_told(door: Door) -> None:
         assert await session.exists(a) is None
 
 
-async def test_who_wants_times_is_told_how_to_allow_them(tmp_path: Path) -> None:
+async def test_ttl_error_names_the_setting(tmp_path: Path) -> None:
     async with zab.open_store(tmp_path, client_port=0) as store, store.session() as here:
         async with zab.connect(f"127.0.0.1:{store.client_port}") as there:
             for session in (here, there):
@@ -323,7 +323,7 @@ async def test_trees_are_made_and_felled_while_others_are_at_it(door: Door) -> N
             assert await session.exists(f"{it.root}/t") is None
 
 
-async def test_what_keeps_a_tree_from_being_felled_comes_out_as_it_is(door: Door) -> None:
+async def test_delete_tree_raises_the_error_of_a_node(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         await session.ensure_path(f"{it.root}/t/a")
         await session.create(f"{it.root}/t/b", acl=zab.digest_acl("somebody", "else"))
@@ -349,7 +349,7 @@ async def test_a_protected_create_bears_its_token(door: Door) -> None:
 # -- who may -------------------------------------------------------------------------------------------
 
 
-async def test_who_may(door: Door) -> None:
+async def test_permissions_of_each_operation(door: Door) -> None:
     async with door.open() as it, it.session() as mine, it.session() as yours:
         path = f"{it.root}/mine"
         with pytest.raises(zab.InvalidAcl):
@@ -406,7 +406,7 @@ async def test_lists_of_permissions_have_names(door: Door) -> None:
         assert (await mine.acl(it.root or "/"))[0] == zab.OPEN_ACL
 
 
-async def test_who_is_not_believed_has_no_session_any_more(door: Door) -> None:
+async def test_refused_credentials_end_the_session(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         async with session.watch(it.root or "/") as events:
             with pytest.raises(zab.AuthFailed):
@@ -547,7 +547,7 @@ async def test_a_watch_that_is_over_watches_nothing_more(door: Door) -> None:
         assert not await session.has_watch(it.root or "/")
 
 
-async def test_what_is_no_watch_is_told(door: Door) -> None:
+async def test_invalid_watch_is_reported(door: Door) -> None:
     async with door.open() as it, it.session() as session:
         for watch in (True, False, print, session.watcher()):
             with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
@@ -626,7 +626,7 @@ async def test_the_servers_know_when_all_is_seen(door: Door) -> None:
         assert await session.exists(f"{it.root}/a") is not None
 
 
-async def test_the_configuration_is_where_it_is_for_everybody(door: Door) -> None:
+async def test_config_ignores_the_sessions_root(door: Door) -> None:
     async with door.open() as it, it.session() as session, session.watcher() as events:
         data, stat = await session.config(events)
         assert data is None or isinstance(data, bytes)
@@ -663,7 +663,7 @@ LONELY = "a\ud800"
 
 
 @pytest.mark.parametrize("name", ["process", "client"])
-async def test_what_a_connection_cannot_carry_is_let_in_by_no_door(name: str, request: pytest.FixtureRequest) -> None:
+async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, request: pytest.FixtureRequest) -> None:
     """A node with such a list would break `acl` for every client, and the way out of the store."""
     async with door_of(name, request).open() as it, it.session() as session:
         path = f"{it.root}/a"

@@ -79,7 +79,7 @@ async def test_a_session_outlives_its_connection(door: Door) -> None:
         assert (await other.get(path))[0] == b"x"
 
 
-async def test_who_it_was_it_still_is(door: Door) -> None:
+async def test_identity_file_survives_a_restart(door: Door) -> None:
     async with door.open() as it, behind_a_proxy(it) as (session, proxy):
         await session.add_auth("digest", b"me:secret")
         path = await session.create(f"{it.root}/mine", b"x", acl=((31, "auth", ""),))
@@ -200,7 +200,7 @@ async def test_a_protected_create_is_made_once(door: Door) -> None:
             assert made[0].rpartition("/")[2] in children
 
 
-async def test_what_never_arrived_is_made_on_the_next_connection(door: Door) -> None:
+async def test_create_that_never_arrived_is_repeated_on_the_next_connection(door: Door) -> None:
     async with door.open() as it, behind_a_proxy(it) as (session, proxy):
         proxy.silent_up = True
         async with trio.open_nursery() as nursery:
@@ -215,7 +215,7 @@ async def test_what_never_arrived_is_made_on_the_next_connection(door: Door) -> 
             proxy.cut()
 
 
-async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
+async def test_client_leaves_a_silent_server(door: Door) -> None:
     async with door.open() as it, behind_a_proxy(it, timeout_ms=5_000) as (session, proxy):
         await session.create(f"{it.root}/e", ephemeral=True)
         proxy.silent_down = True
@@ -225,7 +225,7 @@ async def test_a_server_that_says_nothing_is_left(door: Door) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
-async def test_what_it_was_heard_of_is_what_was_answered(door: Door) -> None:
+async def test_heard_at_is_the_request_time_of_the_last_answered_sync(door: Door) -> None:
     """An event, or an answer to something else, does not show that the server has heard of the session since."""
     async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=8_000) as (session, proxy):
         path = await session.create(f"{it.root}/a")
@@ -245,7 +245,7 @@ async def test_what_it_was_heard_of_is_what_was_answered(door: Door) -> None:
             assert session.heard_at > no_progress
 
 
-async def test_in_this_process_it_is_heard_of_when_a_leader_has_answered(tmp_path: Path) -> None:
+async def test_heard_at_in_process_is_set_by_a_leaders_reply(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running, running.servers[1].session() as session:
         before = trio.current_time()
         assert session.heard_at <= before
@@ -277,7 +277,7 @@ async def test_an_idle_session_is_kept_alive(door: Door) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
-async def test_a_process_that_slept_blames_nobody(door: Door) -> None:
+async def test_suspended_process_expires_no_session(door: Door) -> None:
     async with door.open() as it, behind_a_proxy(it, timeout_ms=10_000) as (session, proxy):
         await session.sync()
         time.sleep(7)  # noqa: ASYNC251  # that is what it is about: more than two thirds, less than all of it
@@ -304,7 +304,7 @@ async def test_calls_wait_for_a_connection_and_can_be_cancelled(door: Door) -> N
 # -- a session ends ------------------------------------------------------------------------------------
 
 
-async def test_a_session_that_is_out_for_too_long_is_over_when_a_server_says_so(door: Door) -> None:
+async def test_disconnected_session_expires_on_a_servers_report(door: Door) -> None:
     async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=2_000) as (session, proxy):
         path = await session.create(f"{it.root}/e", ephemeral=True)
         async with session.watch(path) as events, other.watch(path) as watch:
@@ -329,7 +329,7 @@ async def test_a_session_that_is_out_for_too_long_is_over_when_a_server_says_so(
         assert await other.exists(f"{it.root}/never") is None
 
 
-async def test_a_session_that_somebody_else_ends_is_over(door: Door) -> None:
+async def test_session_closed_by_another_client_is_over(door: Door) -> None:
     async with door.open() as it, it.session(settings=QUICK) as session:
         assert isinstance(session, RemoteSession)
         async with session.watch(it.root or "/") as events:
@@ -358,7 +358,7 @@ async def test_leaving_without_a_server_takes_its_time_and_no_more(door: Door) -
     assert session.state is SessionState.CLOSED
 
 
-async def test_goodbye_is_said_on_the_next_connection_if_need_be(door: Door) -> None:
+async def test_session_is_closed_on_the_next_connection_if_necessary(door: Door) -> None:
     async with door.open() as it, it.session() as other:
         async with behind_a_proxy(it, timeout_ms=20_000) as (session, proxy):
             path = await session.create(f"{it.root}/e", ephemeral=True)
@@ -366,7 +366,7 @@ async def test_goodbye_is_said_on_the_next_connection_if_need_be(door: Door) -> 
         assert await other.exists(path) is None
 
 
-async def test_no_server_at_all_is_said_with_the_reasons() -> None:
+async def test_unreachable_servers_are_reported_with_reasons() -> None:
     with pytest.raises(zab.Unreachable) as caught:
         async with zab.connect("127.0.0.1:1,no-such-host.invalid", wait_ms=3_000):
             raise AssertionError("never")
@@ -375,7 +375,7 @@ async def test_no_server_at_all_is_said_with_the_reasons() -> None:
     assert "no-such-host.invalid:2181: its name has no address" in said
 
 
-async def test_a_server_that_is_none_is_said() -> None:
+async def test_invalid_server_is_reported() -> None:
     async def chatter(stream: trio.SocketStream) -> None:
         await stream.send_all(b"220 mail.example ESMTP\r\n")
         await stream.receive_some()

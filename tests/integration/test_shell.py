@@ -101,7 +101,7 @@ async def test_a_pipe(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, b"Created /a\n1\n", b"Node does not exist: /none\n")
 
 
-async def test_nobody_there() -> None:
+async def test_unanswered_question() -> None:
     port = free_port()
     with trio.fail_after(PATIENCE_S):
         done = await trio.run_process(
@@ -206,7 +206,7 @@ def told(text: str) -> list[str]:
 @apache.needs_apache
 @pytest.mark.slow
 @pytest.mark.mechanism(47)
-async def test_what_it_says_is_what_zookeepers_own_shell_says(tmp_path: Path) -> None:
+async def test_shell_output_matches_zookeepers_shell(tmp_path: Path) -> None:
     theirs = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", "{}", properties=("log4j2.level=OFF",))
     said: list[tuple[list[str], list[str]]] = []
     for name, command, last in (("theirs", theirs, "quit\n"), ("ours", shell("--server", "{}"), "")):

@@ -253,7 +253,7 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, door: s
 
 @pytest.mark.parametrize("door", ["process", "client"])
 @on_virtual_time
-async def test_what_is_held_survives_an_election(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
     """Pings are answered meanwhile, and a `sync` waits; the new leader gives everybody the full time again."""
     async with three(monkeypatch) as made:
         leader, (follower, _) = made.roles
@@ -274,7 +274,7 @@ async def test_what_is_held_survives_an_election(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("door", ["process", "client"])
 @on_virtual_time
-async def test_what_was_heard_of_is_what_the_leader_has_answered(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+async def test_heard_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
     async with three(monkeypatch) as made:
         _, (cut, _) = made.roles
         async with made.session(door, cut) as session:

@@ -67,7 +67,7 @@ async def test_a_refusal_reaches_the_submitter_and_leaves_no_trace(tmp_path: Pat
         assert member.status().counters.refusals == 1
 
 
-async def test_prepare_sees_what_is_outstanding(tmp_path: Path) -> None:
+async def test_prepare_sees_outstanding_transactions(tmp_path: Path) -> None:
     class Seats(Recorder):
         """Three seats. Without a look at what is outstanding, requests of one turn would overbook."""
 
@@ -145,7 +145,7 @@ async def test_snapshots_are_taken_and_the_next_start_uses_one(tmp_path: Path) -
         assert restored[0] >= 400
 
 
-async def test_roles_are_told_and_end_with_the_member(tmp_path: Path) -> None:
+async def test_roles_yields_changes_and_ends_with_the_member(tmp_path: Path) -> None:
     seen: list[RoleChange] = []
     member = Member(Recorder(), tmp_path)
     ended = trio.Event()
@@ -168,7 +168,7 @@ async def test_roles_are_told_and_end_with_the_member(tmp_path: Path) -> None:
     assert len(seen) == len(set(seen))
 
 
-async def test_after_its_end_a_member_says_so(tmp_path: Path) -> None:
+async def test_member_raises_stopped_after_its_end(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path) as member:
         await member.submit(b"one")
     for call in (member.submit(b"two"), member.barrier(), member.read(len), member.wait_serving()):
@@ -180,7 +180,7 @@ async def test_after_its_end_a_member_says_so(tmp_path: Path) -> None:
         await member.run()
 
 
-async def test_who_waits_when_the_member_ends_is_told(tmp_path: Path) -> None:
+async def test_pending_requests_fail_when_the_member_ends(tmp_path: Path) -> None:
     """Alone of three, it never serves."""
     told: list[str] = []
 
@@ -208,7 +208,7 @@ class NeverWritten(Recorder):
         trio.from_thread.run(trio.sleep_forever)
 
 
-async def test_who_waits_for_a_snapshot_when_the_member_ends_is_told(tmp_path: Path) -> None:
+async def test_pending_snapshot_fails_when_the_member_ends(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def take(member: Member) -> None:
@@ -237,7 +237,7 @@ async def test_too_large_a_request_is_the_callers_mistake(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "version=1", "server.1=a:1:2:observer\nserver.2=b:1:2:observer"])
-def test_an_ensemble_in_which_nobody_votes_is_refused_before_anything_begins(text: str, tmp_path: Path) -> None:
+def test_ensemble_without_voters_is_refused_before_the_start(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="at least one server has to vote"):
         Member(Recorder(), tmp_path / "data", ensemble=Ensemble.parse(text))
     assert not (tmp_path / "data").exists()
@@ -268,7 +268,7 @@ async def test_overload_waits_and_stays_within_its_bounds(tmp_path: Path) -> Non
         assert len(await member.read(lambda machine: machine.log)) == 100
 
 
-async def test_post_calls_back_and_says_when_it_is_too_much(tmp_path: Path) -> None:
+async def test_post_calls_back_and_raises_when_overloaded(tmp_path: Path) -> None:
     results: list[object] = []
     async with open_member(Recorder(), tmp_path, limits=Limits(submits_max=10)) as member:
         for number in range(10):
@@ -279,7 +279,7 @@ async def test_post_calls_back_and_says_when_it_is_too_much(tmp_path: Path) -> N
     assert results == list(range(1, 11))
 
 
-async def test_many_posted_at_once_are_answered_before_the_turn_is_said_to_be_over(tmp_path: Path) -> None:
+async def test_submissions_posted_together_are_answered_before_the_turn_ends(tmp_path: Path) -> None:
     results: list[object] = []
     turns: list[tuple[int, bool]] = []
     member = Member(Recorder(), tmp_path, limits=Limits(submits_max=10))
@@ -360,7 +360,7 @@ def _flip_a_byte_of_the_log(path: Path) -> str:
     return log.name
 
 
-async def test_damage_that_nobody_could_heal_is_said_at_the_door(tmp_path: Path) -> None:
+async def test_damage_without_other_servers_fails_the_start(tmp_path: Path) -> None:
     """Alone, a member that may not vote would wait for ever."""
     async with open_member(Recorder(), tmp_path) as member:
         for number in range(20):
@@ -372,13 +372,13 @@ async def test_damage_that_nobody_could_heal_is_said_at_the_door(tmp_path: Path)
     assert "snapshot from the leader" not in str(caught.value)
 
 
-async def test_a_lost_directory_of_a_member_alone_is_said_at_the_door(tmp_path: Path) -> None:
+async def test_lost_directory_of_a_single_member_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(DamagedError, match="autocreate=False"):
         async with open_member(Recorder(), tmp_path, storage=StorageSettings(autocreate=False)):
             raise AssertionError("it must not open")
 
 
-async def test_what_is_no_bytes_is_refused_at_the_call(tmp_path: Path) -> None:
+async def test_payload_that_is_not_bytes_is_refused_at_the_call(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path) as member:
         with pytest.raises(TypeError, match="a request is bytes, not str"):
             await member.submit("text")  # type: ignore[arg-type]

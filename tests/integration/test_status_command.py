@@ -24,7 +24,7 @@ async def status(*arguments: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).decode()
 
 
-async def test_one_admin_port_tells_of_all_and_several_client_ports_of_each(tmp_path: Path) -> None:
+async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         leader = await made.leader()
         admin = f"127.0.0.1:{made.servers[leader].admin_port}"
@@ -48,7 +48,7 @@ async def test_one_admin_port_tells_of_all_and_several_client_ports_of_each(tmp_
             assert f"server {other} leads" in text
 
 
-async def test_when_nobody_serves_or_answers_it_is_down(tmp_path: Path) -> None:
+async def test_ensemble_without_serving_server_is_down(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         await made.leader()
         for sid in (1, 2):
@@ -63,7 +63,7 @@ async def test_when_nobody_serves_or_answers_it_is_down(tmp_path: Path) -> None:
     assert (code, "unreachable" in text) == (2, True)
 
 
-async def test_who_never_answers_is_not_waited_for(tmp_path: Path) -> None:
+async def test_unresponsive_server_is_not_waited_for(tmp_path: Path) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     async with listeners[0]:
@@ -72,7 +72,7 @@ async def test_who_never_answers_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["here", "127.0.0.1", "127.0.0.1:x", ":2181", "127.0.0.1:70000"])
-async def test_an_address_that_is_none_is_told(wrong: str) -> None:
+async def test_invalid_address_is_reported(wrong: str) -> None:
     code, text = await status("--server", wrong)
     assert (code, "a server looks like" in text) == (2, True)
 

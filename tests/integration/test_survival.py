@@ -70,7 +70,7 @@ async def test_a_whole_stream_of_requests_across_the_loss_of_the_leader(tmp_path
                 assert stat[7] == client.session
 
 
-async def test_while_nobody_leads_pings_are_answered_and_requests_wait(tmp_path: Path) -> None:
+async def test_pings_are_answered_and_requests_wait_without_a_leader(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         one, two = others(running, leader)

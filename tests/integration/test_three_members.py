@@ -23,7 +23,7 @@ from zab.storage.memory import MemoryDisk
 
 
 @pytest.mark.mechanism(89, 90)
-async def test_everybody_takes_requests_and_everybody_applies_them(tmp_path: Path) -> None:
+async def test_all_servers_accept_and_apply_requests(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.serving()
         for sid, member in made.members.items():
@@ -51,7 +51,7 @@ async def test_requests_of_one_member_keep_their_order(tmp_path: Path) -> None:
         assert await made.agree() == [*wanted, b"last"]
 
 
-async def test_damage_is_told_until_it_is_healed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_damage_is_reported_until_it_is_healed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "zab")
 
     def healed() -> list[str]:
@@ -87,7 +87,7 @@ async def test_a_refusal_finds_its_way_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.mechanism(121)
-async def test_a_read_through_any_member_sees_what_was_acknowledged_by_another(tmp_path: Path) -> None:
+async def test_barrier_read_at_any_member_sees_acknowledged_writes(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.serving()
         for number in range(30):
@@ -189,7 +189,7 @@ async def test_a_cancelled_request_may_be_carried_out_but_never_twice(tmp_path: 
 
 
 @pytest.mark.mechanism(116)
-async def test_who_was_away_gets_what_it_missed(tmp_path: Path) -> None:
+async def test_returning_server_gets_missed_transactions(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         away = (await made.follower()).me
         await made.stop(away)
@@ -203,7 +203,7 @@ async def test_who_was_away_gets_what_it_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.mechanism(119)
-async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
+async def test_long_absent_server_gets_a_snapshot(tmp_path: Path) -> None:
     limits = Limits(snap_entries=50, snapshots_kept=1)
     settings = evolve(FAST, window_entries=20)
     async with cluster(tmp_path, limits=limits, settings=settings) as made:
@@ -221,7 +221,7 @@ async def test_who_was_away_for_long_gets_a_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.mechanism(115)
-async def test_old_log_is_read_from_the_disk_for_who_needs_it(tmp_path: Path) -> None:
+async def test_old_log_is_read_from_disk_for_a_lagging_learner(tmp_path: Path) -> None:
     settings = evolve(FAST, window_entries=20)
     async with cluster(tmp_path, settings=settings) as made:
         away = (await made.follower()).me

@@ -42,7 +42,7 @@ async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path
             assert 0 < most <= 3
 
 
-async def test_who_waits_for_too_long_is_told(tmp_path: Path) -> None:
+async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) -> None:
     """The first one is under way, and stays so for want of a quorum."""
     throttle = doors(request_max_requests=1, request_stall_ms=10, op_wait_ms=500)
     async with stores(tmp_path, 1, doors=throttle) as running, raw(running) as slow, raw(running) as client:

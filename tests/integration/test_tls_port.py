@@ -239,7 +239,7 @@ async def still_serves(server: ServerRuntime, ca: Authority) -> None:
         assert (await client.ask(PING))[0][2] == 0
 
 
-async def test_the_log_says_why(tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_has_the_reason(tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
     stranger = Authority(tmp_path / "stranger")
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
         assert "CERTIFICATE_REQUIRED" in await refused(server, context(ca.trust))
@@ -252,7 +252,7 @@ async def test_the_log_says_why(tmp_path: Path, ca: Authority, caplog: pytest.Lo
         await still_serves(server, ca)
 
 
-async def test_a_certificate_of_somebody_else(tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_certificate_of_another_server(tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture) -> None:
     stranger = Authority(tmp_path / "stranger")
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
         assert "UNKNOWN_CA" in await refused(server, context(ca.trust, stranger.issue("eve")))
@@ -295,7 +295,7 @@ async def test_a_certificate_for_another_address(
     (b"\x16" * 100, ""),
     (b"\x16\3\1\xff\xff" + b"x" * 70_000, ""),
 ])  # fmt: skip
-async def test_what_is_no_tls(
+async def test_plain_text_on_the_tls_port(
     tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture, first: bytes, why: str
 ) -> None:
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:

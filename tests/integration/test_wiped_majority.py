@@ -128,7 +128,7 @@ async def _until_serving(made: Cluster):  # type: ignore[no-untyped-def]
                 return
 
 
-async def test_survivor_that_was_killed_knows_what_was_committed(tmp_path: Path) -> None:
+async def test_killed_survivor_knows_its_committed_history(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         for request in OLD:
             await made.members[1].submit(request)

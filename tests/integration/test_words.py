@@ -117,7 +117,7 @@ async def test_the_mask_of_traces_is_kept_and_means_nothing(tmp_path: Path) -> N
         assert await hear(port, b"gtmk") == "258"
 
 
-async def test_who_only_asks_is_no_client_and_no_time_is_a_short_number(tmp_path: Path) -> None:
+async def test_sender_of_a_word_is_no_client(tmp_path: Path) -> None:
     async with stores(tmp_path) as running:
         said = (await hear(running.ports[1], b"srvr")).splitlines()
         assert [line for line in said if line.startswith(("Latency", "Received", "Connections"))] == [
@@ -163,7 +163,7 @@ async def test_without_a_leader_a_few_answer(tmp_path: Path) -> None:
         assert (await hear(port, b"envi")).startswith("Environment:\nzookeeper.version=")
 
 
-async def test_who_is_not_on_the_list(tmp_path: Path) -> None:
+async def test_user_outside_the_list_is_refused(tmp_path: Path) -> None:
     async with stores(tmp_path, doors=evolve(DOORS, words=frozenset({"srvr"}))) as running, raw(running):
         port = running.ports[1]
         version, _, built = (await hear(port, b"srvr")).splitlines()[0].partition(", built on ")

@@ -57,7 +57,7 @@ def test_a_leader_that_stands_still_and_one_that_dies_cost_no_acknowledged_write
     assert outcome.place is None
 
 
-def test_clients_of_the_store_are_judged_by_what_they_saw() -> None:
+def test_store_clients_are_judged_by_their_history() -> None:
     writes = (Step("set", "/a"), Step("create", "/a/x-", mode="sequential"))
     script = Script(
         2,
@@ -117,7 +117,7 @@ def test_a_server_that_ends_by_itself_is_a_broken_promise_and_nothing_is_left_ru
 
 
 @pytest.mark.skipif(netns.can_make() is not None, reason="network namespaces cannot be made here")
-def test_a_leader_whose_packets_are_dropped_is_replaced() -> None:
+def test_ensemble_replaces_a_leader_with_dropped_packets() -> None:
     script = Script(
         6,
         length_ms=2_500,

@@ -261,7 +261,7 @@ def shown(op: int, result: Any) -> Any:
 
 @settings(max_examples=150)
 @given(st.lists(STEPS, max_size=60))
-def test_the_store_does_what_the_model_does(steps: list[Any]) -> None:
+def test_store_matches_the_model(steps: list[Any]) -> None:
     """Short histories, which shrink to the shortest that shows what is wrong."""
     both = Both()
     for step in steps:

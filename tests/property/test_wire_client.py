@@ -53,7 +53,7 @@ def test_an_operation_that_is_none(opcode: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("opcode", [Op.CHECK, Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.ERROR, Op.NOTIFICATION])
-def test_what_is_not_for_clients_is_none(opcode: int) -> None:
+def test_internal_znodes_are_invisible_to_clients(opcode: int) -> None:
     refused = requests.decode_request(opcode, requests.SHAPES[Op.DELETE].encode(("/a", 1)))
     assert isinstance(refused, requests.Refused)
     assert refused.code == ErrorCode.UNIMPLEMENTED
@@ -61,7 +61,7 @@ def test_what_is_not_for_clients_is_none(opcode: int) -> None:
 
 @pytest.mark.parametrize("outer", [Op.MULTI, Op.MULTI_READ])
 @pytest.mark.parametrize("inner", sorted(requests.SHAPES))
-def test_a_multi_holds_what_it_may_hold(outer: int, inner: int) -> None:
+def test_multi_accepts_its_maximum_of_operations(outer: int, inner: int) -> None:
     """Reads and writes do not mix, and nothing nests."""
     header = inner.to_bytes(4, "big", signed=True) + bytes.fromhex("00ffffffff")
     body = header + bytes(64) + bytes.fromhex("ffffffff01ffffffff")

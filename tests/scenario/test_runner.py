@@ -25,11 +25,11 @@ something else
 """
 
 
-def test_what_is_read_is_written() -> None:
+def test_dumped_state_can_be_written_again() -> None:
     assert write(read(TALE)) == TALE
 
 
-def test_playing_replaces_what_came_of_it_and_nothing_else() -> None:
+def test_playing_replaces_only_the_result() -> None:
     played = write(play(read(TALE)))
     assert played != TALE
     assert played.splitlines()[:-1] == TALE.splitlines()[:-1]
@@ -37,7 +37,7 @@ def test_playing_replaces_what_came_of_it_and_nothing_else() -> None:
     assert write(play(read(played))) == played
 
 
-def test_a_story_that_breaks_says_at_which_line() -> None:
+def test_failing_story_names_its_line() -> None:
     broken = read("ensemble 1 2\ndeliver 1->2\n----\n")
     with pytest.raises(AssertionError, match="nothing is under way") as caught:
         play(broken)
@@ -65,7 +65,7 @@ def test_the_judge_sees_two_leaders() -> None:
         story.world._judge_leader(ServerId(1), story.world.servers[ServerId(3)].alive.epoch)
 
 
-def test_a_crash_loses_what_the_disk_has_not_reported() -> None:
+def test_crash_loses_unreported_writes() -> None:
     story = Story()
     story.tell("ensemble 1 2 3 leader=3 epoch=2")
     story.tell("disk 3 slow")

@@ -87,7 +87,7 @@ PURE_MODULES = [path for package in PACKAGES for floor in PURE_FLOORS for path i
 
 
 @pytest.mark.parametrize("path", PURE_MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_decides_and_translates_moves_nothing(path: Path) -> None:
+def test_pure_floors_use_no_clock_socket_file_or_thread(path: Path) -> None:
     assert offences(path.read_text(), MOVES | {"__import__", "importlib"}) == []
 
 
@@ -216,12 +216,12 @@ def test_every_public_name_is_there() -> None:
     assert set(zab.__all__) <= set(dir(zab))
 
 
-def test_what_is_no_public_name_says_so() -> None:
+def test_unknown_public_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Paxos'"):
         _ = zab.Paxos  # type: ignore[attr-defined]
 
 
-def test_the_type_checker_sees_what_the_interpreter_sees() -> None:
+def test_lazy_names_match_the_type_checkers() -> None:
     """The names are listed twice, once for each of them."""
     tree = ast.parse((ROOT / "zab" / "__init__.py").read_text())
     guarded = next(node for node in tree.body if isinstance(node, ast.If))

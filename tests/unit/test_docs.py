@@ -291,7 +291,7 @@ def harness_lines(page: Path) -> list[str]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if harness_lines(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_what_is_shown_of_the_harness_runs(page: Path, tmp_path: Path) -> None:
+def test_harness_examples_run(page: Path, tmp_path: Path) -> None:
     """In order, in one folder, beside these docs. A comment `exit status N` is held to, every other line to 0."""
     (tmp_path / "docs").symlink_to(DOCS)
     for line in harness_lines(page):

@@ -45,7 +45,7 @@ def imported(path: Path) -> Iterator[str]:
         ("dev", ("tests", "bench", "zab", "replica", "kraft_controller", "harness")),
     ],
 )
-def test_an_extra_brings_what_is_imported(extra: str, packages: tuple[str, ...]) -> None:
+def test_extra_includes_its_imports(extra: str, packages: tuple[str, ...]) -> None:
     wanted = {
         UNDER_ANOTHER_NAME.get(name, name.replace("_", "-"))
         for package in packages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mechanisms import MECHANISMS, PAGE, marked, page
 
 
-def test_the_page_is_what_the_marks_say() -> None:
+def test_page_matches_the_marks() -> None:
     assert PAGE.read_text() == page(marked()), "run: python -m tests.mechanisms"
 
 

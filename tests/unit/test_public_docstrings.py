@@ -32,7 +32,7 @@ def test_public_names_have_docstrings(package: object) -> None:
     assert list(undocumented(package)) == []
 
 
-def test_store_server_shows_only_what_is_for_its_user() -> None:
+def test_store_server_has_only_public_attributes() -> None:
     shown = {name for name in dir(zab.StoreServer) if not name.startswith("_")}
     described = (Path(__file__).parents[2] / "docs/reference/open-store.md").read_text()
     assert {name for name in shown if f"`store.{name}" not in described} == set()

@@ -27,7 +27,7 @@ def descendants(kind: type[ZabError]) -> Iterator[type[ZabError]]:
         yield from descendants(each)
 
 
-def test_each_error_is_found_where_it_says_that_it_is() -> None:
+def test_public_errors_are_importable_by_their_names() -> None:
     for home in HOMES:
         import_module(home)
     for each in descendants(ZabError):

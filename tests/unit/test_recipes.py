@@ -28,7 +28,7 @@ def test_every_public_name_is_there() -> None:
         _ = recipes.Latch  # type: ignore[attr-defined]
 
 
-def test_the_type_checker_sees_what_the_interpreter_sees() -> None:
+def test_lazy_names_match_the_type_checkers() -> None:
     tree = ast.parse(Path(recipes.__file__).read_text())
     guarded = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
@@ -41,7 +41,7 @@ def test_the_type_checker_sees_what_the_interpreter_sees() -> None:
 
 
 @pytest.mark.parametrize("setting", ["leave_ms", "attempts_max", "loads_max"])
-def test_a_setting_that_makes_no_sense_is_told(setting: str) -> None:
+def test_invalid_setting_is_reported(setting: str) -> None:
     values: dict[str, Any] = {setting: 0}
     with pytest.raises(ConfigError, match=f"{setting} must be positive"):
         RecipeSettings(**values)
@@ -84,20 +84,20 @@ async def fails() -> None:
     raise KeyError("it holds no more")
 
 
-async def test_a_block_is_ended_with_what_made_it_end() -> None:
+async def test_block_raises_the_cause_of_its_end() -> None:
     with pytest.raises(KeyError, match="it holds no more"):
         async with beside(trio.sleep_forever, fails):
             await trio.sleep_forever()
 
 
-async def test_a_block_that_did_not_notice_is_told_at_its_end() -> None:
+async def test_block_that_missed_the_loss_raises_lost_at_its_end() -> None:
     with pytest.raises(KeyError, match="it holds no more"):
         async with beside(fails):
             with trio.CancelScope(shield=True):
                 await wait_all_tasks_blocked(0.01)
 
 
-async def test_a_block_that_fails_while_it_is_ended_says_both() -> None:
+async def test_block_that_fails_during_cancellation_raises_both_errors() -> None:
     with pytest.raises(KeyError) as caught:
         async with beside(fails):
             try:

@@ -100,7 +100,7 @@ def test_whether_another_request_may_follow(head: bytes, keep: bool) -> None:
         (b"DELETE / HTTP/1.1\r\nHost: here\r\n\r\n", HTTPStatus.NOT_IMPLEMENTED),
     ],
 )
-def test_what_is_no_request_is_refused_with_the_status_that_says_why(data: bytes, status: HTTPStatus) -> None:
+def test_invalid_request_gets_its_status(data: bytes, status: HTTPStatus) -> None:
     assert refused(data) == status
 
 
@@ -152,7 +152,7 @@ def head_of(reply: AdminReply, *, keep: bool = True, request: bytes = PLAIN) -> 
     return connection.head_of(reply, keep=keep)
 
 
-def test_a_reply_says_how_long_it_is() -> None:
+def test_reply_has_a_content_length() -> None:
     head = head_of(AdminReply(b"four", headers=(("A", "b"),))).decode()
     assert head.startswith("HTTP/1.1 200 OK\r\n")
     assert "\r\nContent-Length: 4\r\n" in head

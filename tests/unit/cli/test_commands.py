@@ -25,13 +25,13 @@ def run(*words: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", [(), ("serve",), ("dev",), ("import",), ("log", "dump"), ("snapshot", "dump")])
-def test_help_tells_what_it_is_and_has_examples(command: tuple[str, ...]) -> None:
+def test_help_has_a_summary_and_examples(command: tuple[str, ...]) -> None:
     status, output = run(*command, "--help")
     assert status == 0
     assert len(output.splitlines()) > 10
 
 
-def test_every_command_is_listed_with_a_word_on_what_it_does() -> None:
+def test_every_command_is_listed_with_a_summary() -> None:
     _, output = run("--help")
     listed = dict(re.findall(r"^  (\w+)  +(\w.*)$", output, re.MULTILINE))
     assert {"serve", "dev", "log", "snapshot", "import", "export"} <= set(listed)
@@ -53,7 +53,7 @@ def test_asking_for_one_command_does_not_load_the_others() -> None:
         (("dev", "--port-base", "80"), "--port-base"),
     ],
 )
-def test_misuse_is_status_2_and_says_what_was_expected(words: tuple[str, ...], says: str) -> None:
+def test_misuse_is_status_2_and_names_the_expected_arguments(words: tuple[str, ...], says: str) -> None:
     status, output = run(*words)
     assert status == 2
     assert says in output
@@ -68,7 +68,7 @@ def test_the_customary_ports() -> None:
     assert lines[2] == "server.3=127.0.0.1:2890:3890:participant;127.0.0.1:2183"
 
 
-def test_data_keeps_what_it_was_made_for(tmp_path: Path) -> None:
+def test_data_directory_keeps_its_kind(tmp_path: Path) -> None:
     assert layout_of(tmp_path, None, None) == Layout(3, 2181)
     (tmp_path / "dev.json").unlink()
     assert layout_of(tmp_path, 5, 4000) == Layout(5, 4000)
@@ -91,7 +91,7 @@ def test_other_wishes_than_the_data_has_are_refused(tmp_path: Path, words: tuple
     ["", "{", "[]", '{"holds": "store", "servers": 0, "port_base": 2181}',
      '{"holds": "store", "servers": "3", "port_base": 2181}', '{"holds": "store", "servers": 3}'],
 )  # fmt: skip
-def test_a_layout_that_says_nothing_is_one_line_and_status_2(tmp_path: Path, kept: str) -> None:
+def test_empty_layout_is_one_line_and_status_2(tmp_path: Path, kept: str) -> None:
     (tmp_path / "dev.json").write_text(kept)
     status, output = run("dev", "--data", str(tmp_path))
     assert status == 2

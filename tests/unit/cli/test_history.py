@@ -68,7 +68,7 @@ def data(tmp_path: Path) -> Path:
 # -- the log -----------------------------------------------------------------------------------------------
 
 
-def test_a_log_is_told_transaction_by_transaction(data: Path) -> None:
+def test_log_dump_lists_each_transaction(data: Path) -> None:
     lines = [json.loads(line) for line in run("log", "dump", data, "--json", "-d").splitlines()]
     assert [line["zxid"] for line in lines] == [f"{make(2, number):#x}" for number in range(1, 10)]
     assert [line["op"] for line in lines] == [
@@ -93,7 +93,7 @@ def test_a_part_of_a_log(data: Path) -> None:
     assert "is no zxid" in run("log", "dump", data, "--from", "2-4", status=2)
 
 
-def test_a_log_of_zookeepers_is_told_in_the_same_words(tmp_path: Path) -> None:
+def test_dump_of_a_zookeeper_log_has_the_same_format(tmp_path: Path) -> None:
     file = tmp_path / "log.5"
     txn = FileTxn(SESSION, 1, 5, NOW, 1, ("/a", b"x", OPEN, True, 1))
     file.write_bytes(b"".join(log_chunks([txn], 1000)))
@@ -200,7 +200,7 @@ def test_a_log_in_a_directory_of_its_own(data: Path, tmp_path: Path) -> None:
 # -- states ------------------------------------------------------------------------------------------------
 
 
-def test_a_state_is_told_node_by_node(data: Path) -> None:
+def test_state_dump_lists_each_node(data: Path) -> None:
     nodes = {line["path"]: line for line in map(json.loads, run("snapshot", "dump", data, "--json", "-d").splitlines())}
     assert sorted(nodes) == ["/", "/a", "/a/b", "/m1", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]
     assert (nodes["/a"]["data"], nodes["/a"]["bytes"], nodes["/a"]["version"]) == (None, None, 1)
@@ -211,7 +211,7 @@ def test_a_state_is_told_node_by_node(data: Path) -> None:
     assert summary == [["7", "1", "/"], ["2", "1", "/a"], ["1", "0", "/m1"], ["3", "0", "/zookeeper"]]
 
 
-def test_what_is_taken_out_moves_in_again_in_either_format(data: Path, tmp_path: Path) -> None:
+def test_export_can_be_imported_in_both_formats(data: Path, tmp_path: Path) -> None:
     before = run("snapshot", "dump", data, "--json", "-d")
     run("snapshot", "take", data, tmp_path / "backup")
     assert "exists already" in run("snapshot", "take", data, tmp_path / "backup", status=2)
@@ -228,7 +228,7 @@ def test_what_is_taken_out_moves_in_again_in_either_format(data: Path, tmp_path:
     assert "sound: 7 nodes, 1 session, as of 2/9" in run("snapshot", "verify", tmp_path / "again")
 
 
-def test_what_is_taken_out_is_not_for_everybody_on_the_machine(data: Path, tmp_path: Path) -> None:
+def test_exported_files_are_not_world_readable(data: Path, tmp_path: Path) -> None:
     """Data behind lists, the store's secret and the passwords of brokers' users are in it."""
     run("snapshot", "take", data, tmp_path / "backup")
     run("import", tmp_path / "backup", tmp_path / "ours")
@@ -258,7 +258,7 @@ def test_nothing_is_written_over_and_no_directory_in_use_is_read(data: Path, tmp
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_no_data_is_told(tmp_path: Path) -> None:
+def test_invalid_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "no data directory" in run("import", tmp_path / "empty", tmp_path / "x", status=2)
     (tmp_path / "noise").write_bytes(b"noise")
@@ -268,7 +268,7 @@ def test_what_is_no_data_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def test_a_log_that_leads_elsewhere_than_it_says_moves_nowhere(data: Path, tmp_path: Path) -> None:
+def test_import_with_a_digest_mismatch_writes_nothing(data: Path, tmp_path: Path) -> None:
     run("export", data, tmp_path / "theirs")
     create = FileTxn(SESSION, 9, make(2, 10), NOW, 1, ("/c", b"x", OPEN, False, 4), (2, 12345))
     log = tmp_path / "theirs" / "version-2" / "log.20000000a"

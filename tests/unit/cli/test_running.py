@@ -20,7 +20,7 @@ from zab.core.zxid import Epoch, ServerId
 from zab.host.logs import Log
 
 
-def test_systemd_is_told_where_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_receives_the_listening_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify_systemd("READY=1")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
@@ -51,7 +51,7 @@ def test_an_event_is_an_object_with_its_parts(caplog: pytest.LogCaptureFixture) 
     }  # fmt: skip
 
 
-def test_what_others_log_is_an_event_too() -> None:
+def test_records_of_other_loggers_are_events() -> None:
     try:
         raise ZeroDivisionError
     except ZeroDivisionError:
@@ -64,7 +64,7 @@ def test_what_others_log_is_an_event_too() -> None:
 @pytest.mark.parametrize(
     ("error", "status"), [(ConfigError("other words"), 2), (StorageError("a disk"), 1), (FileNotFoundError("x"), 1)]
 )
-def test_what_is_expected_to_go_wrong_is_one_line(error: Exception, status: int) -> None:
+def test_expected_failure_is_one_line(error: Exception, status: int) -> None:
     @click.command()
     @report_failures
     def command() -> None:

@@ -86,7 +86,7 @@ def test_nodes(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_errors_are_said_and_nothing_ends(tmp_path: Path) -> None:
+def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
     async def story(typing: Typing) -> None:
         await typing("create /a x")
         await typing("create /a/b x")
@@ -147,7 +147,7 @@ def test_watches(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
-def test_a_path_that_is_none_is_told_as_that(tmp_path: Path) -> None:
+def test_invalid_path_is_reported(tmp_path: Path) -> None:
     async def story(typing: Typing) -> None:
         await typing("create /a x")
         said = 'Invalid path string "/a//b": a name between two / is empty'

@@ -20,7 +20,7 @@ def test_letters_may_stand_together() -> None:
     assert parse_words(["-es", "/a"], "sec", (), 1, 3).flags == {"e", "s"}
 
 
-def test_a_negative_number_is_data_and_so_is_what_stands_behind_two_dashes() -> None:
+def test_negative_number_and_words_after_two_dashes_are_data() -> None:
     assert parse_words(["/a", "-5"], "s", (), 2, 2).words == ("/a", "-5")
     assert parse_words(["/a", "--", "-s"], "s", (), 2, 2).words == ("/a", "-s")
 
@@ -38,7 +38,7 @@ def test_quotes_hold_blanks() -> None:
         ("/a -v", "-v takes a value"),
     ],
 )
-def test_what_is_wrong_is_named(line: str, says: str) -> None:
+def test_configuration_errors_name_their_key(line: str, says: str) -> None:
     with pytest.raises(BadLine, match=says):
         parse_words(split(line), "s", ("-v",), 1, 1)
 

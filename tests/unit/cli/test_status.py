@@ -21,11 +21,11 @@ def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> Se
 ENSEMBLE = [words("a:1", 1, "leader"), words("b:1", 2, "follower"), words("c:1", 3, "follower")]
 
 
-def test_one_leader_and_those_who_follow_are_healthy() -> None:
+def test_one_leader_with_followers_is_healthy() -> None:
     assert judge(ENSEMBLE) == Health(judge(ENSEMBLE).rows, (), HEALTHY)
 
 
-def test_who_serves_alone_beside_others_is_of_another_ensemble() -> None:
+def test_server_alone_beside_others_is_another_ensemble() -> None:
     for others in (ENSEMBLE[:2], [words("d:1", None, "standalone", 0x100000001)]):
         found = judge([*others, words("x:1", None, "standalone")])
         assert found.status == DEGRADED
@@ -47,7 +47,7 @@ def test_two_servers_of_one_number_are_two() -> None:
 
 
 @pytest.mark.parametrize(("second", "lag"), [(0x100000010, 0), (0x100000004, 3)])
-def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.MonkeyPatch, second: int, lag: int) -> None:
+def test_progress_during_the_queries_is_no_lag(monkeypatch: pytest.MonkeyPatch, second: int, lag: int) -> None:
     """The follower was asked before the leader."""
     follower: Iterator[int] = iter([0x100000003, second])
 
@@ -66,14 +66,14 @@ def test_what_went_on_while_they_were_asked_is_no_lag(monkeypatch: pytest.Monkey
     assert found.status == HEALTHY
 
 
-def test_a_follower_alone_says_where_the_rest_is_to_be_found() -> None:
+def test_follower_alone_names_the_other_servers() -> None:
     found = judge(ENSEMBLE[1:2])
     assert (found.status, len(found.problems)) == (DEGRADED, 1)
     assert "the membership does not name the client ports of the others" in found.problems[0]
     assert "name all of them" in judge(ENSEMBLE[1:]).problems[0]
 
 
-def test_whoever_is_missing_is_told_once() -> None:
+def test_missing_server_is_logged_once() -> None:
     row = {"id": 3, "host": "c", "client_port": 1, "connected": False, "mode": "unreachable"}
     text = "it does not take part; last heard of 7 s ago"
     told = _from_overview(

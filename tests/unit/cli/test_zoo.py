@@ -57,7 +57,7 @@ def problems(folder: Path, text: str, *options: tuple[str, str], myid: str | Non
 # -- values ------------------------------------------------------------------------------------------------
 
 
-def test_the_originals_defaults_where_nothing_is_said(folder: Path) -> None:
+def test_defaults_are_the_originals(folder: Path) -> None:
     made = plan(folder, "")
     assert (made.server_id, made.ensemble, made.client_host, made.client_port) == (1, None, None, 2181)
     assert made.settings.tick_ms == made.doors.tick_ms == 3000
@@ -89,13 +89,13 @@ def test_every_kind_of_value_arrives_where_it_belongs(folder: Path) -> None:
     assert made.warnings == ()
 
 
-def test_a_star_is_every_word_and_an_unknown_one_is_told(folder: Path) -> None:
+def test_star_enables_every_word_and_unknown_words_are_reported(folder: Path) -> None:
     assert plan(folder, "4lw.commands.whitelist=*\n").doors.words == frozenset(WORDS.values())
     (warning,) = plan(folder, "4lw.commands.whitelist=ruok,what\n").warnings
     assert warning.endswith("not answered here: what")
 
 
-def test_who_clients_are_and_how_many(folder: Path) -> None:
+def test_client_identities_and_counts(folder: Path) -> None:
     (folder / "jaas").write_text(
         'Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="pw"; };'
     )
@@ -121,7 +121,7 @@ def test_who_clients_are_and_how_many(folder: Path) -> None:
     assert told.startswith(f"{folder}/zoo.cfg:4: authProvider.1=com.example.Mine: no such provider")
 
 
-def test_who_wants_to_know_who_changed_what(folder: Path) -> None:
+def test_audit_log_settings(folder: Path) -> None:
     audit = plan(folder, f"audit.enable=true\naudit.file={folder}/audit\n").doors.audit
     assert audit is not None
     assert audit.file == f"{folder}/audit"
@@ -168,7 +168,7 @@ def test_ports_for_operators(folder: Path) -> None:
     assert (made.metrics.port, made.metrics.parts) == (7001, frozenset({"metrics"}))
 
 
-def test_the_admin_port_listens_on_loopback_unless_the_file_says_otherwise(folder: Path) -> None:
+def test_admin_port_listens_on_loopback_by_default(folder: Path) -> None:
     made = plan(folder, "admin.serverPort=8081\n")
     assert made.admin is not None
     assert made.admin.host == "127.0.0.1"
@@ -202,12 +202,12 @@ def test_an_option_counts_more_than_the_file(folder: Path) -> None:
 # -- warnings ----------------------------------------------------------------------------------------------
 
 
-def test_what_has_no_effect_is_named_once_with_the_reason(folder: Path) -> None:
+def test_keys_without_effect_are_named_once_with_the_reason(folder: Path) -> None:
     (warning,) = plan(folder, "commitProcessor.numWorkerThreads=4\n").warnings
     assert warning.startswith(f"{folder}/zoo.cfg:3: commitProcessor.numWorkerThreads=4: without effect: ")
 
 
-def test_saying_what_happens_anyway_is_no_reason_to_warn(folder: Path) -> None:
+def test_key_with_the_default_behaviour_causes_no_warning(folder: Path) -> None:
     assert plan(folder, "electionAlg=3\nforceSync=yes\nsyncEnabled=true\nautopurge.purgeInterval=24\n").warnings == ()
     (warning,) = plan(folder, "autopurge.purgeInterval=0\n").warnings
     assert "without effect" in warning
@@ -234,12 +234,12 @@ def test_no_key_is_passed_over_in_silence(folder: Path, key: ConfigKey) -> None:
         ("zookeeper.extendedTypeEnabled", "extendedTypesEnabled"),
     ],
 )
-def test_an_unknown_key_is_told_with_the_nearest_known_one(folder: Path, written: str, meant: str) -> None:
+def test_unknown_key_is_reported_with_the_most_similar_one(folder: Path, written: str, meant: str) -> None:
     (warning,) = plan(folder, f"{written}=1\n").warnings
     assert warning.endswith(f"did you mean {meant}?")
 
 
-def test_a_key_that_is_there_twice_is_told_and_the_last_one_counts(folder: Path) -> None:
+def test_duplicate_key_is_reported_and_the_last_one_counts(folder: Path) -> None:
     made = plan(folder, "tickTime=500\nzookeeper.tickTime=600\n")
     assert made.settings.tick_ms == 600
     (warning,) = made.warnings
@@ -249,7 +249,7 @@ def test_a_key_that_is_there_twice_is_told_and_the_last_one_counts(folder: Path)
 # -- mistakes ----------------------------------------------------------------------------------------------
 
 
-def test_all_mistakes_are_told_at_once_with_file_line_key_and_value(folder: Path) -> None:
+def test_all_mistakes_are_reported_with_file_line_key_and_value(folder: Path) -> None:
     told = problems(
         folder, "tickTime=fast\nsnapCount=few\nskipACL=maybe\nserver.1=a:1\nclientPort=70000\n"
     ).splitlines()
@@ -262,7 +262,7 @@ def test_all_mistakes_are_told_at_once_with_file_line_key_and_value(folder: Path
     assert len(told) == 5
 
 
-def test_files_that_cannot_be_read_are_told_with_their_keys(folder: Path) -> None:
+def test_unreadable_files_are_reported_with_their_keys(folder: Path) -> None:
     gone, jaas = folder / "gone", folder / "jaas"
     jaas.write_text("Client {};")
     text = (
@@ -343,7 +343,7 @@ def test_sessions_that_could_not_be(folder: Path) -> None:
 # -- what is told at once, and what not at all -------------------------------------------------------------
 
 
-def test_what_the_original_starts_with_is_no_mistake(folder: Path) -> None:
+def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     made = plan(folder, "autopurge.snapRetainCount=1\nmaxClientCnxns=-1\nsnapCount=1\n")
     assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
     assert made.doors.connections_per_host_max == 0
@@ -373,7 +373,7 @@ def test_a_key_store_that_needs_a_package_is_one_line(folder: Path, monkeypatch:
     assert f"{folder}/me.p12: reading PKCS#12 needs" in problems(folder, text)
 
 
-def test_both_stores_are_told(folder: Path) -> None:
+def test_both_stores_are_reported(folder: Path) -> None:
     told = problems(folder, "secureClientPort=5\n")
     assert "ssl.keyStore.location is missing" in told
     assert "ssl.trustStore.location is missing" in told
@@ -400,13 +400,13 @@ def test_ports_of_one_server_that_are_one_port(folder: Path, text: str, keys: st
         plan(folder, apart, myid="1")
 
 
-def test_sessions_that_could_not_be_are_told_with_the_rest(folder: Path) -> None:
+def test_invalid_session_bounds_are_reported_with_the_rest(folder: Path) -> None:
     told = problems(folder, "tickTime=2000\nminSessionTimeout=50000\nskipACL=maybe\n")
     assert "minSessionTimeout=50000 is more than" in told
     assert "skipACL=maybe" in told
 
 
-def test_all_that_is_wrong_with_a_membership_is_told_at_once(folder: Path) -> None:
+def test_all_mistakes_of_a_membership_are_reported_together(folder: Path) -> None:
     lines = "server.1=a:1:2\nserver.2=a:1:3\ngroup.1=1:2\ngroup.2=2\nweight.1=-1\n"
     told = problems(folder, lines + "initLimit=5\nsyncLimit=5\n", myid="1")
     for line, what in (
@@ -443,7 +443,7 @@ def test_an_ensemble(folder: Path) -> None:
     ("myid", "says"),
     [(None, "is missing"), ("4", "there is no line server.4"), ("one", "no number"), ("", "no number")],
 )
-def test_a_myid_that_does_not_say_who(folder: Path, myid: str | None, says: str) -> None:
+def test_invalid_myid(folder: Path, myid: str | None, says: str) -> None:
     assert says in problems(folder, THREE, myid=myid)
 
 
@@ -453,7 +453,7 @@ def test_an_ensemble_needs_its_limits(folder: Path) -> None:
     assert "syncLimit is missing" in told
 
 
-def test_who_was_made_a_member_starts_with_the_defaults_of_the_limits_that_its_file_lacks(folder: Path) -> None:
+def test_new_member_starts_with_default_limits(folder: Path) -> None:
     two = "server.1=a:1:2\nserver.2=b:1:2\n"
     remember(folder, two)
     made = plan(folder, two + "syncLimit=7\n", myid="1")
@@ -478,7 +478,7 @@ def test_of_several_addresses_the_first_is_used(folder: Path) -> None:
     assert "only the first address, a:1:2, is used" in made.warnings[0]
 
 
-def test_the_client_port_is_told_in_one_place_or_twice_the_same(folder: Path) -> None:
+def test_client_port_in_two_places_must_agree(folder: Path) -> None:
     assert plan(folder, "server.1=a:1:2;127.0.0.1:2181\n", myid="1").client_host == "127.0.0.1"
     assert "says 2182 for the same port" in problems(folder, "server.1=a:1:2;2182\n", myid="1")
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nserver.1=a:1:2;2185\n")
@@ -596,7 +596,7 @@ def test_a_dynamic_file_of_the_remembered_version_that_was_edited_does_not_count
 
 
 @pytest.mark.parametrize("more", ["", "reconfigEnabled=true\n"])
-def test_who_was_alone_takes_an_address_and_no_company(folder: Path, more: str) -> None:
+def test_single_server_takes_its_address_from_the_file_and_no_others(folder: Path, more: str) -> None:
     remember(folder, single_server_ensemble(1).text())
     assert plan(folder, more, myid="1").warnings == ()
     assert "served alone until now" in problems(folder, THREE + more, myid="1")
@@ -605,7 +605,7 @@ def test_who_was_alone_takes_an_address_and_no_company(folder: Path, more: str) 
     assert "takes its address from the file" in made.warnings[0]
 
 
-def test_who_is_no_member_is_told(folder: Path) -> None:
+def test_server_outside_the_membership_is_reported(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0])
     (warning,) = other_warnings(plan(folder, FOUR, myid="4"))
     assert "Server 4 is no member by what it remembers" in warning
@@ -615,7 +615,7 @@ def test_who_is_no_member_is_told(folder: Path) -> None:
 # -- what is shown -----------------------------------------------------------------------------------------
 
 
-def test_what_check_prints_means_the_same(folder: Path) -> None:
+def test_output_of_check_is_an_equivalent_configuration(folder: Path) -> None:
     made = plan(folder, THREE + "snapSizeLimitInKb=10\nadmin.serverPort=8081\n", myid="1")
     again = folder / "again.cfg"
     again.write_text(effective(made))
@@ -625,7 +625,7 @@ def test_what_check_prints_means_the_same(folder: Path) -> None:
     assert (second.settings, second.limits, second.storage) == (made.settings, made.limits, made.storage)
 
 
-def test_check_tells_and_starts_nothing(folder: Path) -> None:
+def test_check_reports_and_starts_nothing(folder: Path) -> None:
     plan(folder, "maxClientCnxn=5\n")
     result = CliRunner().invoke(zab, ["serve", "--check", str(folder / "zoo.cfg")])
     assert result.exit_code == 0
@@ -634,7 +634,7 @@ def test_check_tells_and_starts_nothing(folder: Path) -> None:
     assert sorted(each.name for each in folder.iterdir()) == ["data", "zoo.cfg"]
 
 
-def test_what_is_wrong_is_status_2_and_a_line_each(folder: Path) -> None:
+def test_mistakes_are_status_2_and_one_line_each(folder: Path) -> None:
     problems(folder, "tickTime=fast\nsnapCount=few\n")
     result = CliRunner().invoke(zab, ["serve", str(folder / "zoo.cfg")])
     assert result.exit_code == 2
@@ -663,7 +663,9 @@ def test_servers_without_tls_off_loopback_are_warned_of(folder: Path, text: str,
     (False, True, ["trust the same authority"]),
     (False, False, ["hold the same certificate", "trust the same authority"]),
 ])  # fmt: skip
-def test_what_servers_share_with_clients_is_warned_of(folder: Path, own: bool, keys: bool, expected: list[str]) -> None:
+def test_shared_certificates_of_servers_and_clients_cause_a_warning(
+    folder: Path, own: bool, keys: bool, expected: list[str]
+) -> None:
     clients = Authority(folder / "clients")
     servers = Authority(folder / "servers") if own else clients
     key = clients.issue("clients").path

@@ -20,7 +20,7 @@ def test_there_and_back(path: str) -> None:
     assert path_out_of("/app", below) == path
 
 
-def test_the_root_is_the_root_and_what_is_elsewhere_stays_there() -> None:
+def test_chroot_maps_paths_below_it_only() -> None:
     assert path_below("/app", "/") == "/app"
     assert path_out_of("/app", "/apple") == "/apple"
     assert path_out_of("/app", "/zookeeper/config") == "/zookeeper/config"

@@ -115,7 +115,7 @@ def test_replies_come_in_the_order_of_the_requests() -> None:
     assert client.wakes == 1, "both leave in one go"
 
 
-def test_an_error_is_told_to_who_asked() -> None:
+def test_error_is_raised_at_the_caller() -> None:
     client = connected()
     outcome = client.ask(Op.GET_DATA, "/a", False)
     client.sent()
@@ -180,7 +180,7 @@ def test_no_more_bytes_are_on_their_way_than_may_be() -> None:
     assert len(client.sent()) == 1
 
 
-def test_what_no_server_would_read_is_not_sent() -> None:
+def test_oversized_request_is_not_sent() -> None:
     client = connected(frame_bytes_max=100)
     with pytest.raises(LocalProtocolError, match="set_data /a: a request of 121 bytes; frame_bytes_max is 100"):
         client.ask(Op.SET_DATA, "/a", bytes(99), -1)
@@ -222,7 +222,7 @@ def test_a_reply_beyond_the_limit_is_not_asked_for_again() -> None:
 # -- connections ---------------------------------------------------------------------------------------
 
 
-def test_what_is_asked_before_there_is_a_connection_waits() -> None:
+def test_requests_before_a_connection_wait() -> None:
     client = Client()
     client.ask(Op.SYNC, "/a")
     assert client.sent() == []
@@ -261,7 +261,7 @@ def test_a_read_that_ends_every_connection_is_given_up() -> None:
     assert client.sent() == []
 
 
-def test_the_next_server_learns_what_was_seen_and_who_we_are() -> None:
+def test_next_server_gets_the_last_zxid_and_the_credentials() -> None:
     client = connected()
     client.ask(Op.SYNC, "/")
     client.reply(Op.SYNC, 1, "/", zxid=50)
@@ -284,7 +284,7 @@ def test_a_session_that_one_server_knows_is_not_asked_of_others() -> None:
     assert client.machine.connect_request(10_000, read_only=True).session == 8
 
 
-def test_the_end_of_the_session_is_told_to_everybody() -> None:
+def test_end_of_the_session_reaches_every_watch() -> None:
     client = connected(requests_max=2)
     write, read, queued = client.ask(Op.DELETE, "/a", -1), client.ask(Op.SYNC, "/"), client.ask(Op.DELETE, "/b", -1)
     client.machine.lost("cut")
@@ -295,7 +295,7 @@ def test_the_end_of_the_session_is_told_to_everybody() -> None:
     assert {each.times for each in (write, read, queued)} == {1}
 
 
-def test_what_is_cancelled_is_not_sent_and_its_reply_is_passed_over() -> None:
+def test_cancelled_request_is_not_sent_and_its_reply_is_skipped() -> None:
     client = connected(requests_max=1)
     one, two, three = (client.ask(Op.SYNC, f"/{name}") for name in "abc")
     client.sent()
@@ -391,7 +391,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
 # -- watches -------------------------------------------------------------------------------------------
 
 
-def test_a_watch_stands_when_its_reply_is_read_and_hears_once() -> None:
+def test_one_shot_watch_is_set_with_its_reply_and_fires_once() -> None:
     client, heard = connected(), Heard()
     client.ask(Op.GET_DATA, "/a", True, watch=heard)
     client.machine.receive(encode_reply(Op.GET_DATA, 1, 5, (b"", STAT)) + encode_event(Event.DATA_CHANGED, "/a", 6) * 2)
@@ -399,7 +399,7 @@ def test_a_watch_stands_when_its_reply_is_read_and_hears_once() -> None:
     assert client.machine.last_zxid == 5, "an event tells of a change, not of a state that was seen"
 
 
-def test_after_a_lost_connection_the_watches_are_told_to_the_next_server() -> None:
+def test_watches_move_to_the_next_server_after_a_lost_connection() -> None:
     client, once, stays = connected(), Heard(), Heard()
     client.ask(Op.GET_DATA, "/data", True, watch=once)
     client.ask(Op.EXISTS, "/exist", True, watch=once)
@@ -423,7 +423,7 @@ def test_after_a_lost_connection_the_watches_are_told_to_the_next_server() -> No
     assert client.sent() == [(SET_WATCHES_XID, Op.SET_WATCHES2, (5, ("/data",), (), ("/child",), ("/p",), ("/r",)))]
 
 
-def test_watches_are_told_in_portions() -> None:
+def test_watches_are_set_again_in_portions() -> None:
     client, heard = connected(watch_bytes_max=100), Heard()
     paths = [f"/{'x' * 20}{index}" for index in range(10)]
     for path in paths:
@@ -458,7 +458,7 @@ def test_a_watch_of_a_cancelled_call_is_not_written_down() -> None:
     assert not any(client.book.lists())
 
 
-def test_a_watch_is_not_taken_from_the_server_while_somebody_asks_for_it() -> None:
+def test_watch_stays_at_the_server_while_one_watch_needs_it() -> None:
     client, heard = connected(), Heard()
     client.ask(Op.GET_DATA, "/a", True, watch=heard)
     client.machine.unwatch("/a", WatchKind.DATA)
@@ -498,7 +498,7 @@ REPLIES = st.tuples(
 
 
 @given(st.lists(REPLIES, max_size=8), st.binary(max_size=12))
-def test_whatever_a_server_says_is_a_reply_or_ends_the_connection(
+def test_any_server_bytes_are_replies_or_end_the_connection(
     replies: list[tuple[int, int, int, bytes]], rest: bytes
 ) -> None:
     client, heard = connected(), Heard()

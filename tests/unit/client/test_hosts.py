@@ -28,7 +28,7 @@ def test_where_the_servers_are(text: str, hosts: tuple[tuple[str, int], ...], ro
 @pytest.mark.parametrize(
     "text", ["", ",", "/app", "a:x", "a:0", "a:65536", ":1", "::1", "[::1", "[::1]x", "a//b", "a/./b", "a:\u0661"]
 )
-def test_what_is_no_address_is_named(text: str) -> None:
+def test_invalid_address_is_named(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_hosts(text)
     assert repr(text) in str(caught.value)

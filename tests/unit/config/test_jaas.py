@@ -47,7 +47,7 @@ def test_the_users_of_a_section() -> None:
     ("Server { a.DigestLoginModule required user_bob=\"${password}\"; };", "a property of Java"),
     ("Server", "'{' is missing"),
 ])  # fmt: skip
-def test_what_is_wrong_is_said_with_its_line(text: str, why: str) -> None:
+def test_errors_name_their_line(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=f"jaas.conf.*{why}"):
         digest_users(text, source="jaas.conf")
 

@@ -44,13 +44,13 @@ def test_an_entry_knows_its_lines() -> None:
 
 
 @pytest.mark.parametrize("text", ["x=1\na=\\u12", "x=1\na=\\u12g4", "x=1\n\\uzzzz=b"])
-def test_an_escape_that_is_none_is_told_with_its_line(text: str) -> None:
+def test_invalid_escape_is_reported_with_its_line(text: str) -> None:
     with pytest.raises(MalformedEscape) as caught:
         parse(text)
     assert caught.value.line == 2
 
 
-def test_what_is_not_utf_8_is_latin_1() -> None:
+def test_bytes_outside_utf_8_are_latin_1() -> None:
     assert decode("ä".encode()) == decode("ä".encode("latin-1")) == "ä"
     assert decode(b"\xef\xbb\xbfa=b") == "a=b"
 

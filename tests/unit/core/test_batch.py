@@ -83,7 +83,7 @@ def test_nothing_is_no_batch() -> None:
         (1, b"\x91" * 5_000),
     ],
 )
-def test_a_body_that_is_not_what_was_promised(count: int, body: bytes) -> None:
+def test_body_of_unexpected_length(count: int, body: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="batch at 7/1"):
         Batch(make(7, 1), count, body).payloads()
 
@@ -119,5 +119,5 @@ def test_one_flipped_bit_changes_the_digest(payloads: list[bytes], data: st.Data
     assert digest_of(other, 0) != digest_of(payloads, 0)
 
 
-def test_the_digest_of_nothing_is_what_it_was() -> None:
+def test_digest_of_the_empty_tree_is_stable() -> None:
     assert digest_of([], 7) == 7

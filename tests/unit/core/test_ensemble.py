@@ -98,7 +98,7 @@ def test_servers_and_groups_come_in_order_of_their_numbers() -> None:
     assert Ensemble.parse(ensemble.text()) == ensemble
 
 
-def test_the_text_that_everybody_knows() -> None:
+def test_known_text_of_a_stat() -> None:
     text = (
         "server.1=zoo1:2888:3888:participant;0.0.0.0:2181\n"
         "server.2=[fe80::2]:2888:3888:observer;[::1]:2182\n"
@@ -229,7 +229,7 @@ def test_any_two_quorums_have_a_server_in_common(ensemble: Ensemble) -> None:
 
 
 @given(ensembles)
-def test_all_voters_together_are_a_quorum_and_nobody_is_none(ensemble: Ensemble) -> None:
+def test_all_voters_are_a_quorum_and_the_empty_set_is_not(ensemble: Ensemble) -> None:
     assert ensemble.is_quorum(ensemble.voters)
     assert not ensemble.is_quorum(())
 
@@ -243,7 +243,7 @@ def test_more_acks_never_lose_a_quorum(ensemble: Ensemble, data: st.DataObject) 
 
 
 @given(ensembles, st.data())
-def test_meeting_every_quorum_is_what_the_definition_says(ensemble: Ensemble, data: st.DataObject) -> None:
+def test_meets_every_quorum_matches_its_definition(ensemble: Ensemble, data: st.DataObject) -> None:
     some = data.draw(st.sets(st.sampled_from([*ensemble.by_id])))
     assert ensemble.meets_every_quorum(some) == all(some & quorum for quorum in all_quorums(ensemble))
 
@@ -294,14 +294,14 @@ def quorum_zxid_by_definition(ensemble: Ensemble, acked: dict[ServerId, Zxid]) -
 
 
 @given(ensembles, st.data())
-def test_quorum_zxid_is_what_the_definition_says(ensemble: Ensemble, data: st.DataObject) -> None:
+def test_quorum_zxid_matches_its_definition(ensemble: Ensemble, data: st.DataObject) -> None:
     servers = st.sampled_from([*ensemble.by_id, ServerId(999)])
     acked = data.draw(st.dictionaries(servers, st.builds(make, st.integers(0, 2), st.integers(0, 3))))
     assert ensemble.quorum_zxid(acked) == quorum_zxid_by_definition(ensemble, acked)
 
 
 @pytest.mark.parametrize("voters", range(1, 8))
-def test_quorum_zxid_of_a_majority_whose_servers_are_all_at_different_places(voters: int) -> None:
+def test_quorum_zxid_of_a_majority_at_different_zxids(voters: int) -> None:
     """Even and odd, with and without those who have not said anything: here an index off by one shows."""
     ensemble = Ensemble(plain_servers(voters))
     for speaking in range(voters + 1):
@@ -321,7 +321,7 @@ def test_joining_leaving_and_replacing() -> None:
     assert old.servers == (one, two, three), "a version of the membership is never changed in place"
 
 
-def test_who_is_not_in_cannot_leave() -> None:
+def test_unknown_server_cannot_leave() -> None:
     with pytest.raises(ConfigError, match="server 9 cannot leave"):
         Ensemble(plain_servers(2)).changed(leaving=[ServerId(9)])
 

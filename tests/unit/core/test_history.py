@@ -205,7 +205,7 @@ def test_a_batch_is_cut_in_the_middle() -> None:
 # -- letting go ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_applied_stays_in_memory_whatever_its_size() -> None:
+def test_unapplied_history_stays_in_memory() -> None:
     history = a_history(*(txns(1, counter, counter) for counter in range(1, 21)))
     history.trim(NOTHING, WINDOW)
     assert history.base == NOTHING
@@ -255,7 +255,7 @@ def test_a_snapshot_takes_the_place_of_every_change() -> None:
     ],
     ids=["no membership", "no text", "two at once", "another version"],
 )
-def test_what_is_no_membership_change_is_not_taken_for_one(batch: Batch) -> None:
+def test_other_transactions_are_no_membership_change(batch: Batch) -> None:
     with pytest.raises(RemoteProtocolError):
         config_of(batch)
     history = a_history()
@@ -268,7 +268,7 @@ def test_what_is_no_membership_change_is_not_taken_for_one(batch: Batch) -> None
 
 
 @given(st.integers(0, 7), st.integers(0, 4))
-def test_what_is_only_on_disk_is_known_by_where_each_epoch_ends(counter: int, epoch: int) -> None:
+def test_outline_covers_history_that_is_only_on_disk(counter: int, epoch: int) -> None:
     """Epochs 1 and 2 are on disk alone; 3 begins there and goes on in memory."""
     ends = make(1, 3), make(2, 2), make(3, 1)
     recovered = Recovered(

@@ -163,7 +163,7 @@ def established(*followers: int, ensemble: Ensemble | None = None, settings: Set
 # -- discovery ---------------------------------------------------------------------------------------------------
 
 
-def test_the_epoch_is_newer_than_any_promise_in_a_quorum_and_durable_before_it_is_told() -> None:
+def test_new_epoch_exceeds_all_promises_and_is_durable_before_its_announcement() -> None:
     leader = LeaderFixture(accepted=4)
     assert leader.role.epoch is None
     assert leader.greet(2, accepted=7) == []
@@ -173,7 +173,7 @@ def test_the_epoch_is_newer_than_any_promise_in_a_quorum_and_durable_before_it_i
     assert leader.greet(1, accepted=3) == [LeaderInfo(Epoch(8))], "latecomers are told what stands"
 
 
-def test_a_latecomer_is_told_no_sooner_than_the_others() -> None:
+def test_late_learner_gets_the_epoch_no_sooner_than_the_others() -> None:
     leader = LeaderFixture()
     leader.greet(2)
     assert leader.greet(1) == []
@@ -203,7 +203,7 @@ def test_a_stranger_with_a_newer_promise_ends_nothing() -> None:
     assert leader.role.over is None
 
 
-def test_who_knows_a_newer_membership_does_not_follow_this_leader() -> None:
+def test_learner_with_a_newer_membership_does_not_follow() -> None:
     leader = LeaderFixture()
     leader.greet(2, version=make(1, 7))
     assert leader.links == [HangUp(ServerId(2), dialled=False)]
@@ -227,7 +227,7 @@ def test_a_promise_that_does_not_count_is_synchronized_and_not_counted() -> None
     [(1, make(1, 3), True), (2, make(1, 1), True), (1, make(1, 2), False), (0, make(1, 9), False)],
     ids=["longer", "a newer epoch", "the same", "longer, but of an older epoch"],
 )
-def test_nobody_leads_whose_history_is_older_than_a_promised_one(epoch: int, last: Zxid, newer: bool) -> None:
+def test_leader_gives_up_with_an_older_history_than_a_promise(epoch: int, last: Zxid, newer: bool) -> None:
     leader = LeaderFixture(txn(1, 1), txn(1, 2))
     leader.greet(2)
     leader.save()
@@ -242,7 +242,7 @@ def test_behind_broadcast_a_newer_history_is_only_a_tail_to_cut() -> None:
     assert leader.role.over is None
 
 
-def test_what_weight_zero_has_is_never_in_need() -> None:
+def test_server_of_weight_zero_is_never_needed() -> None:
     weightless = evolve(members(1, 2, 3), groups=(Group(1, tuple(map(ServerId, (1, 2, 3)))),), weights={ServerId(1): 0})
     leader = LeaderFixture(ensemble=weightless)
     leader.greet(2)
@@ -320,7 +320,7 @@ def test_a_forgetful_server_is_synchronized_and_not_counted() -> None:
     assert leader.log_state.committed == zxid, "from now on it counts"
 
 
-def test_readmission_when_the_counter_is_used_up_ends_the_epoch_and_harms_nobody() -> None:
+def test_readmission_with_an_exhausted_counter_ends_the_epoch() -> None:
     leader = established(2, settings=evolve(SETTINGS, counter_max=1))
     leader.propose("a")
     leader.greet(1)
@@ -383,7 +383,7 @@ def test_an_ack_before_its_time_breaks_the_rules(phase: str) -> None:
     [FollowerInfo(Epoch(1), NOTHING), AckEpoch(Epoch(1), NOTHING, 0), AckNewLeader(Epoch(2)), Pong(99)],
     ids=lambda message: type(message).__name__,
 )
-def test_what_was_said_before_or_never_asked_for_breaks_the_rules(message: object) -> None:
+def test_repeated_or_unrequested_messages_violate_the_protocol(message: object) -> None:
     leader = established(2)
     with pytest.raises(RemoteProtocolError):
         leader.hear(2, message)
@@ -398,7 +398,7 @@ def test_an_acknowledgement_of_another_epoch_breaks_the_rules() -> None:
 
 
 @pytest.mark.mechanism(92)
-def test_observers_hear_what_is_decided_and_nothing_else() -> None:
+def test_observers_receive_only_committed_batches() -> None:
     leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
     leader.join(4, observer=True)
     zxid = leader.propose("a")
@@ -408,7 +408,7 @@ def test_observers_hear_what_is_decided_and_nothing_else() -> None:
     assert leader.said(4) == [Inform(txn(2, 1, "a"))]
 
 
-def test_an_observer_hears_of_the_part_of_a_batch_that_it_lacks() -> None:
+def test_observer_receives_the_missing_part_of_a_batch() -> None:
     leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
     leader.propose("a", "b", "c")
     leader.save()
@@ -533,7 +533,7 @@ def test_a_leader_that_a_quorum_no_longer_follows_lets_go() -> None:
     assert leader.role.over == "a quorum no longer follows"
 
 
-def test_who_leaves_hangs_up_on_everybody() -> None:
+def test_leaving_leader_cuts_all_links() -> None:
     leader = established(1, 2)
     leader.role.barrier(7)
     leader.role.leave()
@@ -581,7 +581,7 @@ def test_the_leaders_own_barrier_waits_for_its_own_disk() -> None:
     assert leader.barriers == [BarrierDone(7, zxid)]
 
 
-def test_pongs_of_those_who_do_not_count_prove_nothing() -> None:
+def test_pongs_of_uncounted_servers_prove_nothing() -> None:
     leader = established(2, ensemble=members(1, 2, 3, observers=(4,)))
     leader.join(4, observer=True)
     leader.greet(1)
@@ -627,7 +627,7 @@ def test_neither_quorum_decides_alone(acks: tuple[int, int]) -> None:
     assert leader.log_state.ensemble.voters == (3, 4, 5)
 
 
-def test_what_came_before_the_change_needs_the_old_quorum_only() -> None:
+def test_proposals_before_a_change_need_only_the_old_quorum() -> None:
     leader = established(1, 2)
     for sid in (4, 5):
         leader.join(sid)
@@ -638,7 +638,7 @@ def test_what_came_before_the_change_needs_the_old_quorum_only() -> None:
     assert leader.log_state.committed == before
 
 
-def test_what_was_proposed_behind_a_change_before_it_was_in_force_needs_both_to_the_end() -> None:
+def test_proposals_after_a_pending_change_need_both_quorums_to_the_end() -> None:
     """4 and 5 hold it without knowing that the change is in force: only the old ones make it last."""
     leader, change = growing()
     behind = leader.propose("behind")
@@ -651,7 +651,7 @@ def test_what_was_proposed_behind_a_change_before_it_was_in_force_needs_both_to_
     assert leader.log_state.committed == behind
 
 
-def test_what_is_proposed_when_it_is_in_force_needs_the_new_only() -> None:
+def test_proposals_in_the_new_membership_need_only_its_quorum() -> None:
     leader, change = growing()
     for sid in (1, 4):
         leader.ack(sid, change)
@@ -661,7 +661,7 @@ def test_what_is_proposed_when_it_is_in_force_needs_the_new_only() -> None:
     assert leader.log_state.committed == later
 
 
-def test_a_leader_that_still_needs_those_who_left_lets_go_when_they_are_gone() -> None:
+def test_leader_steps_down_if_a_proposal_needs_removed_servers_that_are_gone() -> None:
     leader, change = growing()
     behind = leader.propose("behind")
     leader.save()
@@ -677,7 +677,7 @@ def test_a_leader_that_still_needs_those_who_left_lets_go_when_they_are_gone() -
 @pytest.mark.parametrize(
     ("knows", "gives_up"), [(NOTHING, False), (make(1, 1), True)], ids=["not known to be in force", "in force"]
 )
-def test_a_newer_history_of_one_whom_only_a_change_adds(knows: Zxid, gives_up: bool) -> None:
+def test_newer_history_of_a_server_that_only_a_pending_change_adds(knows: Zxid, gives_up: bool) -> None:
     change = pack(make(1, 1), [members(3, 4, 5, version=make(1, 1)).text().encode()], config=True)
     leader = LeaderFixture(change)
     for sid in (1, 2):
@@ -733,7 +733,7 @@ def test_an_observer_is_no_part_of_a_new_quorum() -> None:
         leader.reconfigure(members(3, 4))
 
 
-def test_a_leader_that_is_removed_names_whoever_has_most_and_goes() -> None:
+def test_removed_leader_designates_the_voter_with_the_newest_acknowledgement() -> None:
     leader = established(1, 2)
     change = leader.reconfigure(members(1, 2))
     behind = leader.propose("behind")
@@ -743,7 +743,7 @@ def test_a_leader_that_is_removed_names_whoever_has_most_and_goes() -> None:
     assert (leader.role.over, leader.role.designated) == ("no longer a voter", 1)
 
 
-def test_an_observer_hears_of_a_change_with_who_leads_under_it() -> None:
+def test_observer_receives_a_membership_change_with_its_designated_leader() -> None:
     leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
     leader.join(4, observer=True)
     change = leader.reconfigure(members(2, 3, observers=(4,)))
@@ -935,7 +935,7 @@ def test_veto_of_a_voter_ends_a_leader_that_is_not_established(sid: int) -> None
 
 
 @pytest.mark.parametrize("epochs", [(5, 5), (2, 1), (2, 2)], ids=["newer", "of the same number", "and adopted"])
-def test_leader_that_is_not_established_gives_up_whoever_has_more_whatever_was_promised(
+def test_unestablished_leader_gives_up_if_a_learner_has_more_history(
     epochs: tuple[int, int],
 ) -> None:
     """Two servers lost their disks, and the third one has promised an epoch of the same number before."""

@@ -82,12 +82,12 @@ def test_the_order_of_votes_is_transitive(one: Vote, two: Vote, three: Vote) -> 
     ids=["the newest epoch first", "then the longest log", "then the highest id"],
 )
 @pytest.mark.mechanism(100)
-def test_what_makes_a_vote_better(better: Vote, worse: Vote) -> None:
+def test_order_of_votes(better: Vote, worse: Vote) -> None:
     assert beats(better, worse, THREE)
 
 
 @pytest.mark.mechanism(110)
-def test_nobody_without_weight_is_worth_a_vote() -> None:
+def test_server_of_weight_zero_gets_no_votes() -> None:
     weightless = evolve(THREE, groups=(Group(1, (ServerId(1), ServerId(2), ServerId(3))),), weights={ServerId(3): 0})
     assert not beats(a_vote(3, make(9, 9), epoch=9), a_vote(1), weightless)
     assert not beats(a_vote(4, make(9, 9), epoch=9), a_vote(1), THREE), "no voter at all"
@@ -98,7 +98,7 @@ def test_nobody_without_weight_is_worth_a_vote() -> None:
 
 
 @pytest.mark.mechanism(106)
-def test_everybody_is_told_at_the_start() -> None:
+def test_notifications_go_to_all_voters_at_the_start() -> None:
     election = an_election(2)
     assert election.outgoing == [1, 3]
     assert (election.round, election.proposal, election.decision) == (1, a_vote(2), None)
@@ -130,7 +130,7 @@ def test_a_later_round_is_joined_with_the_initial_vote() -> None:
 
 
 @pytest.mark.mechanism(107)
-def test_in_a_later_round_what_was_heard_before_counts_no_more() -> None:
+def test_later_round_drops_earlier_votes() -> None:
     election = an_election(3, views=(FIVE,))
     hear(election, 1, a_vote(3))
     hear(election, 2, a_vote(3), turn=2)
@@ -139,7 +139,7 @@ def test_in_a_later_round_what_was_heard_before_counts_no_more() -> None:
 
 
 @pytest.mark.mechanism(107)
-def test_who_is_behind_is_told_and_not_counted() -> None:
+def test_lagging_server_is_reported_and_not_counted() -> None:
     election = an_election(3, last_round=4)
     assert hear(election, 1, a_vote(3), turn=1) == [1]
     assert hear(election, 2, a_vote(3), turn=2) == [2]
@@ -147,7 +147,7 @@ def test_who_is_behind_is_told_and_not_counted() -> None:
     assert election.decision is None
 
 
-def test_who_stays_behind_is_told_once_for_each_round() -> None:
+def test_worse_vote_is_answered_once_for_each_round() -> None:
     election = an_election(3, last_round=4)
     assert hear(election, 1, a_vote(1), turn=1) == [1]
     assert hear(election, 1, a_vote(1), turn=1) == []
@@ -267,7 +267,7 @@ def test_established_servers_agree_in_epoch_and_leader(other: Vote) -> None:
 
 @pytest.mark.parametrize("turn", [1, 5])
 @pytest.mark.mechanism(109)
-def test_a_leader_is_not_followed_that_does_not_say_itself_that_it_leads(turn: int) -> None:
+def test_server_follows_a_leader_only_if_that_reports_leading(turn: int) -> None:
     election = an_election(1, views=(FIVE,))
     followers = [(sid, FOLLOWING, turn, a_vote(5)) for sid in (2, 3, 4)]
     assert established(election, *followers) is None
@@ -290,7 +290,7 @@ def test_one_that_others_follow_in_this_very_round_leads() -> None:
     assert established(election, (1, FOLLOWING, 1, a_vote(3)), (2, FOLLOWING, 1, a_vote(3))) == a_vote(3)
 
 
-def test_what_observers_say_does_not_count() -> None:
+def test_acknowledgements_of_observers_do_not_count() -> None:
     election = an_election(1, views=(ensemble(1, 2, 3, observers=[4, 5]),))
     assert established(election, (3, LEADING, 1, a_vote(3)), (2, OBSERVING, 1, a_vote(3))) is None
     assert established(election, (4, OBSERVING, 1, a_vote(3)), (5, OBSERVING, 1, a_vote(3))) is None
@@ -321,7 +321,7 @@ def test_a_history_that_may_be_incomplete_is_not_voted_for() -> None:
 
 
 @pytest.mark.parametrize("me", [1, 4], ids=["damaged", "observer"])
-def test_without_a_vote_of_my_own_i_follow_whom_the_others_agree_on(me: int) -> None:
+def test_server_without_a_vote_follows_the_majority(me: int) -> None:
     election = an_election(me, NO_VOTE, (ensemble(1, 2, 3, observers=[4]),), votes=False)
     hear(election, 2, a_vote(3), turn=6)
     election.tick(10 * WAIT)
@@ -338,12 +338,12 @@ def test_without_a_vote_of_my_own_i_am_not_counted() -> None:
     assert election.decision is None
 
 
-def test_who_asks_is_told_unless_there_is_nothing_to_tell() -> None:
+def test_looking_server_gets_a_notification_unless_there_is_none() -> None:
     assert hear(an_election(1), 2, NO_VOTE) == [2]
     assert hear(an_election(1, NO_VOTE), 2, NO_VOTE) == []
 
 
-def test_who_votes_but_cannot_stand_votes_for_the_first_that_can() -> None:
+def test_voter_that_cannot_stand_votes_for_the_first_candidate() -> None:
     election = an_election(4, NO_VOTE, (THREE, ensemble(1, 4)))
     assert hear(election, 1, a_vote(1)) == [1, 2, 3]
     assert election.proposal == a_vote(1)

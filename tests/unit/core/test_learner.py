@@ -140,7 +140,7 @@ def broadcasting(*batches: Batch) -> Follower:
 # -- the order of acts -------------------------------------------------------------------------------------------
 
 
-def test_from_the_link_to_broadcast_nothing_is_said_before_it_is_durable() -> None:
+def test_no_message_precedes_its_durable_state_from_link_to_broadcast() -> None:
     follower = Follower(txn(1, 1))
     assert follower.links == [Dial(LEADER)]
     assert follower.link_up() == [FollowerInfo(Epoch(1), NOTHING)]
@@ -175,7 +175,7 @@ def test_the_epoch_is_acknowledged_when_its_own_save_is_durable_and_not_one_befo
     assert follower.said == [AckNewLeader(Epoch(2))]
 
 
-def test_what_comes_behind_newleader_is_acknowledged_behind_it() -> None:
+def test_proposals_after_newleader_are_acknowledged_after_it() -> None:
     follower = Follower()
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
@@ -188,7 +188,7 @@ def test_what_comes_behind_newleader_is_acknowledged_behind_it() -> None:
     assert follower.log_state.applied == make(2, 1)
 
 
-def test_one_ack_for_what_one_fsync_made_durable() -> None:
+def test_one_fsync_yields_one_ack() -> None:
     follower = broadcasting()
     assert follower.hear(Propose(txn(2, 1)), Propose(txn(2, 2)), Propose(txn(2, 3))) == []
     assert follower.save() == [Ack(make(2, 3))]
@@ -248,7 +248,7 @@ def kinds_of(writes: list[object]) -> list[str]:
     return [type(write).__name__ for write in writes]
 
 
-def test_what_is_held_of_a_snapshot_is_offered_ahead_of_the_history_and_goes_on() -> None:
+def test_partial_snapshot_is_offered_before_ack_epoch_and_resumed() -> None:
     follower = holding()
     offered, ack = follower.save()
     assert offered == HELD
@@ -275,11 +275,11 @@ def test_leader_of_an_earlier_version_is_offered_nothing() -> None:
     assert kinds_of(follower.writes)[0] == "BeginSnapshot"
 
 
-def test_learner_that_holds_nothing_says_what_earlier_versions_say() -> None:
+def test_learner_without_a_partial_snapshot_sends_the_earlier_messages() -> None:
     assert Follower().link_up() == [FollowerInfo(Epoch(1), NOTHING)]
 
 
-def test_what_is_held_of_a_snapshot_is_deleted_when_another_way_led_to_the_history() -> None:
+def test_partial_snapshot_is_deleted_after_another_synchronization() -> None:
     follower = holding(txn(1, 1))
     follower.save()
     follower.writes.clear()
@@ -288,7 +288,7 @@ def test_what_is_held_of_a_snapshot_is_deleted_when_another_way_led_to_the_histo
     assert not follower.log_state.holds
 
 
-def test_what_is_held_of_a_snapshot_outlives_a_diff_that_breaks_off() -> None:
+def test_partial_snapshot_survives_an_interrupted_diff() -> None:
     follower = holding(txn(1, 1))
     follower.save()
     follower.hear(Diff(make(1, 1)))
@@ -378,7 +378,7 @@ def test_a_promise_is_not_taken_back() -> None:
     assert follower.log_state.accepted == 5
 
 
-def test_who_may_have_forgotten_promises_says_so() -> None:
+def test_server_with_lost_promises_reports_it() -> None:
     follower = Follower(forgotten=True)
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
@@ -402,7 +402,7 @@ def test_a_digest_that_differs_costs_the_history_its_trust(message: Diff | Trunc
     assert follower.log_state.history.last == make(1, 2), "nothing was cut on the word of somebody who differs"
 
 
-def test_what_was_committed_here_is_not_cut() -> None:
+def test_history_committed_here_is_not_truncated() -> None:
     follower = broadcasting(txn(1, 1), txn(1, 2))
     again = Learner(follower.log_state, LEADER, 0, observer=False)
     follower.role = again
@@ -439,7 +439,7 @@ IN_SYNCHRONIZATION: list[list[object]] = [
 @pytest.mark.parametrize(
     "messages", IN_SYNCHRONIZATION, ids=lambda messages: "-".join(type(each).__name__ for each in messages)
 )
-def test_what_has_no_place_in_synchronization(messages: list[object]) -> None:
+def test_messages_forbidden_in_synchronization(messages: list[object]) -> None:
     follower = Follower()
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
@@ -454,7 +454,7 @@ def test_what_has_no_place_in_synchronization(messages: list[object]) -> None:
     [Diff(NOTHING), Trunc(NOTHING), SnapBegin(make(1, 1), 0), NewLeader(Epoch(1), members(1)), UpToDate(NOTHING)],
     ids=lambda message: type(message).__name__,
 )
-def test_what_has_no_place_in_discovery(message: object) -> None:
+def test_messages_forbidden_in_discovery(message: object) -> None:
     follower = Follower()
     follower.link_up()
     with pytest.raises(RemoteProtocolError):
@@ -463,7 +463,7 @@ def test_what_has_no_place_in_discovery(message: object) -> None:
         follower.hear(Propose(txn(1, 1)))
 
 
-def test_what_comes_from_anybody_else_or_before_the_link_is_ignored() -> None:
+def test_messages_from_other_servers_or_before_the_link_are_ignored() -> None:
     follower = Follower()
     follower.role.handle(LEADER, LeaderInfo(Epoch(2)), 0)
     assert follower.log_state.accepted == 1
@@ -509,7 +509,7 @@ def test_a_silent_leader_is_left() -> None:
     assert follower.role.over == "nothing from leader 3 in broadcast"
 
 
-def test_whoever_leaves_hangs_up() -> None:
+def test_leaving_learner_cuts_its_link() -> None:
     follower = Follower()
     follower.link_up()
     follower.role.leave()
@@ -548,7 +548,7 @@ def test_a_barrier_before_uptodate_fails_at_once() -> None:
     assert follower.barriers == [BarrierDone(7, None)]
 
 
-def test_an_answer_that_nobody_waits_for_is_nothing() -> None:
+def test_unexpected_barrier_reply_is_ignored() -> None:
     follower = broadcasting()
     follower.hear(BarrierReply(3, make(2, 1)))
     assert follower.barriers == []
@@ -633,7 +633,7 @@ def noted(follower: Follower, event: str) -> dict[str, object]:
     return dict(note.fields)
 
 
-def test_truncation_of_what_was_durable_is_a_warning_with_from_to_and_count() -> None:
+def test_truncation_of_durable_transactions_is_a_warning_with_from_to_and_count() -> None:
     follower = asked_to_cut(committed=make(1, 1))
     follower.hear(Trunc(make(1, 1), None))
     said = noted(follower, "truncated")
@@ -641,7 +641,7 @@ def test_truncation_of_what_was_durable_is_a_warning_with_from_to_and_count() ->
     assert follower.log_state.history.last == make(1, 1)
 
 
-def test_truncation_below_what_was_committed_before_a_restart_is_vetoed() -> None:
+def test_truncation_below_the_committed_zxid_of_before_a_restart_is_vetoed() -> None:
     follower = asked_to_cut(committed=make(1, 2))
     written = len(follower.writes)
     veto = Veto(LEADER, Epoch(2), make(1, 1), make(1, 2), make(1, 3), 2)
@@ -656,7 +656,7 @@ def test_truncation_below_what_was_committed_before_a_restart_is_vetoed() -> Non
     assert follower.writes[written:] == [], "its disk stays as it is"
 
 
-def test_truncation_of_what_was_not_committed_is_obeyed_up_to_the_last_that_was() -> None:
+def test_truncation_down_to_the_committed_zxid_is_obeyed() -> None:
     follower = asked_to_cut(committed=make(1, 2))
     assert follower.hear(Trunc(make(1, 2), None)) == []
     assert (follower.role.veto, follower.log_state.history.last) == (None, make(1, 2))
@@ -672,7 +672,7 @@ def test_server_that_is_not_to_veto_gives_its_history_up_at_once() -> None:
     assert follower.log_state.known == NOTHING, "it takes what a leader has"
 
 
-def test_snapshot_that_ends_below_what_was_committed_before_a_restart_is_vetoed() -> None:
+def test_snapshot_below_the_committed_zxid_of_before_a_restart_is_vetoed() -> None:
     follower = asked_to_cut(committed=make(1, 3))
     said = follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
     assert said == [Veto(LEADER, Epoch(2), make(1, 2), make(1, 3), make(1, 3), 1)]
@@ -693,7 +693,7 @@ def test_other_contents_under_the_same_numbers_are_vetoed_if_anything_was_commit
     assert follower.log_state.whole
 
 
-def test_what_came_behind_other_contents_is_taken_back() -> None:
+def test_ack_after_diverging_content_is_revoked() -> None:
     """The leader could not tell the digest where the histories meet, because its memory does not reach back so far."""
     follower = asked_to_cut(committed=make(1, 1))
     follower.hear(Diff(make(1, 3), None), Propose(txn(1, 4)), Propose(txn(2, 1)))

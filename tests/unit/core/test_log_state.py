@@ -98,7 +98,7 @@ def test_a_commit_in_the_middle_of_a_batch_applies_its_first_part() -> None:
     assert applied(log_state) == [make(1, 3), make(1, 4)]
 
 
-def test_what_is_not_logged_cannot_be_committed() -> None:
+def test_unlogged_transaction_cannot_be_committed() -> None:
     log_state = a_replica()
     log_state.append(txn(1, 1))
     with pytest.raises(RemoteProtocolError):
@@ -156,7 +156,7 @@ def test_in_whatever_order_things_happen_the_machine_gets_a_prefix_in_order(scri
 # -- cutting and replacing -------------------------------------------------------------------------------------
 
 
-def test_what_is_committed_is_never_cut() -> None:
+def test_committed_transactions_are_never_truncated() -> None:
     log_state = a_replica()
     log_state.saved(log_state.append(txn(1, 1, count=3)))
     log_state.commit(make(1, 2))
@@ -247,7 +247,7 @@ def test_a_history_that_is_distrusted_stays_so_across_a_restart() -> None:
 # -- membership --------------------------------------------------------------------------------------------------
 
 
-def test_a_change_has_a_say_from_the_moment_it_is_logged_and_alone_when_it_is_decided() -> None:
+def test_logged_membership_counts_beside_the_active_one_until_it_is_committed() -> None:
     log_state = a_replica()
     log_state.saved(log_state.append(change(make(1, 1), 1, 4, 5)))
     assert [view.voters for view in log_state.views] == [(1, 2, 3), (1, 4, 5)]
@@ -261,7 +261,7 @@ def test_a_change_has_a_say_from_the_moment_it_is_logged_and_alone_when_it_is_de
     assert write.ensemble.version == make(1, 1), "a restart must not fall back"
 
 
-def test_a_change_that_is_cut_has_no_say_any_more() -> None:
+def test_truncated_membership_change_no_longer_counts() -> None:
     log_state = a_replica()
     log_state.append(change(make(1, 1), 1, 4, 5))
     log_state.truncate(NOTHING)
@@ -305,7 +305,7 @@ def test_the_first_membership_gets_its_version_from_the_first_epoch_and_no_other
     assert pending.ensemble_of(Epoch(4)).version == NOTHING, "a change that is logged already must not be overtaken"
 
 
-def test_who_observes_is_said_by_the_membership_in_force() -> None:
+def test_active_membership_names_the_observers() -> None:
     assert not a_replica().observer
     assert a_replica(file=members(2, 3, observers=(1,))).observer
     assert not a_replica(file=members(2, 3)).observer, "a stranger follows like a voter, and counts nowhere"

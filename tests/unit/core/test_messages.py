@@ -23,7 +23,7 @@ def test_every_message_has_exactly_one_direction() -> None:
     assert set(said) == set(VALUES)
 
 
-def test_message_is_what_may_stand_in_a_frame_and_link_events_may_not() -> None:
+def test_messages_are_encodable_and_link_events_are_not() -> None:
     assert set(get_args(Message)) == set(VALUES) - set(get_args(LinkEvent))
 
 

@@ -206,7 +206,7 @@ def test_a_server_without_a_vote_does_not_answer_one_that_it_does_not_know() -> 
 
 
 @pytest.mark.mechanism(93, 102)
-def test_what_a_leader_and_a_follower_tell_a_server_that_looks() -> None:
+def test_notifications_of_leader_and_follower_to_a_looking_server() -> None:
     leader, follower = a_leader(txn(1, 1)), a_follower(txn(1, 1))
     from_leader = said(hear(leader, 1, vote(1)), 1)
     from_follower = said(hear(follower, 2, vote(2)), 2)
@@ -254,7 +254,7 @@ def test_a_learner_that_dials_before_i_know_that_i_lead_is_kept_on_the_line() ->
     assert said(ready, 2) == [LeaderInfo(Epoch(1))], "its FollowerInfo was not forgotten"
 
 
-def test_a_learner_that_dials_somebody_who_goes_on_looking_is_sent_away_in_time() -> None:
+def test_learner_that_dials_a_looking_server_is_refused_in_time() -> None:
     node = a_node(3, ensemble(1, 2, 3))
     turn(node)
     hear(node, 2, LinkUp(dialled=False))
@@ -275,7 +275,7 @@ def test_a_link_that_comes_up_for_a_role_that_is_over_is_hung_up() -> None:
     assert HangUp(THREE, dialled=True) in hear(node, 3, LinkUp(dialled=True)).links
 
 
-def test_what_was_to_be_said_on_a_link_is_not_said_on_its_successor() -> None:
+def test_messages_for_a_link_are_not_sent_on_its_successor() -> None:
     leader = a_leader()
     leader.propose([b"x"], 0)
     leader.step(TWO, LinkUp(dialled=False), 0)
@@ -371,7 +371,7 @@ def test_a_history_is_not_cut_where_it_does_not_reach(message: Message) -> None:
 
 
 @pytest.mark.parametrize("message", [Trunc(make(1, 7)), Trunc(make(1, 7), 123), Trunc(make(1, 2), 123)], ids=str)
-def test_a_history_that_lacks_what_the_leader_takes_for_common_is_distrusted(message: Message) -> None:
+def test_learner_distrusts_a_history_that_lacks_the_common_zxid(message: Message) -> None:
     """Both cannot be right, and the leader has a quorum: whoever follows takes everything anew."""
     node = a_node_in_synchronization()
     ready = hear(node, 3, message)
@@ -404,7 +404,7 @@ def test_a_second_new_leader_is_one_too_many() -> None:
     assert node.state is State.LOOKING
 
 
-def test_what_nobody_waits_for_is_ignored() -> None:
+def test_unexpected_replies_are_ignored() -> None:
     looking = a_node(1, ensemble(1, 2, 3))
     turn(looking)
     assert events(hear(looking, 3, Ping(1, NOTHING))) == ["ignored"]
@@ -418,7 +418,7 @@ def test_what_nobody_waits_for_is_ignored() -> None:
 # -- what an observer hears -----------------------------------------------------------------------------
 
 
-def test_an_observer_hears_that_what_it_brought_along_is_decided() -> None:
+def test_observer_receives_the_commit_of_its_own_tail() -> None:
     """A voter that was made an observer holds proposals that are not decided yet, and is told when they are."""
     leader = a_leader(members=ensemble(1, 2, 3, observers=[4]))
     hear(leader, 4, LinkUp(dialled=False), FollowerInfo(Epoch(1), NOTHING), AckEpoch(Epoch(1), NOTHING, 0))

@@ -24,9 +24,7 @@ TO_LEADER: list[Message | SendSnapshot | SendLog] = [Ack(make(1, 1))]
 
 
 @pytest.mark.parametrize(("dialled", "lost"), [(False, TO_LEARNER), (True, TO_LEADER)])
-def test_forgetting_a_link_forgets_what_was_to_be_said_on_it(
-    dialled: bool, lost: list[Message | SendSnapshot | SendLog]
-) -> None:
+def test_dropping_a_link_drops_its_send_queue(dialled: bool, lost: list[Message | SendSnapshot | SendLog]) -> None:
     """Between two servers there may be two links, one in each direction; and a vote is on neither."""
     out = Outbox()
     for peer in (ONE, TWO):
@@ -45,7 +43,7 @@ def test_a_link_that_is_gone_need_not_be_hung_up_and_may_be_dialled() -> None:
     assert out.links == wishes[1:]
 
 
-def test_what_is_drained_is_gone() -> None:
+def test_drained_outbox_is_empty() -> None:
     out = Outbox()
     out.send(ONE, VOTE)
     out.save.append(Append(out.next_ticket(), pack(make(1, 1), [b""])))

@@ -26,7 +26,7 @@ from zab.service.limits import Limits
         (Limits, {"snapshots_kept": 1.5}),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(kind: Any, wrong: dict[str, object]) -> None:
+def test_wrong_value_is_reported_with_the_allowed_ones(kind: Any, wrong: dict[str, object]) -> None:
     ((name, value),) = wrong.items()
     with pytest.raises(ConfigError, match=f"{kind.__name__}.{name} = {value!r}: .* allowed"):
         kind(**wrong)

@@ -168,7 +168,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_sent(case: Case) -> None:
+def test_sent_messages(case: Case) -> None:
     behind_log_start = [zxid for zxid in zxids(case.log) if zxid > parse(case.log_start)]
     text = " ".join(show(zxid) for zxid in behind_log_start)
     leader = a_leader(recovered(text, case.memory, case.log_start))
@@ -233,7 +233,7 @@ def test_a_file_of_another_history_is_no_source() -> None:
     assert resume(a_leader(disk), held("2/6"), FoundSnapshot(8, 900)) == (["Snap 2/9"], 1)
 
 
-def test_what_only_the_learner_has_is_cut_before_the_rest_of_a_snapshot() -> None:
+def test_learners_own_tail_is_truncated_before_a_resumed_snapshot() -> None:
     leader = a_leader(recovered("1/1-1/5 2/1", "2/1"), Settings(log_sync_entries_max=0))
     assert resume(leader, held("2/1"), FoundSnapshot(7, 900), parse("1/7")) == (["Trunc 1/5", "Rest 2/1"], 1)
 
@@ -284,7 +284,7 @@ def test_nothing_is_sent_before_the_disk_has_answered() -> None:
     assert [envelope for envelope in drain(leader) if envelope.to == ONE] == []
 
 
-def test_what_is_proposed_before_the_answer_is_part_of_the_synchronization() -> None:
+def test_proposals_before_ack_new_leader_are_part_of_the_synchronization() -> None:
     leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
     question = asking(leader)
     leader.propose([b"meanwhile"], 0)
@@ -304,7 +304,7 @@ def test_an_answer_for_an_earlier_link_is_nobodys() -> None:
     assert any(isinstance(envelope.message, SendSnapshot) for envelope in drain(leader))
 
 
-def test_what_is_held_of_a_snapshot_is_heard_once_and_if_it_was_asked_for() -> None:
+def test_snap_held_is_accepted_once_and_only_if_requested() -> None:
     """A learner that does not say ahead that it holds something is of an earlier version, or breaks the rules."""
     unasked: list[Message] = [FollowerInfo(Epoch(2), NOTHING), held("2/6")]
     too_early: list[Message] = [ALIVE, held("2/6")]
@@ -316,14 +316,14 @@ def test_what_is_held_of_a_snapshot_is_heard_once_and_if_it_was_asked_for() -> N
         assert HangUp(ONE, dialled=False) in leader.ready().links
 
 
-def test_learner_of_an_earlier_version_is_told_nothing_new() -> None:
+def test_learner_of_an_earlier_version_gets_no_new_messages() -> None:
     leader = a_leader(recovered("2/5-2/9", "2/7", "2/4"))
     leader.step(ONE, LinkUp(dialled=False), 0)
     leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
     assert [envelope.message for envelope in drain(leader)] == [LeaderInfo(Epoch(3))]
 
 
-def test_who_dials_before_the_election_is_over_is_asked_for_what_it_holds_all_the_same() -> None:
+def test_early_learner_is_asked_for_its_partial_snapshot() -> None:
     node = Node(THREE, MEMBERS, recovered("2/5-2/9", "2/7", "2/4"), Settings(), lambda limit: limit, 0)
     drain(node)
     for sid in (ONE, TWO):
@@ -342,7 +342,7 @@ def test_reading_too_much_from_the_disk_takes_longer_than_a_snapshot() -> None:
         assert sync(a_leader(disk, Settings(log_sync_entries_max=most)), NOTHING) == sent
 
 
-def test_learner_is_told_to_cut_before_a_snapshot_if_the_outline_shows_that_it_has_more() -> None:
+def test_leader_sends_trunc_before_a_snapshot_if_the_learner_has_more() -> None:
     disk = recovered("1/1-1/5 2/1-2/9", "2/9")
     assert sync(a_leader(disk, Settings(log_sync_entries_max=4)), parse("1/9")) == ["Trunc 1/5", "Snap 2/9"]
     purged = a_leader(recovered("1/1-1/5 2/1-2/9", "2/9"))
@@ -365,7 +365,7 @@ def test_the_point_in_common_comes_with_its_digest_where_memory_has_it() -> None
     assert getattr(diff, "digest", None) == expected is not None
 
 
-def test_a_snapshot_is_of_what_is_applied_and_nothing_more() -> None:
+def test_snapshot_contains_exactly_the_applied_state() -> None:
     history = History(recovered("1/1-1/5", "1/2", "1/2"))
     assert plan(history, parse("1/3"), UNKNOWN, Settings()) == SyncPlan(Form.SNAP, parse("1/3"))
     assert plan(history, parse("1/3"), parse("1/1"), Settings()) == SyncPlan(Form.SNAP, parse("1/3"))

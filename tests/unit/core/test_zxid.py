@@ -95,7 +95,7 @@ def test_a_full_counter_is_followed_by_the_next_epoch_alone() -> None:
 
 
 @given(small_zxids, small_zxids)
-def test_what_follows_is_newer(zxid: Zxid, previous: Zxid) -> None:
+def test_following_zxid_is_newer(zxid: Zxid, previous: Zxid) -> None:
     if follows(zxid, previous):
         assert zxid > previous
 

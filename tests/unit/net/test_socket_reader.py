@@ -73,7 +73,7 @@ async def settled() -> None:
         await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_what_arrives_is_heard_and_the_turn_follows_in_the_same_round() -> None:
+async def test_arriving_data_is_handled_and_the_turn_runs_in_the_same_round() -> None:
     async with running() as member, trio.open_nursery() as nursery:
         with pair() as (one, other_one), pair() as (two, other_two):
             nursery.start_soon(member.socket_reader.receive, one, 100, until_end(member))
@@ -116,7 +116,7 @@ async def test_while_the_task_is_awake_the_turn_is_its_own() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_what_rings_in_a_turn_is_answered_by_the_task() -> None:
+async def test_wakeup_during_a_turn_is_answered_by_the_task() -> None:
     async with running() as member, trio.open_nursery() as nursery:
         with pair() as (one, other):
 
@@ -152,7 +152,7 @@ async def test_enough_is_enough_until_it_is_asked_for_again() -> None:
             assert got == [b"ab", b"c"]
 
 
-async def test_what_hearing_raises_is_raised_where_it_is_waited_for() -> None:
+async def test_exception_of_a_data_handler_is_raised_at_the_waiting_task() -> None:
     async with running() as member, trio.open_nursery() as nursery:
         with pair() as (one, other), pair() as (two, other_two):
 
@@ -169,7 +169,7 @@ async def test_what_hearing_raises_is_raised_where_it_is_waited_for() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_socket_that_breaks_is_told_to_its_owner() -> None:
+async def test_broken_socket_is_reported_to_its_owner() -> None:
     async with running() as member:
         reading, writing = os.openpty()
         os.set_blocking(reading, False)
@@ -179,7 +179,7 @@ async def test_a_socket_that_breaks_is_told_to_its_owner() -> None:
         os.close(reading)
 
 
-async def test_who_is_cancelled_by_what_it_hears_hears_no_more() -> None:
+async def test_watcher_cancelled_by_an_event_gets_no_more() -> None:
     async with running() as member:
         with pair() as (one, other):
             scope = trio.CancelScope()
@@ -203,7 +203,7 @@ async def test_who_is_cancelled_by_what_it_hears_hears_no_more() -> None:
             assert got == [b"b"]
 
 
-async def test_when_nobody_reads_any_more_who_waits_hears_it() -> None:
+async def test_waiting_task_gets_the_end_of_the_reader() -> None:
     with pair() as (one, _), pair() as (two, other_two):
         async with trio.open_nursery() as nursery:
             async with running() as member:
@@ -219,7 +219,7 @@ async def raises_closed(socket_reader: SocketReader, number: int) -> None:
         await socket_reader.receive(number, 100, bool)
 
 
-async def test_everybody_for_himself() -> None:
+async def test_reads_of_a_multi_read_fail_independently() -> None:
     with pair() as (one, other):
         got: list[bytes] = []
 
@@ -233,7 +233,7 @@ async def test_everybody_for_himself() -> None:
         assert got == [b"a", b""]
 
 
-async def test_somebody_else_may_say_that_it_is_enough() -> None:
+async def test_double_barrier_accepts_a_ready_node_of_another_client() -> None:
     async with running() as member:
         with pair() as (one, other):
             member.socket_reader.interrupt(one)  # nobody hears just now

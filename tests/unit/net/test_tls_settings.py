@@ -65,7 +65,7 @@ def test_the_defaults_are_the_originals() -> None:
     ("client.portUnification", "true", "unify", True),
     ("client.certReload", "true", "reload", True),
 ])  # fmt: skip
-def test_what_a_key_sets(key: str, value: str, field: str, expected: object) -> None:
+def test_settings_of_each_key(key: str, value: str, field: str, expected: object) -> None:
     assert getattr(settings(**{key.replace(".", "_"): value}), field) == expected
     assert key.removeprefix("zookeeper.") in TLS_KEYS
 
@@ -82,12 +82,12 @@ def test_what_a_key_sets(key: str, value: str, field: str, expected: object) -> 
     ("ssl.crl", "sure", "ssl.crl=sure: true or false"),
     ("ssl.handshakeDetectionTimeoutMillis", "soon", "a whole number is expected"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_told(key: str, value: str, why: str) -> None:
+def test_invalid_arguments_are_reported(key: str, value: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         settings(**{key.replace(".", "_"): value})
 
 
-def test_a_password_is_read_from_its_file_and_shown_to_nobody(tmp_path: Path) -> None:
+def test_password_comes_from_its_file_and_is_never_shown(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("se cret\n")
     told = {**USUAL, "ssl.keyStore.passwordPath": "password", "ssl.keyStore.password": "another"}
     made = TlsPortSettings.from_properties(told, folder=tmp_path)
@@ -114,9 +114,7 @@ def test_between_servers_the_names_have_another_beginning() -> None:
     ({"ssl.quorum.hostnameVerification": "false"}, False, False),
     ({"ssl.quorum.clientHostnameVerification": "false", "ssl.quorum.clientAuth": "none"}, True, False),
 ])  # fmt: skip
-def test_servers_check_the_hosts_of_both_ends_unless_told_otherwise(
-    told: dict[str, str], dialled: bool, dialling: bool
-) -> None:
+def test_servers_check_the_hosts_of_both_ends_by_default(told: dict[str, str], dialled: bool, dialling: bool) -> None:
     usual = {"ssl.quorum.keyStore.location": "k", "ssl.quorum.trustStore.location": "t"}
     made = TlsPortSettings.from_properties({**usual, **told}, quorum=True)
     assert made is not None
@@ -232,7 +230,7 @@ def test_the_file_that_is_wrong_is_named(
         TlsPortSettings(make(ca), client_auth=ClientAuth.NONE).server_context()
 
 
-def test_whose_a_store_is_can_be_told_in_every_format(ca: Authority) -> None:
+def test_format_of_a_key_store_is_recognized(ca: Authority) -> None:
     store = ca.issue("shown")
     assert subject_of(store.certificate()).startswith("CN=shown,")
     for other in (ca.as_pkcs12(store), ca.as_protected_pem(store)):
@@ -242,7 +240,7 @@ def test_whose_a_store_is_can_be_told_in_every_format(ca: Authority) -> None:
             tampered(ca, "half.pem", content).certificate()
 
 
-def test_a_trust_store_that_trusts_nobody(ca: Authority) -> None:
+def test_trust_store_without_certificates(ca: Authority) -> None:
     for content, why in ((b"nonsense", "neither PEM"), (b"-----BEGIN nonsense", "no certificates in PEM format")):
         with pytest.raises(ConfigError, match=f"nobody.pem: .*{why}"):
             TlsPortSettings(ca.issue("server"), tampered(ca, "nobody.pem", content)).server_context()
@@ -312,7 +310,7 @@ def test_a_revoked_certificate_is_refused(tmp_path: Path) -> None:
 # -- words -----------------------------------------------------------------------------------------------------
 
 
-def test_the_cause_is_looked_for_behind_what_it_broke() -> None:
+def test_shrinking_finds_the_cause_behind_its_effects() -> None:
     cause = ssl.SSLError("...")
     cause.reason = "NO_SHARED_CIPHER"
     wrapped = OSError("broken")

@@ -36,7 +36,7 @@ async def out_of(block: Callable[[], Awaitable[None]], *beside: Callable[[], Awa
     return None
 
 
-async def test_what_the_block_raises_comes_out_as_it_is() -> None:
+async def test_exception_of_the_block_propagates_unchanged() -> None:
     group = ExceptionGroup("mine", [ValueError("one")])
     of_a_nursery = ExceptionGroup("Exceptions from Trio nursery", [ValueError("one")])
     caused = ValueError("caused")
@@ -66,7 +66,7 @@ async def test_an_error_is_not_lost_in_a_cancellation() -> None:
         assert await out_of(block, trio.sleep_forever) is error
 
 
-async def test_what_fails_beside_it_comes_out_bare() -> None:
+async def test_error_beside_the_block_propagates_without_a_group() -> None:
     assert type(await out_of(trio.sleep_forever, fails)) is Failure
     assert type(await out_of(trio.sleep_forever, trio.sleep_forever, fails)) is Failure
 
@@ -84,7 +84,7 @@ async def test_what_fails_beside_it_comes_out_bare() -> None:
     assert type(await out_of(in_a_nursery, fails)) is Failure
 
 
-async def test_a_group_that_somebody_made_is_left_alone() -> None:
+async def test_exception_group_of_the_caller_is_not_unwrapped() -> None:
     group = ExceptionGroup("mine", [Failure()])
 
     async def fails_so() -> None:
@@ -110,7 +110,7 @@ async def test_two_things_that_went_wrong_are_a_group_of_both() -> None:
     assert [type(each) for each in error.exceptions] == [Failure, Failure]
 
 
-async def test_a_consequence_is_not_told_beside_its_cause() -> None:
+async def test_consequence_is_not_reported_beside_its_cause() -> None:
     async def block() -> None:
         try:
             await trio.sleep_forever()

@@ -63,7 +63,7 @@ def test_a_table_that_a_full_round_has_let_go_of_is_spared_as_well() -> None:
 
 
 @pytest.mark.usefixtures("unfrozen")
-def test_what_changes_in_a_large_tree_does_not_gather_for_one_long_round() -> None:
+def test_changed_nodes_of_a_large_tree_are_hidden_from_the_collector() -> None:
     machine = StoreMachine(StoreSettings())
     machine.spare_the_collector()
     with undisturbed():

@@ -24,7 +24,7 @@ def test_some_join_and_some_leave() -> None:
     assert new.version == THREE.version
 
 
-def test_who_joins_again_is_replaced() -> None:
+def test_rejoining_server_replaces_its_entry() -> None:
     assert wish("server.3=elsewhere:2888:3888;2181").by_id[THREE.servers[2].id].host == "elsewhere"
     assert wish("server.3=c:2888:3888;2181", "3").voters == (1, 2, 3)
 
@@ -48,14 +48,14 @@ def test_all_members_at_once() -> None:
         "server.0=d:2888:3888;2181",
     ],
 )
-def test_who_cannot_join(joining: str) -> None:
+def test_refused_joins(joining: str) -> None:
     with pytest.raises(RequestFailed) as caught:
         wish(joining)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
 
 
 @pytest.mark.parametrize("members", ["", "server.1=a:1:2", "nonsense=1", "server.1=a:1:2,server.2=a:1:3"])
-def test_what_is_no_membership(members: str) -> None:
+def test_invalid_membership(members: str) -> None:
     with pytest.raises(RequestFailed) as caught:
         wish(members=members)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
@@ -71,7 +71,7 @@ def test_two_have_to_stay_if_one_would_be_standalone() -> None:
 
 
 @pytest.mark.parametrize(("joining", "leaving"), [(None, "two"), ("server.x=d:1:2;3", None)])
-def test_what_is_no_number_is_no_request(joining: str | None, leaving: str | None) -> None:
+def test_length_that_is_no_number_is_no_request(joining: str | None, leaving: str | None) -> None:
     with pytest.raises(RequestFailed) as caught:
         wish(joining, leaving)
     assert caught.value.code == ErrorCode.MARSHALLING_ERROR

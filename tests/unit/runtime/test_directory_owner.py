@@ -18,7 +18,7 @@ def test_the_owner_comes_back() -> None:
 
 
 @pytest.mark.parametrize(("name", "sid"), [("zab", 2), ("other", 1)])
-def test_nobody_else_gets_it(name: str, sid: int) -> None:
+def test_no_other_client_gets_the_lock(name: str, sid: int) -> None:
     disk = MemoryDisk()
     claim_directory(disk, "data", "zab", ServerId(1))
     with pytest.raises(ConfigError, match=r"data belongs to server 1 of the ensemble 'zab', and this is server"):

@@ -143,7 +143,7 @@ def test_the_smaller_one_knocks_and_is_called_back() -> None:
     jumping(main)
 
 
-def test_both_at_once_end_with_one_link_over_which_both_are_heard() -> None:
+def test_simultaneous_connections_end_with_one_working_link() -> None:
     async def main() -> None:
         async with peers(1, 2, 3) as (_, made):
             for here in made:
@@ -177,7 +177,7 @@ def test_only_the_newest_word_waits_for_a_peer_that_is_down() -> None:
     jumping(main)
 
 
-def test_after_a_break_the_last_word_is_said_again() -> None:
+def test_last_notification_is_repeated_after_a_reconnection() -> None:
     async def main() -> None:
         async with peers(1, 2) as (network, made):
             made[2].say(1, turn=7)
@@ -191,7 +191,7 @@ def test_after_a_break_the_last_word_is_said_again() -> None:
     jumping(main)
 
 
-def test_once_settled_old_words_are_not_said_again() -> None:
+def test_settled_election_sends_no_old_notifications() -> None:
     async def main() -> None:
         async with peers(1, 2) as (network, made):
             made[2].say(1, turn=7)
@@ -204,7 +204,7 @@ def test_once_settled_old_words_are_not_said_again() -> None:
     jumping(main)
 
 
-def test_somebody_unknown_is_heard_and_answered_at_the_address_it_gave() -> None:
+def test_stranger_is_answered_at_the_address_of_its_greeting() -> None:
     """A server that wants to join is in nobody's membership yet."""
 
     async def main() -> None:

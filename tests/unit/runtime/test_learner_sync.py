@@ -125,7 +125,7 @@ async def test_a_snapshot_file_that_became_unreadable_cuts_the_link_and_nothing_
     assert not any(isinstance(message, Propose | SnapEnd) for message in heard)
 
 
-async def test_observers_get_old_log_as_what_is_committed() -> None:
+async def test_observers_receive_old_log_as_committed() -> None:
     world = World(FakeStorage(batch(3)))
     log = SendLog(make(1, 2), make(1, 3), inform=True)
     assert await world.run(world.learner_sync.bulk_sender([log], world.link)) == [Inform(batch(3))]
@@ -182,7 +182,7 @@ async def test_a_chunk_that_fits_in_no_frame_is_sent_in_pieces() -> None:
     assert Pieces(3000).join(messages)[1:-1] == [SnapChunk(chunk) for chunk in chunks]
 
 
-async def test_a_chunk_that_nobody_would_take_costs_the_link_and_not_the_member(
+async def test_oversized_chunk_costs_the_link_and_not_the_member(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World(limits=Limits(frame_bytes_max=100, snapshot_chunk_bytes_max=1000))
@@ -203,7 +203,7 @@ async def test_a_log_that_cannot_be_read_cuts_the_link_and_is_not_planned_with_a
     assert "not readable" in world.link.reason
 
 
-async def test_what_belongs_to_a_synchronization_counts_for_no_limit() -> None:
+async def test_synchronization_data_counts_toward_no_link_limit() -> None:
     """Else a learner that lacks more than a link's queue holds would be cut for ever."""
     world = World()
     limits = Limits(link_bytes_max=1000)

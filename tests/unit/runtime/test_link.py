@@ -60,7 +60,7 @@ class Talk:
         return [decode(Channel.TO_LEARNER, payload) for payload in self._reader.feed(data)]
 
 
-async def test_it_says_up_then_what_was_heard_then_down() -> None:
+async def test_link_reports_up_then_messages_then_down() -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery)
         await talk.there.send_all(encode(Ack(make(1, 1))) + encode(Ack(make(1, 2))))
@@ -99,7 +99,7 @@ async def test_a_peer_that_does_not_read_is_cut(limits: Limits) -> None:
     assert "too slow" in talk.link.reason
 
 
-async def test_what_follows_something_long_follows_it() -> None:
+async def test_messages_after_a_long_transfer_keep_their_order() -> None:
     async def long(send: Send) -> None:
         for each in commits(2, 3, 4):
             await send(each)
@@ -118,7 +118,7 @@ async def test_what_follows_something_long_follows_it() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_hanging_up_sends_what_was_handed_over_and_then_the_end() -> None:
+async def test_closing_a_link_sends_its_queue_first() -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery)
         await talk.settle()
@@ -167,7 +167,7 @@ async def test_a_cut_is_at_once_and_once() -> None:
         (encode(Propose(pack(make(1, 1), [b""]))), "no meaning here"),
     ],
 )
-async def test_noise_ends_the_link_and_says_why(data: bytes, reason: str) -> None:
+async def test_noise_ends_the_link_with_a_reason(data: bytes, reason: str) -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery)
         await talk.there.send_all(encode(Ack(make(1, 1))))
@@ -195,7 +195,7 @@ async def learns(data: bytes, limits: Limits) -> tuple[Link, list[Any]]:
     return link, [message for _, messages in room.take() for message in messages]
 
 
-async def test_a_chunk_that_came_in_pieces_is_heard_as_one() -> None:
+async def test_chunk_received_in_pieces_is_one_message() -> None:
     _, heard = await learns(IN_PIECES, Limits(snapshot_chunk_bytes_max=13))
     assert heard == [LinkUp(True), SnapChunk(b"one two three"), SnapEnd(), LinkDown(True)]
 
@@ -212,7 +212,7 @@ async def test_pieces_without_their_end_are_gone_with_the_link() -> None:
     assert heard == [LinkUp(True), LinkDown(True)]
 
 
-async def test_an_end_within_a_frame_is_told_from_a_clean_one() -> None:
+async def test_end_inside_a_frame_differs_from_a_clean_end() -> None:
     async with trio.open_nursery() as nursery:
         talk = Talk(nursery)
         await talk.there.send_all(encode(Ack(make(1, 1)))[:-1])
@@ -274,7 +274,7 @@ async def over_tcp(limits: Limits) -> AsyncIterator[tuple[Link, trio.SocketStrea
         await trio.aclose_forcefully(stream)
 
 
-async def test_what_is_flushed_is_there_before_any_task_runs() -> None:
+async def test_flushed_data_is_sent_before_any_task_runs() -> None:
     async with over_tcp(Limits()) as (link, stream):
         for each in commits(1, 2):
             link.send(each)
@@ -287,7 +287,7 @@ async def test_what_is_flushed_is_there_before_any_task_runs() -> None:
         assert link.sent_bytes == len(data)
 
 
-async def test_what_the_system_has_no_room_for_follows_in_order() -> None:
+async def test_unsent_bytes_follow_in_order() -> None:
     async with over_tcp(Limits()) as (link, stream):
         frames = [encode(Propose(pack(make(1, number), [bytes(100_000)]))) for number in range(1, 60)]
         for each in frames:
@@ -315,7 +315,7 @@ async def test_a_peer_that_is_gone_is_noticed_when_written_to() -> None:
         assert link.queued_bytes == 0 or "broken" in link.reason
 
 
-async def test_something_long_goes_before_what_is_flushed_behind_it() -> None:
+async def test_long_transfer_precedes_later_flushed_messages() -> None:
     async def long(send: Send) -> None:
         await trio.lowlevel.checkpoint()
         await send(commits(1)[0])

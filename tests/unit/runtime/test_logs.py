@@ -51,7 +51,7 @@ def test_no_value_is_taken_for_anything_else(value: object, text: str) -> None:
     assert shown(value) == text
 
 
-def test_what_anybody_can_cause_is_said_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_remote_events_are_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         voice = log()
         for _ in range(100):

@@ -13,7 +13,7 @@ from zab.runtime.member import Member
 from zab.runtime.store_server.open_store import MemberOptions
 
 
-def test_a_store_takes_what_a_member_takes() -> None:
+def test_open_store_accepts_the_arguments_of_a_member() -> None:
     """Written down twice, because a type checker does not read the one from the other."""
     parameters = inspect.signature(Member).parameters
     of_a_member = {name: each.annotation for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}

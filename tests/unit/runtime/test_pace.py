@@ -7,7 +7,7 @@ import sys
 from zab.host.pace import INTERVAL_S, beside_the_loop
 
 
-def test_it_lasts_as_long_as_anybody_works() -> None:
+def test_dev_ensemble_lasts_as_long_as_one_server_runs() -> None:
     usual = sys.getswitchinterval()
     first, second = beside_the_loop(), beside_the_loop()
     with first:

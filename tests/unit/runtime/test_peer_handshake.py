@@ -66,7 +66,7 @@ async def test_both_sides_of_a_refusal_know_why() -> None:
     assert str(called) == f"refused there: {answered}"
 
 
-async def test_whoever_answers_must_be_whom_we_called() -> None:
+async def test_answering_server_must_have_the_expected_id() -> None:
     caller, answerer = shake(other=3)
     called, _ = await both(
         lambda stream: caller.call(stream, ServerId(2), Purpose.LEARNER),
@@ -76,7 +76,7 @@ async def test_whoever_answers_must_be_whom_we_called() -> None:
     assert str(called) == "server 3 answers at the address of server 2"
 
 
-async def test_not_a_byte_of_what_follows_the_greeting_is_taken() -> None:
+async def test_bytes_after_the_greeting_stay_unread() -> None:
     caller, _ = shake()
     here, there = trio.testing.memory_stream_pair()
     await there.send_all(encode(Welcome(VERSION, ServerId(2))) + b"what follows")
@@ -85,7 +85,7 @@ async def test_not_a_byte_of_what_follows_the_greeting_is_taken() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\x10", encode(Welcome(VERSION, ServerId(2)))[:-1]])
-def test_who_says_half_of_it_and_falls_silent_is_not_waited_for(data: bytes) -> None:
+def test_half_a_greeting_is_not_waited_for(data: bytes) -> None:
     async def main() -> float:
         _, answerer = shake()
         here, there = trio.testing.memory_stream_pair()
@@ -98,7 +98,7 @@ def test_who_says_half_of_it_and_falls_silent_is_not_waited_for(data: bytes) -> 
     assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(0.5)
 
 
-def test_who_drips_its_bytes_has_no_more_time_than_others() -> None:
+def test_slow_sender_gets_no_extra_time() -> None:
     async def main() -> float:
         _, answerer = shake()
         here, there = trio.testing.memory_stream_pair()
@@ -146,7 +146,7 @@ def test_errors_are_described_by_their_cause() -> None:
 
 
 @pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00\x01", b"\x15\x03\x03\x00\x02\x02\x28"])
-async def test_tls_where_there_is_none_is_told_in_words(first: bytes) -> None:
+async def test_tls_mismatch_is_reported_in_words(first: bytes) -> None:
     """A server with `sslQuorum` dials one without, or the other way round."""
     _, answerer = shake()
     _, answered = await both(

@@ -26,7 +26,7 @@ class NoNames(trio.abc.HostnameResolver):
         raise NotImplementedError
 
 
-def test_a_name_without_an_address_is_told_and_not_at_every_try(caplog: pytest.LogCaptureFixture) -> None:
+def test_unresolved_name_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
     async def main() -> None:

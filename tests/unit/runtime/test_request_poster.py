@@ -58,7 +58,7 @@ def poster_of(member: RoomyMember) -> RequestPoster:
     return RequestPoster(cast("Member", member), lambda done: done)
 
 
-async def test_who_gives_up_wishes_away_what_was_asked() -> None:
+async def test_cancelled_waiter_removes_its_request() -> None:
     member = RoomyMember(1)
     poster = poster_of(member)
     with trio.move_on_after(0.01):
@@ -81,7 +81,7 @@ async def test_an_answer_is_waited_for_and_nothing_is_wished_away() -> None:
     assert member.forgotten == []
 
 
-async def test_what_waits_for_room_keeps_its_place_and_goes_with_its_asker() -> None:
+async def test_waiting_request_keeps_its_place_until_its_connection_ends() -> None:
     member = RoomyMember(0)
     poster = poster_of(member)
     async with trio.open_nursery() as nursery:

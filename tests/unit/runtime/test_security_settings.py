@@ -67,7 +67,7 @@ def test_users_of_a_login_configuration(jaas: str) -> None:
     ({"enforce.auth.enabled": "false", "enforce.auth.schemes": "sasl"}, set()),
     ({"sessionRequireClientSASLAuth": "true", "enforce.auth.enabled": "true", "enforce.auth.schemes": "ip"}, {"sasl"}),
 ])  # fmt: skip
-def test_who_has_to_prove_what(told: dict[str, str], required: set[str]) -> None:
+def test_requirements_of_authentication(told: dict[str, str], required: set[str]) -> None:
     assert read({"authProvider.1": APACHES + "SASLAuthenticationProvider", **told}).required == required
 
 
@@ -101,7 +101,7 @@ def test_super_users_of_other_servers_count_only_for_schemes_with_one_here(jaas:
     assert read({"authProvider.9": f"{__name__}:Tickets"}).access(Access()).supers == {"super"}
 
 
-def test_without_digests_their_ids_mean_nobody() -> None:
+def test_digest_ids_need_the_digest_scheme() -> None:
     made = read({"DigestAuthenticationProvider.enabled": "false"})
     assert made.access(Access()).schemes == {"ip"}
 
@@ -116,7 +116,7 @@ def test_without_digests_their_ids_mean_nobody() -> None:
     ({"authProvider.1": f"{__name__}:NoProvider"}, "this is no provider"),
     ({"java.security.auth.login.config": "/nowhere"}, "java.security.auth.login.config=/nowhere: No such file"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_told(told: dict[str, str], why: str) -> None:
+def test_invalid_arguments_are_reported(told: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         read(told)
 

@@ -22,7 +22,7 @@ class Heard:
         return [(each.event, each.path) for each in events]
 
 
-def test_for_once_is_once_and_for_each_who_asked() -> None:
+def test_one_shot_watch_fires_once_for_each_watch() -> None:
     book, one, two = WatchManager(), Heard(), Heard()
     for heard in (one, two, one):
         book.answered(Op.GET_DATA, ("/a", True), 0, heard)
@@ -35,7 +35,7 @@ def test_for_once_is_once_and_for_each_who_asked() -> None:
     assert book.lists() == ([], [], [], [], [])
 
 
-def test_the_end_of_a_node_is_told_once_to_a_watch_of_both_kinds() -> None:
+def test_deletion_fires_one_event_for_data_and_child_watches() -> None:
     book, heard = WatchManager(), Heard()
     book.answered(Op.GET_DATA, ("/a", True), 0, heard)
     book.answered(Op.GET_CHILDREN2, ("/a", True), 0, heard)
@@ -46,7 +46,7 @@ def test_the_end_of_a_node_is_told_once_to_a_watch_of_both_kinds() -> None:
     assert book.lists() == ([], [], [], ["/a"], ["/"])
 
 
-def test_exists_watches_what_is_not_there_yet() -> None:
+def test_exists_watches_a_missing_node() -> None:
     book, heard = WatchManager(), Heard()
     book.answered(Op.EXISTS, ("/a", True), ErrorCode.NO_NODE, heard)
     book.answered(Op.EXISTS, ("/b", True), 0, heard)
@@ -57,7 +57,7 @@ def test_exists_watches_what_is_not_there_yet() -> None:
     assert heard.taken() == [(Event.CREATED, "/a")]
 
 
-def test_a_subtree_is_told_of_its_nodes_and_never_of_lists() -> None:
+def test_recursive_watch_gets_no_children_events() -> None:
     book, below, stays = WatchManager(), Heard(), Heard()
     book.answered(Op.ADD_WATCH, ("/a", WatchMode.RECURSIVE), 0, below)
     book.answered(Op.ADD_WATCH, ("/a", WatchMode.PERSISTENT), 0, stays)
@@ -69,7 +69,7 @@ def test_a_subtree_is_told_of_its_nodes_and_never_of_lists() -> None:
     assert stays.taken() == [(Event.CHILDREN_CHANGED, "/a"), (Event.DATA_CHANGED, "/a")]
 
 
-def test_what_stays_is_told_that_something_may_have_been_missed() -> None:
+def test_persistent_watch_gets_maybe_missed_after_a_lost_connection() -> None:
     book, heard = WatchManager(lambda path: path.removeprefix("/root")), Heard()
     book.answered(Op.ADD_WATCH, ("/root/p", WatchMode.PERSISTENT), 0, heard)
     book.answered(Op.ADD_WATCH, ("/root/r", WatchMode.RECURSIVE), 0, heard)
@@ -78,7 +78,7 @@ def test_what_stays_is_told_that_something_may_have_been_missed() -> None:
     assert heard.taken() == [(Event.MAYBE_MISSED, "/p"), (Event.MAYBE_MISSED, "/r")]
 
 
-def test_who_leaves_says_what_nobody_watches_any_more() -> None:
+def test_closed_watch_removes_its_watches_at_the_server() -> None:
     book, one, two = WatchManager(), Heard(), Heard()
     for heard in (one, two):
         book.answered(Op.GET_DATA, ("/shared", True), 0, heard)
@@ -95,14 +95,14 @@ def test_who_leaves_says_what_nobody_watches_any_more() -> None:
     assert one.taken() == two.taken() == []
 
 
-def test_who_has_left_is_not_written_down() -> None:
+def test_removed_members_are_not_written() -> None:
     book, heard = WatchManager(), Heard()
     heard.over = True
     book.answered(Op.GET_DATA, ("/a", True), 0, heard)
     assert not any(book.lists())
 
 
-def test_a_removal_is_told_by_kind() -> None:
+def test_watch_removal_has_an_event_by_kind() -> None:
     book, heard, other = WatchManager(), Heard(), Heard()
     for op, last in [(Op.GET_DATA, True), (Op.GET_CHILDREN, True), (Op.ADD_WATCH, WatchMode.PERSISTENT)]:
         book.answered(op, ("/a", last), 0, heard)

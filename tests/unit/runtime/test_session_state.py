@@ -29,7 +29,7 @@ async def test_the_state_now_and_then_each_change() -> None:
     assert teller.state is EXPIRED
 
 
-async def test_who_is_slow_misses_the_oldest() -> None:
+async def test_slow_reader_misses_the_oldest_states() -> None:
     teller = StateTeller(SUSPENDED)
     states = States(teller)
     assert await anext(states) is SUSPENDED
@@ -42,7 +42,7 @@ async def test_who_is_slow_misses_the_oldest() -> None:
     assert seen[-2:] == [SUSPENDED, EXPIRED]
 
 
-async def test_a_change_wakes_who_waits() -> None:
+async def test_change_wakes_waiting_tasks() -> None:
     teller, seen = StateTeller(CONNECTED), []
 
     async def look() -> None:
@@ -77,7 +77,7 @@ async def test_events_can_be_taken_all_at_once() -> None:
         await watch.take()
 
 
-async def test_an_end_wakes_who_waits() -> None:
+async def test_end_wakes_waiting_tasks() -> None:
     watch = Watch(None, 10)
     async with trio.open_nursery() as nursery:
 

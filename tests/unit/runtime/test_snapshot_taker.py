@@ -108,7 +108,7 @@ def test_chance_puts_it_off_by_up_to_half() -> None:
     assert (before, snapshots.due) == (False, True)
 
 
-async def test_it_is_written_finished_and_what_it_makes_dispensable_purged() -> None:
+async def test_finished_snapshot_purges_superfluous_files() -> None:
     storage, told = FakeStorage(), []  # type: ignore[var-annotated]
     snapshots = policy(storage, told)
     async with running(snapshots):
@@ -134,7 +134,7 @@ async def test_never_two_at_once() -> None:
     assert snapshots.due
 
 
-async def test_one_that_is_asked_for_begins_after_the_asking_and_is_told_of_when_it_is_durable() -> None:
+async def test_requested_snapshot_begins_after_the_request_and_returns_when_durable() -> None:
     storage = FakeStorage()
     snapshots = policy(storage, [])
     hold = trio.Event()
@@ -158,7 +158,7 @@ async def test_one_that_is_asked_for_begins_after_the_asking_and_is_told_of_when
     assert (snapshots.status.zxid, snapshots.status.taken) == (make(1, 9), 2)
 
 
-async def test_who_waits_for_the_one_under_way_or_for_the_next_hears_that_there_is_none() -> None:
+async def test_waiters_for_snapshots_fail_when_none_is_taken() -> None:
     snapshots = policy(FakeStorage(), [])
 
     def chunks() -> Iterator[bytes]:

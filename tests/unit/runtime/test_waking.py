@@ -10,7 +10,7 @@ from zab.net.wakeup import Wakeup
 from zab.runtime.waiter import Waiter
 
 
-async def test_a_bell_that_rang_before_is_heard() -> None:
+async def test_wakeup_before_the_wait_is_not_lost() -> None:
     bell = Wakeup()
     bell.ring()
     bell.ring()
@@ -20,7 +20,7 @@ async def test_a_bell_that_rang_before_is_heard() -> None:
     assert scope.cancelled_caught, "two rings before are one"
 
 
-async def test_a_bell_wakes_who_waits() -> None:
+async def test_wakeup_ends_a_wait() -> None:
     bell = Wakeup()
     woken = 0
 
@@ -40,7 +40,7 @@ async def test_a_bell_wakes_who_waits() -> None:
             assert woken == expected
 
 
-async def test_who_gives_up_at_the_door_may_come_back() -> None:
+async def test_cancelled_entry_can_be_repeated() -> None:
     bell = Wakeup()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -81,7 +81,7 @@ async def test_a_waiter_that_was_cancelled_may_still_be_answered() -> None:
     assert await waiter.wait() == "nobody hears it"
 
 
-async def test_who_stands_in_for_the_one_who_waits() -> None:
+async def test_another_task_does_the_waiters_work() -> None:
     bell = Wakeup()
     woken = 0
 

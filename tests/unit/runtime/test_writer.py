@@ -40,7 +40,7 @@ def write(ticket: int) -> Append:
     return Append(ticket, pack(make(1, ticket), [b"12345678"]))
 
 
-async def test_what_gathers_during_one_write_is_the_next_one() -> None:
+async def test_writes_that_gather_during_a_write_are_the_next_one() -> None:
     disk = Disk()
     reported: list[int] = []
     writer = Writer(disk, reported.append)
@@ -66,7 +66,7 @@ async def test_what_gathers_during_one_write_is_the_next_one() -> None:
     assert writer.counts.logged_bytes == sum(write(ticket).batch.size for ticket in (1, 2, 3, 4))
 
 
-async def test_the_backlog_is_what_was_not_reported() -> None:
+async def test_backlog_counts_unreported_writes() -> None:
     disk = Disk()
     writer = Writer(disk, lambda ticket: None)
     async with trio.open_nursery() as nursery:
@@ -119,7 +119,7 @@ async def test_cancelling_waits_for_the_write_that_is_under_way() -> None:
     assert disk.performed == [[1]]
 
 
-async def test_a_job_has_its_turn_behind_what_was_put_before_it() -> None:
+async def test_job_runs_after_earlier_jobs() -> None:
     disk = Disk()
     reported: list[int] = []
     writer = Writer(disk, reported.append)
@@ -204,7 +204,7 @@ async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_
     assert [here for _, here in disk.performed] == [True, *[False] * (3 + ASIDE), True]
 
 
-async def test_nobody_writes_beside_the_thread() -> None:
+async def test_loop_does_not_write_beside_the_thread() -> None:
     disk = Quick()
     reported: list[int] = []
     writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
@@ -228,7 +228,7 @@ async def test_nobody_writes_beside_the_thread() -> None:
     assert disk.performed == [([1, 2, 3], False), ([4], True), ([5], False), ([6], True)]
 
 
-async def test_what_fails_here_and_now_is_raised_here_and_now() -> None:
+async def test_immediate_failure_is_raised_at_the_call() -> None:
     disk = Disk()
     disk.error = StorageError("no space left")
     disk.go.release()

@@ -341,7 +341,7 @@ def test_wrong_proof_is_answered_after_its_pause_and_later_requests_wait() -> No
 # -- the end -------------------------------------------------------------------------------------------------
 
 
-def test_close_request_is_answered_and_what_follows_it_is_not() -> None:
+def test_close_request_is_answered_and_later_requests_are_not() -> None:
     talk = served()
     talk.it.receive(write(1) + CLOSE + read(2))
     assert talk.it.phase is ConnectionPhase.LEAVING
@@ -354,7 +354,7 @@ def test_close_request_is_answered_and_what_follows_it_is_not() -> None:
     assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 0)
 
 
-def test_write_whose_outcome_is_unknown_cuts_the_connection() -> None:
+def test_write_with_unknown_outcome_ends_the_connection() -> None:
     talk = served()
     talk.it.receive(write(1) + read(2))
     talk.server.posted[0][1](None, RuntimeError("stopped"))

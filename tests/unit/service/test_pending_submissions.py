@@ -53,7 +53,7 @@ def test_a_tag_is_the_origin_and_a_number() -> None:
     assert len(tagged(TAG, 1, b"")) == TAG_BYTES
 
 
-def test_what_gathered_is_taken_in_one_run() -> None:
+def test_gathered_writes_are_performed_together() -> None:
     caller = opened()
     caller.submit(b"a", b"b", b"c")
     assert caller.pending.wants_to_send
@@ -92,7 +92,7 @@ def test_of_many_as_many_are_taken_as_there_is_room_for() -> None:
     assert pending.submit_many([b"g" * 100], done) == 1, "one is always taken when there is nothing else"
 
 
-def test_many_do_not_overtake_who_waits_outside() -> None:
+def test_batch_of_submissions_does_not_overtake_a_waiting_one() -> None:
     caller = opened(count_max=1)
     caller.submit(b"a", b"waits")
     assert caller.pending.submit_many([b"b"], caller._note(b"b")) == 0
@@ -110,7 +110,7 @@ def test_applying_ones_own_transaction_answers() -> None:
     assert caller.pending.bytes == 0
 
 
-def test_a_transaction_of_an_earlier_life_answers_nobody() -> None:
+def test_transaction_of_an_earlier_run_answers_no_request() -> None:
     caller = opened()
     apply(caller.pending, 77, "who was that?")
     assert caller.ends == {}
@@ -135,7 +135,7 @@ def test_nothing_is_sent_before_the_fence_is_applied() -> None:
     assert not caller.pending.reached(make(2, 11)), "it opens once"
 
 
-def test_what_was_not_carried_out_by_the_fence_is_asked_again_in_the_old_order() -> None:
+def test_submissions_not_done_by_the_catch_up_point_are_resubmitted_in_order() -> None:
     caller = opened()
     caller.submit(b"a", b"b", b"c")
     caller.pending.take(2, 1000)
@@ -163,7 +163,7 @@ def test_a_fence_of_a_stint_that_is_over_opens_nothing() -> None:
 # -- refusals -----------------------------------------------------------------------------------------------
 
 
-def test_a_refusal_is_heard_when_its_state_is_here() -> None:
+def test_refusal_is_returned_when_its_state_is_applied_here() -> None:
     caller = opened()
     caller.submit(b"a", b"b")
     caller.pending.take(10, 1000)
@@ -232,7 +232,7 @@ def test_a_request_that_costs_every_leader_its_role_is_refused(leaders_lost_max:
     assert list(caller.ends) == [b"a", b"b", b"poison", *log[2:]], "answered in order"
 
 
-def test_what_saw_one_leader_go_is_sent_at_once_with_all_the_rest() -> None:
+def test_submission_that_lost_one_leader_is_resent_with_the_others() -> None:
     caller = opened()
     caller.submit(b"a", b"b", b"c")
     caller.pending.take(2, 1000)
@@ -240,7 +240,7 @@ def test_what_saw_one_leader_go_is_sent_at_once_with_all_the_rest() -> None:
     assert caller.pending.take(10, 1000) == (1, [b"a", b"b", b"c"])
 
 
-def test_what_saw_two_leaders_go_is_sent_alone() -> None:
+def test_submission_that_lost_two_leaders_is_sent_alone() -> None:
     caller = opened()
     caller.submit(b"a", b"b", b"c")
     caller.pending.take(2, 1000)
@@ -338,7 +338,7 @@ def test_room_is_given_in_the_order_of_arrival() -> None:
     assert len(caller.pending) == 2
 
 
-def test_nobody_small_overtakes_somebody_large() -> None:
+def test_small_submission_does_not_overtake_a_large_one() -> None:
     caller = opened(bytes_max=10)
     caller.submit(b"12345678", b"123456789", b"1")
     assert caller.pending.take(10, 1000) == (1, [b"12345678"])
@@ -353,7 +353,7 @@ def test_one_that_is_larger_than_all_room_goes_alone() -> None:
     assert len(caller.pending) == 1
 
 
-def test_who_cancels_while_waiting_for_room_gives_up_its_place() -> None:
+def test_cancelled_submission_loses_its_place() -> None:
     caller = opened(count_max=1)
     _, second, _ = caller.submit(b"a", b"b", b"c")
     caller.pending.cancel(second)
@@ -365,7 +365,7 @@ def test_who_cancels_while_waiting_for_room_gives_up_its_place() -> None:
 # -- unknown ends -------------------------------------------------------------------------------------------
 
 
-def test_what_was_under_way_when_a_snapshot_took_the_place_of_history_is_unknown() -> None:
+def test_submissions_open_at_a_snapshot_have_an_unknown_outcome() -> None:
     caller = opened()
     caller.submit(b"a", b"b")
     caller.pending.take(1, 1000)
@@ -378,7 +378,7 @@ def test_what_was_under_way_when_a_snapshot_took_the_place_of_history_is_unknown
     assert caller.pending.take(10, 1000) == (2, [b"b"])
 
 
-def test_at_the_end_everybody_is_told() -> None:
+def test_open_submissions_fail_at_the_end() -> None:
     caller = opened(count_max=1)
     caller.submit(b"a", b"b")
     caller.pending.stop(Stopped("over"))

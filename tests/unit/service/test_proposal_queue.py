@@ -107,7 +107,7 @@ def opened(machine: Machine | None = None, **limits: int) -> ProposalQueue:
     return queue
 
 
-def test_what_came_from_several_becomes_one_batch_in_the_order_of_its_coming() -> None:
+def test_requests_of_several_servers_become_one_batch_in_order_of_arrival() -> None:
     queue, node = opened(), Node()
     queue.put(batch_of(link(), A, 5, b"a5", b"a6"))
     queue.put(batch_of(None, B, 1, b"b1"))
@@ -117,7 +117,7 @@ def test_what_came_from_several_becomes_one_batch_in_the_order_of_its_coming() -
     assert (queue.proposed, queue.batches) == (3, 1)
 
 
-def test_who_keeps_account_of_what_is_outstanding_is_asked_without_a_view() -> None:
+def test_store_prepares_without_a_view() -> None:
     machine, node = Accountant(), Node()
     queue = opened(machine)
     queue.put(batch_of(None, A, 5, b"a5", b"no a6", b"a7"))
@@ -142,7 +142,7 @@ def test_batches_are_bounded_by_count_and_by_bytes() -> None:
     assert [len(batch) for batch in node.batches] == [2, 2, 1]
 
 
-def test_a_batch_waits_until_it_is_as_large_as_what_is_in_flight() -> None:
+def test_batch_waits_until_it_is_as_large_as_the_outstanding_ones() -> None:
     queue, node = opened(), Node(make(3, 10))
     node.slow = make(3, 10)
 
@@ -162,7 +162,7 @@ def test_a_batch_waits_until_it_is_as_large_as_what_is_in_flight() -> None:
     assert [len(batch) for batch in node.batches] == [2]
 
 
-def test_prepare_is_told_the_zxid_that_the_transaction_gets_and_what_is_outstanding() -> None:
+def test_prepare_receives_the_zxid_and_the_outstanding_transactions() -> None:
     machine = Picky()
     queue, node = opened(machine), Node()
     queue.put(batch_of(None, A, 1, b"x", b"no", b"y"))
@@ -237,7 +237,7 @@ def test_a_bug_in_prepare_is_the_answer_to_that_request_alone(caplog: pytest.Log
     assert [record.exc_info is not None for record in caplog.records] == [True, True, False, False, False]
 
 
-def test_what_ends_a_process_is_no_answer() -> None:
+def test_exceptions_that_end_a_process_are_no_refusal() -> None:
     class Interrupted(Machine):
         def prepare(self, request: bytes, view: View) -> bytes:
             raise KeyboardInterrupt
@@ -288,7 +288,7 @@ def test_if_all_are_refused_nothing_is_proposed() -> None:
     assert not queue.busy
 
 
-def test_what_was_prepared_keeps_its_zxid_when_there_is_no_room() -> None:
+def test_prepared_request_keeps_its_zxid_while_the_node_is_full() -> None:
     """Else a transaction would come true at another place than the one it was prepared for."""
     machine = Picky()
     queue, node = opened(machine), Node()
@@ -308,7 +308,7 @@ def test_what_was_prepared_keeps_its_zxid_when_there_is_no_room() -> None:
     assert [zxid for _, zxid, _ in machine.seen] == [make(3, 1), make(3, 2)]
 
 
-def test_what_came_on_a_link_goes_with_it() -> None:
+def test_requests_of_a_lost_link_are_dropped() -> None:
     queue, node, gone, stays = opened(Picky()), Node(), link(2), link(3)
     queue.put(batch_of(gone, A, 1, b"no", b"a"))
     queue.put(batch_of(stays, B, 1, b"b"))

@@ -228,7 +228,7 @@ def test_requests_travel_in_frames_that_are_not_too_large() -> None:
     assert world.ends == {requests[3]: Refused}
 
 
-def test_what_the_node_calls_applied_is_not_applied_before_the_machine_has_it() -> None:
+def test_transactions_count_as_applied_only_after_the_machine() -> None:
     """The node hands out a transaction of this member's in the turn in which it begins to serve.
 
     By its word that is applied; yet whose request it was is known only when the machine has seen it.
@@ -309,14 +309,14 @@ def test_a_leader_proposes_its_own_requests_and_those_of_others() -> None:
     assert world.node.batches == [[tagged(b"another.", 7, b"theirs"), tagged(TAG, 1, b"mine")]]
 
 
-def test_a_leader_drops_what_was_meant_for_another_epoch() -> None:
+def test_leader_drops_requests_for_another_epoch() -> None:
     world = led(epoch=2)
     world.receive(FakeLink(2, False), Forward(Epoch(1), b"another.", 7, (b"theirs",)))
     world.turn()
     assert world.node.batches == []
 
 
-def test_who_leads_no_more_drops_what_comes() -> None:
+def test_deposed_leader_drops_requests() -> None:
     world = led()
     world.node.look()
     world.turn()
@@ -342,7 +342,7 @@ def test_a_leaders_own_requests_survive_its_fall_and_are_asked_once() -> None:
     assert forwarded(link.take()) == [b"b"]
 
 
-def test_a_fence_covers_what_is_prepared_and_has_no_place_yet() -> None:
+def test_catch_up_point_covers_prepared_requests_without_zxid() -> None:
     world = led()
     link = FakeLink(2, dialled=False)
     world.node.full = True
@@ -359,7 +359,7 @@ def test_a_fence_covers_what_is_prepared_and_has_no_place_yet() -> None:
     assert world.node.batches == [[tagged(b"another.", 1, b"a")]]
 
 
-def test_what_lies_on_the_desk_when_its_link_is_lost_is_behind_no_fence_because_it_is_nowhere() -> None:
+def test_queued_requests_of_a_lost_link_are_dropped_and_covered_by_no_catch_up_point() -> None:
     world = World()
     world.node.lead(2)
     world.node.serving = False  # broadcasting, but its own disk is slow
@@ -419,7 +419,7 @@ def test_a_refusal_of_a_deposed_leader_is_not_spoken() -> None:
 # -- barriers -----------------------------------------------------------------------------------------------
 
 
-def test_one_barrier_is_for_all_who_wait_and_it_is_asked_again_until_it_holds() -> None:
+def test_one_barrier_serves_all_waiters_and_is_repeated_until_it_holds() -> None:
     world = World()
     answers: list[object] = []
     for name in "abc":
@@ -461,7 +461,7 @@ def test_an_aside_goes_ahead_of_a_barrier_to_each_leader_that_is_asked() -> None
     assert answers == [None] * 3
 
 
-def test_who_forgets_a_barrier_is_not_answered() -> None:
+def test_forgotten_barrier_is_not_answered() -> None:
     world = led()
     answers: list[str] = []
 
@@ -537,7 +537,7 @@ def test_an_error_keeps_its_kind(where: str) -> None:
         ReconfigureRequest(4, joining=("server.4=a:1:2",), members=ENSEMBLE.text()),
     ],
 )
-def test_a_change_that_makes_no_sense_is_told_to_who_asked(request_: ReconfigureRequest) -> None:
+def test_invalid_membership_change_raises_at_its_caller(request_: ReconfigureRequest) -> None:
     world = led()
     link = FakeLink(2, dialled=False)
     world.receive(link, request_)
@@ -546,7 +546,7 @@ def test_a_change_that_makes_no_sense_is_told_to_who_asked(request_: Reconfigure
     assert world.node.changes == []
 
 
-def test_a_change_whose_leader_is_lost_is_lost_or_unknown() -> None:
+def test_membership_change_of_a_lost_leader_is_lost_or_unknown() -> None:
     world = led()
     proposed = Change(world, ReconfigureRequest(0, leaving=(ServerId(3),)))
     world.turn()
@@ -565,7 +565,7 @@ def test_a_change_whose_leader_is_lost_is_lost_or_unknown() -> None:
     assert [type(each) for each in proposed.outcome] == [ChangeLost]
 
 
-def test_a_change_waits_for_what_is_prepared() -> None:
+def test_membership_change_waits_for_prepared_requests() -> None:
     world = led()
     world.node.full = True
     world.submit(b"a")
@@ -583,7 +583,7 @@ def test_too_many_changes_are_refused() -> None:
         Change(world, ReconfigureRequest(0, leaving=(ServerId(3),)))
 
 
-def test_at_the_end_changes_and_barriers_are_told() -> None:
+def test_open_changes_and_barriers_fail_at_the_end() -> None:
     world = led()
     asked, waiting = Change(world, ReconfigureRequest(0, leaving=(ServerId(3),))), []
     world.turn()

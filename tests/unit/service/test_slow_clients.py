@@ -52,7 +52,7 @@ def test_client_that_makes_progress_is_kept() -> None:
     assert kept([Slow(90), Client(20)]) == [True, False]
 
 
-def test_one_check_cannot_tell_which_client_is_stuck() -> None:
+def test_one_check_cannot_identify_a_stuck_client() -> None:
     assert kept([Client(90), Client(60)], checks=1) == [True, True]
 
 

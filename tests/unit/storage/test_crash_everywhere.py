@@ -176,7 +176,7 @@ def test_recovery_may_die_at_each_of_its_calls_too() -> None:
             at += 1
 
 
-def test_the_workload_fills_segments_and_ends_as_the_model_says() -> None:
+def test_workload_fills_segments_and_matches_the_model() -> None:
     disk = MemoryDisk()
     reached: list[Sequence[Model]] = []
     storage = run_steps(disk, TINY, WORKLOAD, reached)
@@ -228,7 +228,7 @@ def test_every_failing_call_stops_the_storage() -> None:
         assert at > 3, kind
 
 
-def test_a_disk_of_every_size_is_full_at_some_call_and_remembers_what_it_promised() -> None:
+def test_full_disk_of_every_size_keeps_durable_data() -> None:
     full = 0
     for capacity in range(500, 30_000, 250):
         disk = MemoryDisk()

@@ -22,7 +22,7 @@ def decoded(data: bytes) -> tuple[Record, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("record", [Record(), RECORD, evolve(RECORD, ensemble=None, accepted=Epoch(2**31 - 1))])
-def test_what_is_read_is_what_was_written(record: Record) -> None:
+def test_records_round_trip(record: Record) -> None:
     assert decoded(encode(record)) == (record, ())
 
 
@@ -59,7 +59,7 @@ def test_no_copy_is_too_little_and_two_different_ones_are_too_many() -> None:
         decoded(data[:half] + other[half:])
 
 
-def test_another_version_is_said_to_be_one() -> None:
+def test_another_version_is_reported() -> None:
     data = encode(RECORD)
     text = ENSEMBLE.text().encode()
     end = data.index(text) + len(text)
@@ -116,7 +116,7 @@ def test_a_record_that_contradicts_itself_is_damage() -> None:
         EpochsFile.read(disk)
 
 
-def test_what_is_known_committed_is_saved_with_any_record_and_never_beyond_the_history() -> None:
+def test_committed_zxid_is_saved_with_any_record_and_never_exceeds_the_history() -> None:
     disk = MemoryDisk()
     epochs = EpochsFile(disk, Record())
     epochs.committed = z("5/8")
@@ -130,7 +130,7 @@ def test_what_is_known_committed_is_saved_with_any_record_and_never_beyond_the_h
     assert disk.changes == writes
 
 
-def test_record_of_an_earlier_version_says_nothing_of_what_was_committed() -> None:
+def test_record_of_an_earlier_version_has_no_committed_zxid() -> None:
     record = evolve(RECORD, committed=z("5/7"))
     data = bytearray(encode(record))
     half = len(data) // 2

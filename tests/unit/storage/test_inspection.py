@@ -35,7 +35,7 @@ def contents(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-def test_a_whole_history_is_told_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_inspection_reports_a_whole_history_and_changes_nothing(tmp_path: Path) -> None:
     fill(tmp_path)
     before = contents(tmp_path)
     disk = ReadOnlyDisk(tmp_path)
@@ -48,7 +48,7 @@ def test_a_whole_history_is_told_and_nothing_is_touched(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
-def test_what_is_only_looked_at_cannot_be_changed(tmp_path: Path) -> None:
+def test_inspected_storage_is_read_only(tmp_path: Path) -> None:
     fill(tmp_path)
     disk = ReadOnlyDisk(tmp_path)
     for change in (lambda: disk.create("x"), lambda: disk.rename("epochs", "x"), lambda: disk.delete("epochs")):
@@ -56,7 +56,7 @@ def test_what_is_only_looked_at_cannot_be_changed(tmp_path: Path) -> None:
             change()
 
 
-def test_damage_is_told_and_what_hangs_together_before_it_is_kept(tmp_path: Path) -> None:
+def test_inspection_reports_damage_and_keeps_the_history_before_it(tmp_path: Path) -> None:
     fill(tmp_path)
     second = sorted(file.name for file in tmp_path.glob("log.*"))[1]
     raw = bytearray((tmp_path / second).read_bytes())
@@ -79,7 +79,7 @@ def test_without_its_record_a_history_is_damaged_and_all_of_it_is_there(tmp_path
     assert told.last == make(1, 6)
 
 
-def test_who_has_a_directory_is_seen_without_leaving_a_trace(tmp_path: Path) -> None:
+def test_owner_of_a_directory_is_read_without_changes(tmp_path: Path) -> None:
     assert not in_use(tmp_path)
     assert not list(tmp_path.iterdir())
     disk = RealDisk(tmp_path)
@@ -88,7 +88,7 @@ def test_who_has_a_directory_is_seen_without_leaving_a_trace(tmp_path: Path) -> 
     assert not in_use(tmp_path)
 
 
-def test_a_founded_history_begins_where_it_was_told_to() -> None:
+def test_founded_history_begins_at_the_given_zxid() -> None:
     disk = MemoryDisk()
     found(disk, make(7, 3), [b"one", b"two"], Epoch(9))
     assert is_ours(disk)

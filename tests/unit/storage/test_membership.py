@@ -16,7 +16,7 @@ from zab.storage.real import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 
 
-def test_what_is_in_force_is_read_and_replaced_and_promises_stay(tmp_path: Path) -> None:
+def test_stored_membership_is_replaced_and_promises_stay(tmp_path: Path) -> None:
     assert remembered(tmp_path / "none") is None
     disk = RealDisk(tmp_path)
     storage, _ = Storage.open(disk)

@@ -55,7 +55,7 @@ def test_a_crash_may_keep_everything() -> None:
     assert disk.names() == ("b",), "what survived a crash is on the disk"
 
 
-def test_a_killed_process_leaves_what_it_wrote_but_not_on_the_disk() -> None:
+def test_killed_process_leaves_unsynced_writes_in_the_page_cache() -> None:
     disk = MemoryDisk()
     durable_file(disk, "a", b"abc")
     disk.open("a").write(3, b"def")
@@ -197,7 +197,7 @@ def test_the_nth_call_of_a_kind_fails_once() -> None:
         file.read(0, 1)
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_full_disk_writes_the_part_that_fits() -> None:
     disk = MemoryDisk()
     disk.capacity = 10
     file = disk.create("a")

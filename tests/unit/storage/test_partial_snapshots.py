@@ -128,7 +128,7 @@ def test_it_is_deleted_when_it_is_stale(writes: list[Write]) -> None:
     assert PARTIAL not in disk.names()
 
 
-def test_only_what_was_reported_is_gone_on_with() -> None:
+def test_partial_snapshot_resumes_only_from_durable_chunks() -> None:
     _, learner = a_learner(4)
     assert learner.held is not None
     with pytest.raises(LocalProtocolError, match="could be resumed"):
@@ -138,7 +138,7 @@ def test_only_what_was_reported_is_gone_on_with() -> None:
 # -- damage ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_behind_damage_is_not_held() -> None:
+def test_chunks_after_damage_are_not_kept() -> None:
     """Found at the next start: as much as is sound before it is offered, and it is the beginning of the snapshot."""
     _, leader = a_source()
     disk, _ = a_learner(6)

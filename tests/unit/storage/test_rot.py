@@ -120,7 +120,7 @@ def test_every_byte_that_flips_is_noticed_or_harmless(settings: StorageSettings,
 
 
 @layouts
-def test_what_is_cut_by_mistake_is_as_little_as_the_docs_say(settings: StorageSettings) -> None:
+def test_damage_mistaken_for_a_torn_tail_is_limited_to_the_last_group(settings: StorageSettings) -> None:
     for steps, may_be_cut in ((STEPS, False), (WITH_ZEROS, True)):
         judge = Judge(settings, closed=False, steps=steps)
         name = _newest_log(judge.disk)
@@ -170,7 +170,7 @@ def test_every_length_to_which_a_file_is_cut(settings: StorageSettings, closed: 
 
 
 @layouts
-def test_a_log_cut_short_never_ends_before_what_the_epochs_record_knows(settings: StorageSettings) -> None:
+def test_torn_log_never_ends_before_the_epochs_record(settings: StorageSettings) -> None:
     judge = Judge(settings, closed=False)
     name = _newest_log(judge.disk)
     for length in range(len(judge.disk.get(name))):
@@ -357,7 +357,7 @@ def test_damage_below_the_newest_snapshot_costs_only_the_log_there() -> None:
     assert any("not needed" in note for note in storage.notes)
 
 
-def test_a_damaged_log_that_nobody_needs_goes_with_the_next_purge() -> None:
+def test_next_purge_deletes_a_superfluous_damaged_log() -> None:
     judge = Judge(LAYOUTS["tiny"], closed=True)
     disk = judge.disk.clone()
     first = min(name for name in disk.names() if name.startswith("log."))

@@ -56,7 +56,7 @@ def history_of(drawn: list[tuple[bool, list[bytes]]]) -> list[Batch]:
 
 
 @given(histories, st.integers(0, 700))
-def test_what_is_read_is_what_was_written(drawn: list[tuple[bool, list[bytes]]], room: int) -> None:
+def test_records_round_trip(drawn: list[tuple[bool, list[bytes]]], room: int) -> None:
     batches = history_of(drawn)
     segment, data, offsets = file_of(batches, room=room)
     found = scan(data, decode_segment(segment.name, data))
@@ -67,7 +67,7 @@ def test_what_is_read_is_what_was_written(drawn: list[tuple[bool, list[bytes]]],
 
 
 @given(histories, st.data())
-def test_a_scan_between_two_points_keeps_what_reaches_between_them(
+def test_scan_between_two_zxids_keeps_overlapping_batches(
     drawn: list[tuple[bool, list[bytes]]], data: st.DataObject
 ) -> None:
     batches = history_of(drawn)
@@ -86,7 +86,7 @@ def test_a_scan_between_two_points_keeps_what_reaches_between_them(
     assert found.epoch_ends == list(ends.values())
 
 
-def test_a_file_that_is_not_what_it_says() -> None:
+def test_file_with_another_name_than_its_content() -> None:
     segment, data, _ = file_of([batch("1/5", b"a")], z("1/4"))
     assert decode_segment("log.100000005", data) == segment
     with pytest.raises(DamagedError, match=r"log.6: offset 0: the header says that this is log.100000005"):
@@ -136,7 +136,7 @@ def test_a_sound_record_of_another_history_is_misplaced() -> None:
         (Batch(make(1, 2), 2, b"\x90", config=True), make(1, 1)),  # a membership change is alone
     ],
 )
-def test_a_record_that_nobody_would_write_is_misplaced(wrong: Batch, previous: Zxid) -> None:
+def test_record_beyond_the_limits_is_misplaced(wrong: Batch, previous: Zxid) -> None:
     segment, data, _ = file_of([batch("1/1", b"a")])
     data += b"".join(encode_record(wrong, previous, FILE_HEAD, len(data), segment.seed))
     assert scan(data, segment).misplaced
@@ -192,7 +192,7 @@ def test_every_prefix_of_the_last_group_is_torn() -> None:
             assert verdict(segment, cut) == ("clean" if length in offsets else "torn"), f"cut to {length}"
 
 
-def test_what_an_earlier_group_lost_is_corrupt() -> None:
+def test_record_lost_from_an_earlier_group_is_corrupt() -> None:
     """The same losses, but the last record says that everything before it was durable."""
     segment, data, offsets = file_of(LONG)
     for sector in range(offsets[3] // SECTOR):

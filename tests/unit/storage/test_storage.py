@@ -43,7 +43,7 @@ def reopened(disk: MemoryDisk, settings: StorageSettings = ROOMY) -> tuple[Stora
 # -- the beginning -------------------------------------------------------------------------------------
 
 
-def test_an_empty_directory_is_a_beginning_if_it_is_said_to_be_one() -> None:
+def test_empty_directory_begins_a_history_with_autocreate() -> None:
     disk = MemoryDisk()
     storage, recovered = Storage.open(disk)
     assert recovered == Recovered(Epoch(0), Epoch(0))
@@ -172,7 +172,7 @@ def test_zeros_are_written_ahead_in_a_preallocated_file() -> None:
         (snapshot_writes("2/1", 0), "an epoch that this server has not accepted"),
     ],
 )
-def test_what_the_protocol_forbids_is_refused_and_ends_it(writes: list[Append], why: str) -> None:
+def test_forbidden_write_is_refused_and_ends_the_storage(writes: list[Append], why: str) -> None:
     disk, storage = begun()
     storage.perform([append("1/1", b"a", b"b")])
     with pytest.raises(LocalProtocolError, match=why):
@@ -194,7 +194,7 @@ def test_a_truncation_below_a_snapshot_is_a_bug_upstairs() -> None:
         storage.perform([Truncate(0, z("1/1"))])
 
 
-def test_a_truncation_to_what_never_was() -> None:
+def test_truncation_to_an_unknown_zxid() -> None:
     _disk, storage = begun(epoch=3)
     storage.perform([append("1/1", b"a"), append("3/1", b"b"), append("3/2", b"c")])
     with pytest.raises(LocalProtocolError, match="the log has no such transaction"):
@@ -298,7 +298,7 @@ def test_a_local_snapshot_that_a_received_one_has_overtaken_is_not_kept(keep: in
     assert (recovered.snapshot, recovered.batches) == (z("1/5"), (batch("1/6", b"f"),))
 
 
-def test_a_snapshot_that_fails_harms_nobody() -> None:
+def test_failed_snapshot_changes_nothing() -> None:
     disk, storage = begun()
     storage.perform([append("1/1", b"a")])
     writer = storage.snapshot_writer(z("1/1"), 0)
@@ -312,7 +312,7 @@ def test_a_snapshot_that_fails_harms_nobody() -> None:
     assert len(reopened(disk)[1].batches) == 2
 
 
-def test_a_snapshot_of_what_is_not_durable_is_refused() -> None:
+def test_snapshot_beyond_the_durable_log_is_refused() -> None:
     _disk, storage = begun()
     storage.perform([append("1/1", b"a")])
     with pytest.raises(LocalProtocolError, match="a snapshot at 1/2 of a history that ends at 1/1"):
@@ -329,7 +329,7 @@ def test_a_snapshot_inside_a_batch() -> None:
     assert recovered.epoch_ends == (z("1/2"),)
 
 
-def test_purge_keeps_what_a_kept_snapshot_needs() -> None:
+def test_purge_keeps_the_log_of_a_kept_snapshot() -> None:
     disk, storage = begun(TINY)
     starts = []
     for number in range(1, 41):
@@ -425,7 +425,7 @@ def test_every_piece_of_the_log_can_be_read() -> None:
             assert [zxid for zxid, _ in found] == zxids[low + 1 : high + 1]
 
 
-def test_what_is_not_in_the_log_is_not_read() -> None:
+def test_reading_outside_the_log_is_refused() -> None:
     _disk, storage = far_behind()
     for after, until in [("1/3", "3/10"), ("3/4", "3/3")]:
         with pytest.raises(LocalProtocolError, match="is not in it"):
@@ -434,7 +434,7 @@ def test_what_is_not_in_the_log_is_not_read() -> None:
         list(storage.read_log(z("1/33"), z("3/2")))
 
 
-def test_what_was_purged_is_answered_with_purged() -> None:
+def test_reading_a_purged_part_raises_purged() -> None:
     _disk, storage = far_behind()
     ahead = storage.read_log(NOTHING, z("3/9"))
     begun_before = storage.read_log(NOTHING, z("3/9"))
@@ -450,7 +450,7 @@ def test_what_was_purged_is_answered_with_purged() -> None:
     assert first == batch("1/1", b"x" * 90, b"y")
 
 
-def test_what_was_cut_off_meanwhile_is_answered_with_purged() -> None:
+def test_reading_a_truncated_part_raises_purged() -> None:
     disk, storage = far_behind(ROOMY)
     reading = storage.read_log(NOTHING, z("3/9"))
     storage.perform([Truncate(0, z("3/4"))])
@@ -485,7 +485,7 @@ def test_rot_in_the_log_that_is_read_is_reported_with_its_place() -> None:
     storage.perform([append("3/10", b"the log goes on")])
 
 
-def test_an_io_error_while_reading_is_said_to_be_one() -> None:
+def test_read_error_is_reported_as_an_io_error() -> None:
     disk, storage = far_behind()
     disk.fail("read")
     with pytest.raises(StorageError, match="cannot read log"):
@@ -571,7 +571,7 @@ def test_clearing_up_after_an_install_may_be_interrupted_twice() -> None:
 # -- the end -------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_log_says_how_far_it_reached() -> None:
+def test_closed_log_records_its_end() -> None:
     disk, storage = begun()
     storage.perform([append("1/1", b"a"), append("1/2", bytes(2000))])
     storage.close()
@@ -584,7 +584,7 @@ def test_a_closed_log_says_how_far_it_reached() -> None:
     assert "reached 1/2 before" in recovered.damage[0]
 
 
-def test_what_was_known_committed_is_there_after_a_restart() -> None:
+def test_committed_zxid_survives_a_restart() -> None:
     disk = MemoryDisk()
     storage, recovered = Storage.open(disk, ROOMY)
     storage.perform([epochs(3, 3), append("3/1", b"a"), append("3/2", b"b"), append("3/3", b"c")])

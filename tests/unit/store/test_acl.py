@@ -120,7 +120,7 @@ FIXED: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("acl", "expected"), FIXED, ids=lambda value: str(value)[:40])
-def test_what_becomes_of_a_list(acl: Any, expected: Any) -> None:
+def test_normalization_of_an_acl(acl: Any, expected: Any) -> None:
     assert fix_up(acl, (HOST, JOE, ANN, ("super", "")), EVERY) == expected
 
 
@@ -145,7 +145,7 @@ def test_a_rule_that_fails_grants_nothing() -> None:
     assert fix_up(((ALL, "auth", ""),), who, access) == ((ALL, "number", "7"),)
 
 
-def test_auth_needs_somebody() -> None:
+def test_auth_needs_an_identity() -> None:
     acl: Acl = ((ALL, "auth", ""),)
     assert fix_up(acl, (HOST,), EVERY) is None
     assert fix_up(acl, (("world", "anyone"),), EVERY) is None
@@ -174,7 +174,7 @@ def test_identities_survive_the_way_to_the_leader() -> None:
 # -- on nodes --------------------------------------------------------------------------------------------
 
 
-def test_who_may_read_a_list_and_not_change_it_sees_no_digests() -> None:
+def test_acl_reader_without_admin_sees_no_digests() -> None:
     it = leader()
     acl: Acl = ((READ, "world", "anyone"), (ALL, *JOE), (READ, "ip", "10.0.0.0/8"))
     it.create("/a", acl=acl)
@@ -202,7 +202,7 @@ def test_a_list_is_in_force_as_soon_as_it_is_prepared() -> None:
     assert it.store.tree.nodes["/a"][1] is OPEN
 
 
-def test_auth_becomes_who_one_is() -> None:
+def test_auth_expands_to_the_clients_identities() -> None:
     it = leader()
     it.create("/a", acl=((ALL, "auth", ""),), identities=(HOST, JOE))
     assert it.store.tree.nodes["/a"][1] == ((ALL, *JOE),)

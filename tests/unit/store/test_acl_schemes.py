@@ -55,7 +55,7 @@ def test_addresses_that_may_not(name: str) -> None:
     ("fe80::/10", "fe80:0:0:0:0:0:0:1", True), ("::1", "0:0:0:0:0:0:0:1", True), ("::1/127", "::", True),
     ("2001:db8::/33", "2001:db8:8000:0:0:0:0:1", False), ("nonsense", "1.2.3.4", False), ("1.2.3.4", "nonsense", False),
 ])  # fmt: skip
-def test_whom_an_address_means(name: str, who: str, means: bool) -> None:
+def test_matching_of_ip_ids(name: str, who: str, means: bool) -> None:
     assert ip_matches(name, who) is means
 
 
@@ -79,7 +79,7 @@ def test_names_of_x500(name: str) -> None:
     "joe|FOO=1|1.2.=3|=x|CN=#0c030|CN=#|CN=#xyz|CN=#0c03|CN=\"a|CN=\"a\"b|CN=a\\|CN=a\\zb|CN=a+|CN=a,|,CN=a|CN=a,,O=b|"
     "CN=a<b|CN=a\"b|E=a|  |3.1=x|1.40=x|SN=x|GENERATIONQUALIFIER=x|CN=#04 024869"
 ))  # fmt: skip
-def test_what_is_no_name_of_x500(name: str) -> None:
+def test_invalid_x500_names(name: str) -> None:
     assert not x509_is_valid(name)
 
 

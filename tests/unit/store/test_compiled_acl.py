@@ -80,7 +80,7 @@ ACCESS = st.builds(
     st.lists(IDENTITIES, max_size=4).map(tuple),
     ACCESS,
 )
-def test_compiled_list_grants_what_the_definition_grants(
+def test_compiled_acl_grants_the_same_as_its_definition(
     acl: Acl, wanted: int, identities: tuple[Identity, ...], access: Access
 ) -> None:
     assert allows(intern(acl), wanted, identities, access) == specified(acl, wanted, identities, access)

@@ -44,7 +44,7 @@ def busy(count: int = 2 * CHECKPOINT_EVERY + 44) -> Leader:
     return it
 
 
-def test_what_was_known_of_a_node_is_forgotten_with_it_and_has_a_bound() -> None:
+def test_digest_cache_drops_deleted_nodes_and_is_bounded() -> None:
     tree, zxid = Tree(), 0
     digest = Digest(tree)
     for begin in (0, KNOWN_MAX // 2, KNOWN_MAX, 0):
@@ -112,7 +112,7 @@ def test_another_process_with_another_order_of_hashes() -> None:
         assert json.loads(done.stdout) == expected
 
 
-def test_the_leader_says_what_it_had_and_others_compare() -> None:
+def test_servers_compare_the_leaders_digest() -> None:
     it = busy()
     follower = Store()
     compared = 0
@@ -124,7 +124,7 @@ def test_the_leader_says_what_it_had_and_others_compare() -> None:
     assert dump(follower) == dump(it.store)
 
 
-def test_who_went_astray_is_found_out() -> None:
+def test_diverged_tree_is_detected() -> None:
     it = busy()
     astray = Store()
     for zxid, txn in it.log:
@@ -138,7 +138,7 @@ def test_who_went_astray_is_found_out() -> None:
     assert astray.mismatch.leaders == it.store.digest.at(astray.mismatch.zxid) != astray.mismatch.ours
 
 
-def test_what_was_restored_later_has_nothing_to_compare() -> None:
+def test_server_restored_after_a_checkpoint_compares_no_digest() -> None:
     it = leader()
     for number in range(CHECKPOINT_EVERY + 72):
         it.create(f"/n{number}")

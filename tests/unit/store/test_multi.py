@@ -61,7 +61,7 @@ def test_the_codes_of_one_that_failed() -> None:
     assert [each.body for each in decode(it.log[-1][1]).body] == [(0,), (-110,)]
 
 
-def test_what_may_not_be_in_it() -> None:
+def test_operations_forbidden_in_a_multi() -> None:
     it = leader()
     for op in (Op.GET_DATA, Op.SET_ACL, Op.MULTI, Op.CLOSE_SESSION, Op.DELETE_CONTAINER, Op.CREATE_SESSION):
         assert it.error(Op.MULTI, create("/a"), (op, ("/a",))) == ErrorCode.MARSHALLING_ERROR
@@ -93,7 +93,7 @@ def test_bug_1624_a_failed_multi_gives_the_parent_back() -> None:
     ]  # fmt: skip
 
 
-def test_a_failed_multi_gives_back_what_stood_outstanding_before() -> None:
+def test_failed_multi_restores_the_outstanding_changes() -> None:
     it = leader()
     it.create("/p")
     it.prepare(Op.SET_DATA, "/p", b"1", 0)
@@ -125,7 +125,7 @@ def test_ephemerals_of_a_multi_end_with_their_session() -> None:
     assert it.store.tree.ephemerals == {}
 
 
-def test_everybody_applies_the_same() -> None:
+def test_all_servers_apply_a_multi_identically() -> None:
     it = leader()
     it.ask(Op.MULTI, create("/a"), create("/a/b-", 2), (Op.SET_DATA, ("/a", b"x", -1)))
     it.ask(Op.MULTI, create("/c"), GONE)

@@ -40,7 +40,7 @@ def test_bad(path: str) -> None:
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("/.a"), st.characters()), max_size=8).map(lambda text: "/" + text))
-def test_as_the_letters_of_the_rule_say(path: str) -> None:
+def test_path_rules_by_character(path: str) -> None:
     assert is_valid(path) == well_formed(path)
     if path != "/":
         assert is_valid(path) == all(name_is_valid(name) for name in path[1:].split("/"))
@@ -56,5 +56,5 @@ def test_family() -> None:
 
 
 @given(st.text("/.a\0\n", max_size=8))
-def test_what_is_no_path_is_told_why(path: str) -> None:
+def test_invalid_path_has_a_reason(path: str) -> None:
     assert bool(why_invalid(path)) is not is_valid(path)

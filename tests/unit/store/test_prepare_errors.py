@@ -138,7 +138,7 @@ def test_ttl_nodes_are_off_unless_switched_on() -> None:
 
 
 @pytest.mark.parametrize("op", [Op.CREATE_SESSION, Op.ATTACH_SESSION, Op.SET_SECRET, Op.DELETE_CONTAINER, Op.CHECK])
-def test_clients_may_not_do_what_servers_may(it: Leader, op: Op) -> None:
+def test_clients_cannot_send_server_operations(it: Leader, op: Op) -> None:
     assert it.error(op, 1) == ErrorCode.UNIMPLEMENTED
 
 
@@ -148,7 +148,7 @@ def test_servers_on_their_own_account_do_not_write(it: Leader, op: Op) -> None:
 
 
 @pytest.mark.parametrize("op", [Op.GET_DATA, Op.SYNC, 77, -99])
-def test_what_is_no_write_is_no_transaction(it: Leader, op: Op) -> None:
+def test_unknown_write_becomes_no_transaction(it: Leader, op: Op) -> None:
     assert it.error(op, "/open") == ErrorCode.UNIMPLEMENTED
 
 

@@ -50,7 +50,7 @@ def test_text_that_makes_no_sense_limits_nothing(text: bytes | None) -> None:
     it.create("/q/b", bytes(100))
 
 
-def test_what_is_there_is_counted_from_the_beginning_and_kept_up() -> None:
+def test_quota_statistics_count_existing_nodes_and_changes() -> None:
     it = limited(b"count=-1,bytes=-1")
     assert stats(it) == {"count": 2, "bytes": 3}
     it.create("/q/a/deep", b"1234")

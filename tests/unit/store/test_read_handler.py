@@ -47,7 +47,7 @@ def test_all_below() -> None:
     assert count(client, "/gone")[0] == ErrorCode.NO_NODE
 
 
-def test_ephemerals_of_the_one_who_asks() -> None:
+def test_ephemerals_of_the_requesting_session() -> None:
     it = tree()
     get = it.store.reads.get_ephemerals
     for prefix in (None, "", "  ", "/"):
@@ -83,13 +83,13 @@ def test_several_reads_are_one_reply_which_has_a_bound() -> None:
         assert TOO_LARGE == (ErrorCode.MARSHALLING_ERROR, None)
 
 
-def test_who_am_i() -> None:
+def test_who_am_i_returns_the_identities() -> None:
     client = Client(identities=(("ip", "10.0.0.1"), ("digest", "joe:hash"), ("sasl", "joe@REALM")))
     told = leader().store.reads.read(Op.WHO_AM_I, (), client)
     assert told == (0, [("ip", "10.0.0.1"), ("digest", "joe"), ("sasl", "joe@REALM")])
 
 
-def test_what_is_no_read() -> None:
+def test_unknown_read_operation() -> None:
     for op in (Op.CREATE, Op.SYNC, 77):
         assert leader().store.reads.read(op, (), Client())[0] == ErrorCode.UNIMPLEMENTED
 
@@ -108,7 +108,7 @@ def test_the_configuration_is_a_node() -> None:
     assert it.error(Op.SET_DATA, "/zookeeper/config", b"", -1) == ErrorCode.NO_AUTH
 
 
-def test_reconfiguration_is_somebody_else_s() -> None:
+def test_read_handler_refuses_reconfiguration() -> None:
     it = leader(StoreSettings(access=Access(supers=frozenset({"digest"}))))
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
     asked: list[object] = []

@@ -23,7 +23,7 @@ def nodes() -> Leader:
     return it
 
 
-def test_containers_that_were_left_and_nodes_whose_time_is_up() -> None:
+def test_reaper_finds_empty_containers_and_expired_ttl_nodes() -> None:
     it = nodes()
     now = it.now_ms
     assert candidates(it.store.tree, now) == ["/left"]
@@ -69,7 +69,7 @@ def test_neither_ephemerals_nor_plain_nodes_are_reaped() -> None:
         assert it.internal(Op.DELETE_CONTAINER, path) == ErrorCode.BAD_VERSION
 
 
-def test_what_is_reaped_is_deleted_with_no_regard_to_lists() -> None:
+def test_reaper_deletes_regardless_of_acls() -> None:
     it = nodes()
     it.ask(Op.SET_ACL, "/", ((1, "world", "anyone"),), -1)
     it.now_ms += 2000

@@ -52,7 +52,7 @@ def at(it: Leader, zxid: int) -> Store:
 
 
 @pytest.mark.parametrize("start", range(5, 100, 7))
-def test_bug_1046_and_its_kin_replaying_what_is_there_already_changes_nothing(start: int) -> None:
+def test_bug_1046_replay_of_applied_transactions_changes_nothing(start: int) -> None:
     """From a state at a later zxid, with the history since an earlier one: same tree, same stats, same digest."""
     it = history()
     zxids = [zxid for zxid, _ in it.log]
@@ -68,7 +68,7 @@ def test_bug_1046_and_its_kin_replaying_what_is_there_already_changes_nothing(st
         assert got == expected
 
 
-def test_bug_1573_a_create_whose_parent_is_gone_is_passed_over() -> None:
+def test_bug_1573_replay_skips_a_create_without_parent() -> None:
     it = leader()
     it.create("/p")
     it.create("/p/a")
@@ -109,7 +109,7 @@ def test_bug_3306_a_list_of_a_node_that_is_there_already_is_the_one_of_the_trans
     assert torn.tree.nodes["/a"][1] == acl
 
 
-def test_bug_3145_a_session_s_end_is_a_list_in_the_transaction_and_whatever_is_left() -> None:
+def test_bug_3145_session_close_deletes_listed_and_remaining_ephemerals() -> None:
     it = leader()
     it.create("/listed", flags=1, session=BOB)
     it.ask(Op.CLOSE_SESSION, session=BOB)

@@ -103,7 +103,7 @@ HEARD_AT_N = {
 
 @pytest.mark.parametrize(("what", "kind"), HEARD_AT_N, ids=lambda value: str(value))
 @pytest.mark.mechanism(122)
-def test_what_is_heard_of_a_change(it: Leader, what: str, kind: str) -> None:
+def test_events_of_each_change(it: Leader, what: str, kind: str) -> None:
     client = watching(it, kind, N)
     change(it, what)
     assert client.heard == HEARD_AT_N[what, kind]
@@ -197,7 +197,7 @@ def test_closing_a_session_is_deleting_its_nodes(it: Leader) -> None:
     assert [client.heard for client in clients] == [[(DELETED, "/p/e")], [(CHILDREN, "/p")], [(CHILDREN, "/p")]]
 
 
-def test_a_thousand_watchers_are_told_at_once(it: Leader) -> None:
+def test_thousand_watchers_get_their_event_in_one_step(it: Leader) -> None:
     calls = []
     it.store.watches.deliver = lambda watchers, event, path, zxid: calls.append((len(watchers), event, path))
     for _ in range(1000):
@@ -209,7 +209,7 @@ def test_a_thousand_watchers_are_told_at_once(it: Leader) -> None:
 # -- who may hear ----------------------------------------------------------------------------------------
 
 
-def test_who_may_not_read_does_not_hear(it: Leader) -> None:
+def test_event_needs_read_permission(it: Leader) -> None:
     stranger, joe = watching(it, "recursive", "/"), Client(identities=(JOE,))
     it.store.reads.add_watch(joe, "/", WatchMode.RECURSIVE)
     it.create("/p/closed", acl=((31, *JOE),))
@@ -219,7 +219,7 @@ def test_who_may_not_read_does_not_hear(it: Leader) -> None:
     assert joe.heard == [(CREATED, "/p/closed"), (CHANGED, "/p/closed"), (DELETED, "/p/closed")]
 
 
-def test_of_children_hears_who_may_read_the_parent(it: Leader) -> None:
+def test_children_event_needs_read_permission_on_the_parent(it: Leader) -> None:
     stranger = watching(it, "child", "/p")
     late = watching(it, "child", N)
     it.create("/p/closed", acl=((31, *JOE),))
@@ -289,7 +289,7 @@ def test_a_connection_takes_its_watches_along(it: Leader) -> None:
 # -- re-registration ---------------------------------------------------------------------------------------
 
 
-def test_what_a_client_missed_while_it_was_away(it: Leader) -> None:
+def test_set_watches_returns_events_missed_while_disconnected(it: Leader) -> None:
     for path in ("/same", "/set", "/parent", "/quiet", "/gone", "/gone2"):
         it.create(path)
     seen = it.zxid
@@ -317,7 +317,7 @@ def test_what_a_client_missed_while_it_was_away(it: Leader) -> None:
     assert client.heard == [(CHANGED, "/same"), (CREATED, "/still-not"), (CHILDREN, "/quiet")]
 
 
-def test_those_that_stay_are_registered_and_not_told(it: Leader) -> None:
+def test_persistent_watches_are_set_again_without_events(it: Leader) -> None:
     client = Client()
     it.store.reads.read(Op.SET_WATCHES2, (0, (), (), (), ("/p",), ("/p/n",)), client)
     assert client.heard == []
@@ -326,7 +326,7 @@ def test_those_that_stay_are_registered_and_not_told(it: Leader) -> None:
     assert client.heard == [(CHILDREN, "/p"), (CHANGED, C)]
 
 
-def test_catching_up_does_not_tell_what_may_not_be_read(it: Leader) -> None:
+def test_missed_events_respect_acls(it: Leader) -> None:
     it.create("/closed", acl=((31, *JOE),))
     client, joe = Client(), Client(identities=(JOE,))
     for each in (client, joe):
@@ -338,7 +338,7 @@ def test_catching_up_does_not_tell_what_may_not_be_read(it: Leader) -> None:
 # -- a state that was replaced ---------------------------------------------------------------------------
 
 
-def test_who_sat_through_a_restore_is_told_what_was_missed(it: Leader) -> None:
+def test_watcher_gets_missed_events_after_a_restore(it: Leader) -> None:
     behind = Store(deliver=it.store.watches.deliver)
     behind.restore(list(it.store.snapshot()))
     other = Leader(store=behind)

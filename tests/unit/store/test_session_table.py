@@ -99,7 +99,7 @@ def test_a_new_leader_knows_where_sessions_are() -> None:
     assert other.error(Op.CREATE, "/a", b"", OPEN, 0, server=3) == 0
 
 
-def test_nobody_attaches_to_a_session_that_ends() -> None:
+def test_closing_session_cannot_be_attached() -> None:
     it = opened(ALICE)
     it.prepare(Op.CLOSE_SESSION, flags=INTERNAL)
     it.prepare(Op.ATTACH_SESSION, flags=INTERNAL)
@@ -107,7 +107,7 @@ def test_nobody_attaches_to_a_session_that_ends() -> None:
     assert it.internal(Op.ATTACH_SESSION) == EXPIRED
 
 
-def test_what_a_deposed_leader_prepared_is_forgotten() -> None:
+def test_requests_prepared_by_a_deposed_leader_are_dropped() -> None:
     it = opened(ALICE)
     it.create("/p")
     it.prepare(Op.CREATE, "/p/lost", b"", OPEN, 0)
@@ -133,7 +133,7 @@ def test_what_a_deposed_leader_prepared_is_forgotten() -> None:
 
 
 @pytest.mark.mechanism(122)
-def test_what_is_ephemeral_goes_with_its_session() -> None:
+def test_ephemerals_are_deleted_with_their_session() -> None:
     it = opened(ALICE, BOB)
     it.create("/p")
     for name in "abc":
@@ -151,7 +151,7 @@ def test_what_is_ephemeral_goes_with_its_session() -> None:
     assert dump(follower_of(it)) == dump(it.store)
 
 
-def test_the_end_of_a_session_sees_what_is_outstanding() -> None:
+def test_session_close_sees_outstanding_creates() -> None:
     it = opened(ALICE, BOB)
     it.create("/p")
     it.create("/p/applied", flags=1)
@@ -195,7 +195,7 @@ def test_ids_are_one_server_s_own() -> None:
     assert later.next() == made[0] + (1 << 16)
 
 
-def test_ids_are_what_an_owner_may_be() -> None:
+def test_session_ids_are_valid_ephemeral_owners() -> None:
     for server in (1, 127, 128, 254, 255):
         ids = SessionIds(server, 0)
         for _ in range(3):
@@ -259,7 +259,7 @@ def test_no_ephemeral_without_its_session_whatever_the_order() -> None:
     assert fresh.tree.ephemerals.keys() == {ALICE}
 
 
-def test_what_a_leader_ended_that_is_none_any_more_is_not_ended_by_the_next() -> None:
+def test_expiry_by_a_former_leader_is_refused_by_the_next() -> None:
     it = opened(ALICE)
     epoch = it.store.zxid >> 32
     assert it.internal(Op.CLOSE_SESSION, epoch - 1) == MOVED

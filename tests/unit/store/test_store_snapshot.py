@@ -57,7 +57,7 @@ def test_of_nothing() -> None:
     assert dump(restored(Store().snapshot())) == dump(Store())
 
 
-def test_what_happens_meanwhile_is_not_in_it() -> None:
+def test_snapshot_excludes_later_changes() -> None:
     it = lively()
     expected = deepcopy(dump(it.store))
     chunks = iter(it.store.snapshot())
@@ -98,7 +98,7 @@ def test_in_another_thread() -> None:
     assert dump(restored(kept)) == expected
 
 
-def test_two_at_once_and_one_that_nobody_wants_any_more() -> None:
+def test_concurrent_snapshots_and_an_abandoned_one() -> None:
     it = lively()
     first, expected = it.store.snapshot(), deepcopy(dump(it.store))
     it.set("/n1", b"between", identities=HOSTS)
@@ -159,7 +159,7 @@ def test_one_with_something_behind_it_missing_or_twice() -> None:
             Store().restore(wrong)
 
 
-def test_one_whose_nodes_were_tampered_with() -> None:
+def test_snapshot_with_tampered_nodes() -> None:
     chunks = chunks_of(lively())
     lists, nodes = msgpack.unpackb(chunks[1])
     nodes[7][1] = b"tampered"

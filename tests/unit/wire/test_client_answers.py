@@ -122,6 +122,6 @@ def test_watches_are_answered_with_next_to_nothing() -> None:
     assert rig.read(Op.SET_WATCHES, 0, (), (), ()) is None
 
 
-def test_the_leader_reads_what_was_forwarded() -> None:
+def test_leader_decodes_a_forwarded_request() -> None:
     frame = requests.encode_request(Op.SET_DATA, 1, ("/a", b"x", -1))
     assert requests.decode_fields(Op.SET_DATA, frame, 12) == ("/a", b"x", -1)

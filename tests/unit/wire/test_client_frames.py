@@ -83,7 +83,7 @@ def test_the_greeting_in_two_parts(cut: int) -> None:
     assert opening.rest == b""
 
 
-def test_what_was_sent_behind_the_greeting_waits_in_rest() -> None:
+def test_bytes_after_the_first_frame_are_in_rest() -> None:
     opening = Opening()
     assert opening.open(HELLO + GET + GET[:5]) is not None
     assert opening.rest == GET + GET[:5]

@@ -33,7 +33,7 @@ def test_frames_survive_any_cut_of_the_stream(payloads: list[bytes], seed: int) 
     assert reader.held_bytes == 0
 
 
-def test_a_torn_frame_is_held_and_can_be_told() -> None:
+def test_torn_frame_is_held_and_reported() -> None:
     reader = FrameReader(100)
     assert reader.feed(frame(b"payload")[:-1]) == []
     assert reader.held_bytes == 4 + 6

@@ -24,7 +24,7 @@ def test_a_member_is_admitted() -> None:
         (None, "it did not say hello"),
     ],
 )
-def test_a_stranger_is_told_why(greeting: object, says: str) -> None:
+def test_stranger_receives_the_reason(greeting: object, says: str) -> None:
     with pytest.raises(Stranger, match=says):
         admit(greeting, ServerId(1), "zab", Purpose.LEARNER)
 
@@ -41,6 +41,6 @@ def test_a_welcome_is_accepted() -> None:
         (HELLO, "it did not answer the greeting"),
     ],
 )
-def test_a_wrong_answer_is_told(greeting: object, says: str) -> None:
+def test_wrong_reply_is_reported(greeting: object, says: str) -> None:
     with pytest.raises(Stranger, match=says):
         accept(greeting, ServerId(1))

@@ -32,7 +32,7 @@ READS: list[Callable[[Reader], object]] = [
 
 
 @pytest.mark.parametrize("read", READS)
-def test_what_is_cut_is_no_field(read: Callable[[Reader], object]) -> None:
+def test_truncated_field_is_refused(read: Callable[[Reader], object]) -> None:
     with pytest.raises(WireError):
         read(Reader(b""))
 
@@ -66,14 +66,14 @@ def test_null_where_something_must_be(read: Callable[[Reader], object]) -> None:
 # -- text that is not quite UTF-8 ----------------------------------------------------------------------
 
 
-def test_what_java_writes_for_a_character_beyond_the_basic_plane() -> None:
+def test_surrogate_pairs_of_java_are_decoded() -> None:
     """U+1F600, each half of its pair encoded on its own."""
     assert jute.text_of(bytes.fromhex("eda0bdedb880")) == "\U0001f600"
     assert jute.text_of("\U0001f600".encode()) == "\U0001f600"
 
 
 @pytest.mark.parametrize("raw", ["eda0bd", "edb880", "edb880eda0bd", "ff", "c0af", "61eda0bd62", "f4908080"])
-def test_what_is_wrong_is_replaced_and_can_be_encoded(raw: str) -> None:
+def test_invalid_text_is_replaced_and_can_be_encoded(raw: str) -> None:
     assert "�" in jute.text_of(bytes.fromhex(raw))
 
 

@@ -270,7 +270,7 @@ def test_wrong_types_yield_only_wire_errors(case: tuple[Channel, Any], values: l
         (Channel.ELECTION, [10, 0, 1, -2, 0, 1, "version=0", None], "Notification.zxid"),
     ],
 )
-def test_the_error_says_what_is_wrong(channel: Channel, values: object, says: str) -> None:
+def test_error_message_names_the_violation(channel: Channel, values: object, says: str) -> None:
     with pytest.raises(WireError, match=says):
         decode(channel, msgpack.packb(values))
 
@@ -286,20 +286,20 @@ def test_the_error_says_what_is_wrong(channel: Channel, values: object, says: st
         b"\xd6\xff\x00\x00\x00\x00",  # msgpack's own timestamp
     ],
 )
-def test_what_claims_to_be_huge_is_refused_before_room_is_made(bomb: bytes) -> None:
+def test_huge_lengths_are_refused_before_allocation(bomb: bytes) -> None:
     for channel in Channel:
         with pytest.raises(WireError):
             decode(channel, bomb)
 
 
-def test_a_greeting_of_another_version_is_told_from_noise() -> None:
+def test_greeting_of_another_version_differs_from_noise() -> None:
     with pytest.raises(Stranger, match="speaks version 3 of the peer protocol, this server 2"):
         decode(Channel.GREETING, msgpack.packb([1, 3, "whatever", "it", "holds", "by", "then"]))
     with pytest.raises(Stranger, match="version 0"):
         decode(Channel.GREETING, payload_of(Hello(0, "zab", ServerId(1), "learner", "", 0)))
 
 
-def test_an_observers_vote_for_nobody_survives() -> None:
+def test_vote_of_an_observer_round_trips() -> None:
     ensemble = Ensemble((Server(ServerId(1), "localhost", 1, 2),))
     vote = Notification(State.LOOKING, ServerId(-1), Zxid(-1), Epoch(-1), 1, ensemble)
     assert decode(Channel.ELECTION, payload_of(vote)) == vote

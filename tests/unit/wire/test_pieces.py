@@ -14,7 +14,9 @@ from zab.wire.relay import SnapPiece
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 20), st.integers(1, 5))
-def test_what_was_cut_is_joined_however_it_arrives(chunks: list[bytes], piece_bytes_max: int, at_once: int) -> None:
+def test_chunks_are_joined_regardless_of_their_boundaries(
+    chunks: list[bytes], piece_bytes_max: int, at_once: int
+) -> None:
     sent: list[Any] = [SnapBegin(make(1, 1), 0)]
     for chunk in chunks:
         sent += cut(chunk, piece_bytes_max)

@@ -34,7 +34,7 @@ def exchange(user: str, password: str, server: DigestServer) -> DigestClient:
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_who_knows_the_password_is_believed_and_believes(user: str) -> None:
+def test_right_password_authenticates_both_sides(user: str) -> None:
     there = server()
     assert exchange(user, USERS[user], there).complete
     assert (there.complete, there.user) == (True, user)
@@ -81,7 +81,7 @@ def test_a_client_that_always_hashes_utf_8_is_believed_too() -> None:
     ("eve", "", "user 'eve' is not known"),
     ("", "", "user '' is not known"),
 ])  # fmt: skip
-def test_who_does_not_know_it_is_not_believed(user: str, password: str, why: str) -> None:
+def test_wrong_password_is_refused(user: str, password: str, why: str) -> None:
     there = server()
     response = DigestClient(user, password, CNONCE).step(there.step(b""))
     with pytest.raises(SaslError, match=why):
@@ -119,7 +119,7 @@ def test_a_response_that_lies(old: bytes, new: bytes, why: str) -> None:
         there.step(changed(b"qop=auth", b"qop=auth"))
 
 
-def test_a_response_heard_elsewhere_is_worth_nothing() -> None:
+def test_response_from_another_exchange_is_refused() -> None:
     there = server(b"another nonce")
     there.step(b"")
     with pytest.raises(SaslError, match="a replay"):

@@ -40,7 +40,7 @@ def test_names(name: str, file: DataFile) -> None:
     "name", ["log", "log.", "log.xyz", "log.1.gz", "snapshot.1.tmp", "snapshot.1.zip", "a.log.1", "log.0x1", "log.1\n",
              "currentEpoch", "log.10000000000000000", "log.FF", "log.٣"],
 )  # fmt: skip
-def test_what_is_neither(name: str) -> None:
+def test_file_that_is_neither_log_nor_snapshot(name: str) -> None:
     assert parse_name(name) is None
 
 
@@ -81,7 +81,7 @@ def test_a_number_is_the_first_line(raw: bytes, number: int) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n5", b"five", b"5 6", b"0x5", b"\xff", b"1_0", b"9" * 100])
-def test_what_is_no_number(raw: bytes) -> None:
+def test_invalid_number(raw: bytes) -> None:
     with pytest.raises(DamagedError, match="no number"):
         decode_number(raw)
 

@@ -39,7 +39,7 @@ def test_the_header_of_a_file() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
 @pytest.mark.parametrize("padding", [0, 1000])
-def test_what_was_written_is_read(size: int, padding: int) -> None:
+def test_written_files_are_read_back(size: int, padding: int) -> None:
     data = b"".join(log_chunks(TXNS, padding))
     reader = LogReader(pieces(data, size))
     assert list(reader) == TXNS
@@ -64,7 +64,7 @@ def test_every_kind_survives(kind: int, data: st.DataObject) -> None:
 # -- old logs ------------------------------------------------------------------------------------------
 
 
-def test_a_create_that_does_not_say_which_child_it_was() -> None:
+def test_create_without_the_cversion_of_its_parent() -> None:
     payload = encode_txn(FileTxn(1, 2, 3, 4, Op.CREATE, ("/a", b"", OPEN, True, 7)))
     assert decode_txn(payload[:-4]).fields == ("/a", b"", OPEN, True, -1)
 
@@ -110,7 +110,7 @@ def test_a_whole_log_is_not_torn() -> None:
     assert (reader.torn, reader.end) == (False, len(whole()))
 
 
-def test_something_behind_the_padding_is_told() -> None:
+def test_bytes_after_the_padding_are_reported() -> None:
     reader = LogReader(pieces(whole() + bytes(100) + b"?"))
     assert list(reader) == TXNS
     assert reader.torn
@@ -132,7 +132,7 @@ def test_a_flipped_bit_is_never_served() -> None:
         assert len(read) < 2
 
 
-def test_damage_says_where_it_is() -> None:
+def test_damage_is_reported_with_its_offset() -> None:
     data = bytearray(whole())
     data[16 + 12 + 3] ^= 1
     with pytest.raises(DamagedError, match="at 16: the record does not match its checksum"):
@@ -158,7 +158,7 @@ def record(payload: bytes) -> bytes:
         (encode_txn(TXNS[0]) + b"?", "1 bytes behind it"),
     ],
 )
-def test_a_record_of_what_is_no_transaction(payload: bytes, why: str) -> None:
+def test_record_without_a_transaction(payload: bytes, why: str) -> None:
     with pytest.raises(DamagedError, match=f"at 16: .*{why}"):
         list(LogReader([FILE_HEAD + record(payload)]))
 
@@ -171,7 +171,7 @@ def test_an_empty_file_is_an_empty_log() -> None:
 
 
 @pytest.mark.parametrize("head", [b"ZKLG", b"ZKSN" + FILE_HEAD[4:], FILE_HEAD[:7] + b"\3" + FILE_HEAD[8:], bytes(64)])
-def test_what_is_no_log(head: bytes) -> None:
+def test_file_that_is_no_log(head: bytes) -> None:
     with pytest.raises(DamagedError):
         list(LogReader([head]))
 

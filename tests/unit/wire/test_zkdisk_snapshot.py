@@ -43,7 +43,7 @@ def test_the_smallest_snapshot_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])
-def test_what_was_written_is_read(size: int) -> None:
+def test_written_files_are_read_back(size: int) -> None:
     reader = SnapshotReader(pieces(SNAPPED, size))
     assert (reader.sessions, reader.acls) == (SESSIONS, ACLS)
     assert list(reader) == NODES
@@ -178,7 +178,7 @@ def test_a_bomb_goes_off_in_small_pieces() -> None:
     assert sum(sizes) == 10 << 20
 
 
-def test_what_is_not_gzip() -> None:
+def test_invalid_gzip() -> None:
     with pytest.raises(DamagedError, match="gzip"):
         list(gunzip([b"plain"]))
 
@@ -227,6 +227,6 @@ def test_a_snappy_stream_that_lies(stream: str) -> None:
         list(unsnappy([bytes.fromhex(stream)]))
 
 
-def test_what_is_not_compressed_is_left_alone() -> None:
+def test_uncompressed_snapshot_is_read_unchanged() -> None:
     assert b"".join(plain([b"a", b"b"], Compression.NONE)) == b"ab"
     assert b"".join(plain([gzip.compress(b"ab")], Compression.GZIP)) == b"ab"

@@ -52,7 +52,7 @@ def test_a_snapshot_moves_in() -> None:
     assert list(store.tree.ephemerals) == [SESSION]
 
 
-def test_what_moves_out_moves_in_again() -> None:
+def test_exported_store_can_be_imported() -> None:
     store = moved_in(
         FileNode("/a", b"data", 2, STAT),
         FileNode("/a/ephemeral", b"", OPEN_KEY, (*STAT[:7], SESSION, 2)),
@@ -115,7 +115,7 @@ def test_the_log_is_replayed_behind_it() -> None:
     assert store.sessions.table == {}
 
 
-def test_what_the_snapshot_had_already_is_skipped() -> None:
+def test_transactions_in_the_snapshot_are_skipped() -> None:
     store = moved_in()
     txns_ = log((Op.CREATE, ("/a", b"", OPEN, False, 4)), (Op.CREATE, ("/b", b"", OPEN, False, 5)), first=5)
     came = replay(store, txns_)
@@ -142,7 +142,7 @@ def test_a_list_that_the_log_brings() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_the_digest_tells_whether_it_is_the_same_tree(wrong: int) -> None:
+def test_import_compares_the_digest_of_the_tree(wrong: int) -> None:
     stat = (6, 6, NOW, NOW, 0, 0, 0, 0, 6)
     expected = node_digest("/a", b"hi", stat) + tree_digest(
         [FileNode("", b"", 0, (0, 0, 0, 0, 0, 4, 0, 0, 6)), *SYSTEM[1:]]

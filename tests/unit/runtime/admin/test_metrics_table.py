@@ -10,7 +10,7 @@ from zab.runtime.admin.metrics_table import Observation
 from zab.runtime.admin.report import Report
 
 
-def test_the_lag_of_a_removed_server_is_not_told() -> None:
+def test_lag_of_a_removed_server_is_not_reported() -> None:
     """It was heard a moment ago, and is remembered for a while."""
     look: Any = Observation.__new__(Observation)
     peers = {2: (0, Report(server=2, lag=5)), 3: (0, Report(server=3, lag=7)), 1: (0, Report(server=1, lag=-1))}

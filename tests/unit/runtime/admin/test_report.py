@@ -26,7 +26,7 @@ def test_reports_survive_the_wire() -> None:
     assert decode_reports(encode_reports([(0, FULL), (1500, Report())])) == [(0, FULL), (1500, Report())]
 
 
-def test_what_a_newer_version_says_besides_is_left_out_and_what_an_older_one_does_not_say_is_at_its_default() -> None:
+def test_unknown_fields_are_dropped_and_missing_ones_get_defaults() -> None:
     assert decode_report(msgpack.packb({"server": 2, "mood": "good"})) == Report(server=2)
 
 
@@ -38,7 +38,7 @@ def test_texts_have_bounds_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("value", [{"server": "one"}, {"serving": 1}, {"warnings": [1]}, [1], 5])
-def test_what_is_of_another_kind_is_refused(value: object) -> None:
+def test_settings_of_another_kind_are_refused(value: object) -> None:
     with pytest.raises(WireError):
         decode_report(msgpack.packb(value))
     with pytest.raises(WireError):
