@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -22,6 +21,7 @@ from replica.wire.records import Record, build
 from zab.cli.kit.failures import DONE, Failed
 from zab.cli.kit.output import progress, show_json
 from zab.cli.kit.verb_group import Arguments, connected_command
+from zab.host.clocks import wall_ms
 
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
@@ -157,7 +157,7 @@ class Producer:
         return self._partitions[(murmur2(key) & 0x7FFF_FFFF) % len(self._partitions)]
 
     async def _send(self, partition: int, pairs: list[Pair]) -> None:
-        now = time.time_ns() // 1_000_000
+        now = wall_ms()
         sequence = self._sequences.get(partition, 0) if self._id >= 0 else -1
         data = build(
             [Record(place, now, key, value) for place, (key, value) in enumerate(pairs)],

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
@@ -80,6 +79,7 @@ from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from replica.storage.config import LogConfig
 from zab.core.failed_logins import FailedLogins
+from zab.host.clocks import wall_ms
 from zab.host.process_tuning import open_files_limit
 from zab.host.watchdog import Stall, Watchdogs
 
@@ -131,7 +131,7 @@ class Broker:
         self.producer_ids = ProducerIds(config.id, self.session)
         self.share = share(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
         logs = evolve(config.logs, open_files_max=self.share.logs)
-        self.disk = Disk(config.log_dirs, self.configs, self.log, _wall_ms, config.disk, logs)
+        self.disk = Disk(config.log_dirs, self.configs, self.log, wall_ms, config.disk, logs)
         self.disk.cleans = config.cleans
         self.replication = Replication(
             config.id,
@@ -191,7 +191,7 @@ class Broker:
         self.failed_logins = FailedLogins(config.failed_logins)
         self.users = Users(self.log, self.session)
         acls = config.acls
-        self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, _wall_ms)
+        self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, wall_ms)
         self._secret = b""
         self._live = False
         self._told = trio.Event()
@@ -291,7 +291,7 @@ class Broker:
             registration = self.registration = Registration(
                 self._open,
                 self._described(),
-                _wall_ms,
+                wall_ms,
                 former=[each for where in self._usable() for each in identity.former_sessions(where)],
                 remember=self._remember_session,
             )
@@ -342,7 +342,7 @@ class Broker:
             log_dir_handlers.handlers(self.disk, self.replication.core.high_watermarks),
             produce_handlers.handlers(self.replication),
             fetch_handlers.handlers(self.replication, inter_broker),
-            marker_handlers.handlers(self.replication, _wall_ms, self._transaction_ended),
+            marker_handlers.handlers(self.replication, wall_ms, self._transaction_ended),
             offset_handlers.handlers(self.replication, inter_broker, self._may_be_shortened),
             group_handlers.handlers(self.groups, self.cache.__contains__),
             transaction_handlers.handlers(self.transactions, self.cache.__contains__, of_groups.count),
@@ -434,7 +434,7 @@ class Broker:
         links = self.links = BrokerLinks(
             self._answered, LinkSettings(listener=CONTROLLER, dial=Between(config.controllers).stream)
         )
-        chance = Chance(_wall_ms, os.urandom)
+        chance = Chance(wall_ms, os.urandom)
         controller = self.controller = Controller(session, config.id, links, chance, config.control, config.pace)
         self._live = True
         try:
@@ -561,10 +561,6 @@ def told_host(listener: Listener) -> str:
     if listener.told_host is not None:
         return listener.told_host
     return socket.getfqdn() if listener.host in EVERYWHERE else str(listener.host)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _draw_id() -> int:

@@ -36,7 +36,7 @@ from replica.wire.messages import (
 )
 from replica.wire.messages import Request as Asked
 from zab.host.logs import shown
-from zab.host.watchdog import Steps
+from zab.host.watchdog import TimedSteps
 
 if TYPE_CHECKING:
     from replica.runtime.port import Port
@@ -223,7 +223,7 @@ class Connection:
             self._taken_up += 1
             try:
                 named = self._named_by(self._waiting[0])
-                await Steps(self._port.watchdog, named, self._take_up(nursery, self._waiting.popleft()))
+                await TimedSteps(self._port.watchdog, named, self._take_up(nursery, self._waiting.popleft()))
             except (WireError, Cut):
                 with trio.move_on_after(self._settings.stalled_s):
                     await self._all_answered()
@@ -317,7 +317,7 @@ class Connection:
         try:
             with mine.scope:
                 answering = self._reply_to(asked, mine.placed.set)
-                reply = await Steps(self._port.watchdog, self._named_by(frame), answering)
+                reply = await TimedSteps(self._port.watchdog, self._named_by(frame), answering)
                 mine.placed.set()
                 await self._others_turn(frame)
                 if before is not None:

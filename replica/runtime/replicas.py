@@ -48,6 +48,7 @@ from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
+from zab.host.clocks import wall_ms
 from zab.host.watchdog import UNWATCHED
 
 AGAIN_S: Final = 1.0
@@ -192,7 +193,7 @@ class Replication:
     ) -> list[Produced]:
         """`placed`: it is called when they are in the logs, and all that is left is to wait for others."""
         ready = await self._examiner.all_examined(entries, self._log_of)
-        clock = _clock()
+        clock = wall_ms()
         results = await self._answered(
             lambda token: self.core.produce(token, acks, timeout_ms, ready, self.now(), clock=clock), placed
         )
@@ -264,7 +265,7 @@ class Replication:
 
         self._waiting[token] = answer
         results = self.core.produce(
-            token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR, clock=_clock()
+            token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR, clock=wall_ms()
         )
         if results is not None:
             del self._waiting[token]
@@ -471,8 +472,3 @@ class Replication:
             self._log.warn_rate_limited("watermarks-not-kept", "", logging.ERROR, why=error)
         except Exception as error:
             self._log.failed("watermarks-not-kept", error)
-
-
-def _clock() -> int:
-    """As it is set now: a machine whose clock was wrong when it started, or that slept, is not wrong for ever."""
-    return time.time_ns() // 1_000_000

@@ -312,7 +312,7 @@ async def test_server_without_a_trusted_certificate_is_refused(
             (
                 "election_link_refused",
                 "server=3",
-                "certificate error: the other side does not trust who signed our certificate",
+                "certificate error: the other side does not trust the signer of our certificate",
             ),
             ("stranger", "plain text on a TLS port"),
             ("stranger", "certificate error: unable to get local issuer certificate"),

@@ -30,7 +30,7 @@ Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 
 
 def _http_connection() -> type[HttpConnection]:
-    """Load what comes with an extra, so that `import zab` needs none of it."""
+    """Load the packages of the extra `admin`, so that `import zab` needs none of them."""
     try:
         import prometheus_client  # noqa: F401  # for `exposition`, which would miss it at the first scrape
 
@@ -58,7 +58,10 @@ class AdminPort:
         self._listener = LimitedListener("admin", log, lambda: limits, self._serve, self._refused)
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Started with the number of the port. Raises `ConfigError` if the packages of the extra are missing."""
+        """Serve until cancelled. Started with the number of the port.
+
+        Raises `ConfigError` if the packages of the extra are missing.
+        """
         settings = self._settings
         self._http_connection = _http_connection()
         try:
@@ -103,7 +106,7 @@ class AdminPort:
                 reply = error_reply(error)
             except Exception as error:
                 self._log.failed("admin_failed", error, path=request.path)
-                reply = error_reply(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "a mistake of ours; the log has it"))
+                reply = error_reply(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error; see the log"))
             await self._send(stream, http, reply, request.method != "HEAD", request.keep)
             if not request.keep:
                 await self._linger(stream)
@@ -158,11 +161,11 @@ class AdminPort:
 
     async def _linger(self, stream: trio.SocketStream) -> None:
         """Read for a moment before closing: a close with unread data would reset the connection and lose the reply."""
-        heard = 0
+        received = 0
         with trio.move_on_after(LINGER_S):
             await stream.send_eof()
-            while heard < LINGER_BYTES and (data := await stream.receive_some(RECEIVE_BYTES)):
-                heard += len(data)
+            while received < LINGER_BYTES and (data := await stream.receive_some(RECEIVE_BYTES)):
+                received += len(data)
 
 
 def error_reply(error: HttpError) -> AdminReply:

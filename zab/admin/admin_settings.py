@@ -15,14 +15,14 @@ PARTS: Final = frozenset({"commands", "metrics", "page"})
 @frozen
 class AdminSettings:
     """
-    host               the address to listen on; by default nobody from elsewhere gets in
+    host               the address to listen on; by default only this machine can connect
     port               0: any that is free, see `ServerRuntime.admin_port`
-    parts              what is served there: of `commands`, `metrics` and `page`
+    parts              the parts served: any of `commands`, `metrics` and `page`
     commands_path      in front of the commands' names (`admin.commandURL`)
-    metrics_path       where Prometheus is sent to
-    connections_max    open at one time; one more takes the place of the one that says nothing for longest
+    metrics_path       the path that Prometheus scrapes
+    connections_max    open connections; one more replaces the one that has been silent for longest
     head_bytes_max     of a request: its line and its headers
-    body_bytes_max     of a request; what is larger is refused, and not read
+    body_bytes_max     of a request; a larger one is refused without being read
     request_ms         from the first byte of a request to its last
     idle_ms            between requests of one connection (`admin.idleTimeout`)
     send_ms            how long a client may take for each piece of a reply

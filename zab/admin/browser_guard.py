@@ -28,7 +28,7 @@ ANY: Final = "*"
 
 
 class BrowserGuard:
-    """`allowed` names are those of the settings; `own` returns the names that the configuration gives this server."""
+    """The guard of one port. `allowed` are names of the settings; `own` returns configured names of this server."""
 
     def __init__(self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple) -> None:
         self._allowed = frozenset(map(str.lower, allowed))

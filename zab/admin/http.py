@@ -12,7 +12,7 @@ JSON: Final = "application/json"
 
 
 class HttpError(Exception):
-    """A request that is refused with this status. If it is no request at all, the connection ends, too."""
+    """A refusal with this status. If the bytes are no valid request, the connection ends as well."""
 
     def __init__(self, status: HTTPStatus, why: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(why)
@@ -22,7 +22,7 @@ class HttpError(Exception):
 
 @frozen
 class AdminRequest:
-    """`body` is None if it was not read: it is too large, or its length was not announced."""
+    """A request. `body` is None if it was not read, because it is too large or has no announced length."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class AdminRequest:
 
 @frozen
 class AdminReply:
-    """A `file` is sent in place of a body, from its beginning, and closed in any case."""
+    """A reply. A `file` is sent in place of the body, from its beginning, and closed in any case."""
 
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"

@@ -1,7 +1,7 @@
 """The server's side of one HTTP/1.1 connection, on `h11`: bytes in, requests out, and the heads of replies.
 
-Any stranger can connect to this port. So everything has a bound, what is not understood is refused with the status that
-tells why, and after a refusal nothing more is read: where the next request begins is then unknown.
+Any stranger can connect to this port. So everything has a bound, and an invalid request is refused with the matching
+status. After a refusal nothing more is read, because the begin of the next request is unknown then.
 
 Only a running admin port imports this module: `h11` comes with an extra.
 """
@@ -30,7 +30,7 @@ _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 
 class HttpConnection:
-    """`feed` it what was received; `next` returns the next whole request, or None. After an `HttpError` it is done.
+    """One connection. `feed` takes received bytes; `next` returns a complete request, or None. An `HttpError` ends it.
 
     `h11` reads one request with one `h11.Connection`; the next request gets a new one, and what is left of the bytes.
     """
@@ -171,7 +171,7 @@ class HttpConnection:
 
 
 def _check_line(beginning: bytes) -> None:
-    """Refuse what can be no request at once, so that its sender does not wait for the end of headers."""
+    """Refuse an invalid request line at once, so that its sender does not wait for the end of headers."""
     line, end, _ = beginning.partition(b"\r\n")
     method = line.partition(b" ")[0]
     if method and not _METHOD.fullmatch(method):

@@ -65,7 +65,7 @@ def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
 
 
 def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
-    """The newest at the right; a line over a surface."""
+    """Return a chart of the values: a line over a surface, with the newest value at the right."""
     most = max([*values, 1])
     step = SPARK_WIDTH / (slots - 1)
     first = slots - len(values)

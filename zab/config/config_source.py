@@ -1,6 +1,6 @@
 """The entries of a configuration file and of the command line, with everything that is wrong with them.
 
-Problems are collected and reported together: an operator who sees one at a time starts a server once for each.
+Problems are collected and reported together. Reported one at a time, they would cost the operator one start each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BadConfig(Exception):
 
 
 def all_of(*steps: Callable[[], object]) -> None:
-    """Run all steps, and raise the problems of all that raise `BadConfig` together."""
+    """Run all steps, then raise one `BadConfig` with the problems of all of them."""
     problems: list[str] = []
     for step in steps:
         try:

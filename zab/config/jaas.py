@@ -18,7 +18,7 @@ from typing import Final
 from zab.core.errors import ConfigError
 
 SERVER: Final = "Server"
-"""The section that ZooKeeper's servers look at, unless they are told another name."""
+"""The section that ZooKeeper's servers read by default."""
 
 FILE_BYTES_MAX: Final = 1 << 20
 _USER: Final = "user_"
@@ -44,7 +44,7 @@ def digest_users(text: str, section: str = SERVER, source: str = "the login conf
     users: dict[str, str] = {}
     for module, options in sections[section]:
         if not module.endswith("DigestLoginModule"):
-            kept = "only DigestLoginModule is spoken here, not Kerberos"
+            kept = "only DigestLoginModule is supported, Kerberos is not"
             raise ConfigError(f"{source}, section {section!r}: login module {module}: {kept}")
         users |= {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
     if not users:
@@ -79,7 +79,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
 
 
 class _JaasReader:
-    """Reads one token after the other, and knows its line."""
+    """A reader of tokens that knows the line of each."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source
@@ -90,7 +90,9 @@ class _JaasReader:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise ConfigError(f"{source}, line {line}: a quotation mark is not closed, or this is no word")
+                raise ConfigError(
+                    f"{source}, line {line}: a quotation mark is not closed, or a character is not allowed"
+                )
             if match["quoted"] is not None:
                 word = _ESCAPED.sub(lambda found: _CONTROLS.get(found[1], found[1]), match["quoted"])
                 self._tokens.append((word, False, line))

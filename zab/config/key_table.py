@@ -49,7 +49,7 @@ class ConfigKey:
 
 @frozen
 class KeyFamily:
-    """Keys whose names contain a number or a name, like `server.1`."""
+    """Keys with a number or a name in them, like `server.1`."""
 
     pattern: re.Pattern[str]
     shown: str
@@ -61,7 +61,7 @@ Section = tuple[str, tuple[ConfigKey, ...]]
 
 
 def sets(name: str, default: str, setting: str, convert: Convert, does: str) -> ConfigKey:
-    """Make a key whose value becomes a setting as it is."""
+    """Make a key for a setting that has the key's value."""
     return ConfigKey(name, default, does, convert, setting)
 
 

@@ -1,4 +1,4 @@
-"""The cyclic collector of Python, and what it need not look at."""
+"""Exemptions from Python's cyclic collector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CPYTHON: Final = sys.implementation.name == "cpython"
 
 
 def _of_cpython(name: str) -> Callable[[Any], object]:
-    """Elsewhere nothing, and the collector is another one."""
+    """Return a C function of CPython. Other interpreters have another collector, and get a function without effect."""
     return ctypes.PYFUNCTYPE(None, ctypes.py_object)((name, ctypes.pythonapi)) if _CPYTHON else id
 
 
@@ -46,7 +46,7 @@ def pass_by(texts: list[str]) -> None:
 
 
 def pass_all_by(flat: Iterable[list[str] | tuple[object, ...]]) -> None:
-    """The same for many, and for tuples of which none can be part of a cycle."""
+    """Exempt many lists of text, and tuples that are in no cycle, as `pass_by` does."""
     deque(map(_untrack, flat), maxlen=0)
 
 
@@ -56,6 +56,6 @@ def spare(table: dict[str, Any]) -> None:
     Everything else that exists at this moment is exempted as well, and existing garbage in cycles stays for good.
     """
     if not gc.is_tracked(table):
-        # A full round may have let go of it; the next change would bring it back, as something new to be walked.
+        # A full round may have untracked it; the next change would track it again, as a new object.
         _track(table)
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Log lines as `event key=value`. What a stranger can cause again and again is logged once, then counted."""
+"""Log lines as `event key=value`. Lines that a stranger can cause at will are rate-limited."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from zab.core.zxid import Epoch, ServerId
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIET_S: Final = 10.0
+"""The least time between two lines about the same key."""
 KEYS_MAX: Final = 256
-
-
+"""Keys that are remembered."""
 LINES_MAX: Final = 100
 """Lines about different keys that one cause may have in `QUIET_S`."""
 
 
 class RateLimit:
-    """Which lines were logged lately, and how many were suppressed since. The memory is bounded, too."""
+    """A record of recent lines by key, and of the lines suppressed since. Its size is bounded."""
 
     def __init__(self) -> None:
         self._logged: dict[Hashable, tuple[float, int]] = {}
         """By key: the time of the last line, and the lines suppressed since."""
         self._by_cause: dict[Hashable, tuple[float, int]] = {}
-        """By cause: the begin of its interval, and its lines in it."""
+        """By cause: the begin of its interval, and the number of its lines in the interval."""
 
     def suppressed(self, what: Hashable, now: float) -> int | None:
         """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
@@ -52,7 +52,7 @@ class RateLimit:
 
 
 class KeyValueLog:
-    """Writes lines as `event key=value` to one logger. `always` returns the fields that every line has."""
+    """A log of `event key=value` lines in one logger. `always` returns the fields of every line."""
 
     value_chars_max: int | None = None
     """A longer value of a line is cut."""

@@ -1,8 +1,8 @@
-"""Work beside the event loop that does not hold it up.
+"""Computing threads beside the event loop, without delays for the loop.
 
-A thread that computes keeps the interpreter for five milliseconds at a time. The loop asks for it anew after each of
-its system calls, and there are dozens in a turn: so a snapshot being written would make each turn last a tenth of a
-second. While such a thread works the interpreter changes hands ten times as often; the thread is slower for it.
+A thread that computes keeps the interpreter for five milliseconds at a time. The loop needs the interpreter back after
+each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while a snapshot is
+written. While such a thread works, the switch interval is a tenth of the usual one; the thread is slower for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _usual_s = 0.0
 
 @contextmanager
 def beside_the_loop() -> Iterator[None]:
-    """In the event loop, around the await of a thread that computes. There may be several at a time."""
+    """Shorten the switch interval. Used in the event loop, around the await of a computing thread; may nest."""
     global _working, _usual_s
     if not _working:
         _usual_s = sys.getswitchinterval()

@@ -32,8 +32,10 @@ def tune_collector() -> None:
 
 
 def raise_open_files() -> int:
-    """The limit that a shell or a container sets by default is for programs that open a few files: what the system lets
-    this process have, it takes. Returns how many it may have open now."""
+    """Raise the limit of open files as far as the system allows. Return the limit.
+
+    The default limit of shells and containers is for programs that open a few files.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_ENOUGH if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -114,7 +114,7 @@ class Watchdog:
 
 
 UNWATCHED: Final = Watchdog("unwatched", lambda stall: None, lambda: 0.0)
-"""For a part that is used without a server around it. Its clock stands still, so nothing is ever reported."""
+"""The watchdog of a part without a server around it. Its clock does not advance, so it reports nothing."""
 
 
 class Turn:
@@ -138,7 +138,7 @@ class Turn:
             dog.turns += 1
 
 
-class Steps(Awaitable[T]):
+class TimedSteps(Awaitable[T]):
     """Await a coroutine, and time each of its steps from one wait to the next: only these hold up others."""
 
     __slots__ = ("_cause", "_coroutine", "_dog")

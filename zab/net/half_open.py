@@ -1,8 +1,8 @@
-"""Half-open connections, whose other end is not identified yet, and which of them a full port drops.
+"""Half-open connections, whose other end is not identified yet, and the choice of those that a full port drops.
 
-A port that turns away newcomers when it is full can be closed to all by a few addresses that connect and send
-nothing. So where there is no room, the oldest such connection of the address that has most of them ends, and the
-newcomer gets in: a flood is at its own cost.
+A few addresses that connect and send nothing could fill a port that refuses newcomers when it is full. So a full port
+drops the oldest half-open connection of the address that has most of them, and admits the newcomer. The cost of a flood
+is on the addresses that cause it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class HalfOpen:
         self._hosts: list[dict[str, None]] = [{}]
         """Addresses, by how many connections each has."""
         self._most = 0
+        """The greatest number of connections of one address."""
         self._count = 0
+        """The connections of all addresses."""
 
     def __len__(self) -> int:
         return self._count
@@ -72,9 +74,9 @@ class HalfOpen:
                 del self._of[wait.host]
 
     def make_room(self) -> HalfOpenWait | None:
-        """Drop the oldest connection of the address that has most of them. None: there is none that may be dropped.
+        """Drop the oldest connection of the address that has most of them, and return it; None if there is none.
 
-        What was dropped is gone after the next pass of the event loop.
+        It is closed after the next pass of the event loop.
         """
         if not self._count:
             return None

@@ -34,7 +34,7 @@ class Limit(Enum):
     PER_HOST = "connections from its host"
     DESCRIPTORS = "open descriptors of this process"
     HALF_OPEN = "half-open connections"
-    """This one refuses no connection: it drops the oldest half-open one."""
+    """Exceeding this one refuses no connection, but drops the oldest half-open one."""
 
 
 @frozen
@@ -68,7 +68,7 @@ class Accepted:
 
 
 class LimitedListener:
-    """Accepts the connections of one port, counts them, and hands those within the limits to `serve`.
+    """The accept loop of one port: it counts connections, and passes those within the limits to `serve`.
 
     port      the name of the port in the log
     limits    asked for every connection, because settings change
@@ -96,7 +96,7 @@ class LimitedListener:
         half_open = HalfOpen()
         self._pool = pool or (lambda host: half_open)
         self._by_host: Counter[str] = Counter()
-        """Sums up to `count`; no host stands in it with 0."""
+        """Connections by host. They sum up to `count`, and no host has 0."""
 
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
         """Accept until cancelled. The connections are served in `nursery`, and outlive this call."""
@@ -105,7 +105,10 @@ class LimitedListener:
                 accepting.start_soon(self._accept_all, listener, nursery)
 
     async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
-        """Differ from `trio.serve_listeners`, which closes streams itself and ends with the error of one handler."""
+        """Accept from one listener.
+
+        `trio.serve_listeners` would close the streams itself, and would end with the error of one handler.
+        """
         async with listener:
             while True:
                 try:

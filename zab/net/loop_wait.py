@@ -1,4 +1,4 @@
-"""Where the loop waits while nothing can run: data that arrives then is handled without a pass of Trio's loop.
+"""The event loop's wait while no task can run. Data that arrives then is handled without a pass of Trio's loop.
 
 Such a pass costs a third of what a short message needs: Trio learns that a descriptor is ready, wakes a task, which
 looks, and asks to be woken again. In a loop that a command of ours has claimed, the wait itself is here. What arrives
@@ -67,7 +67,7 @@ def _runner() -> Any:
 
 
 class LoopWait(trio.abc.Instrument):
-    """Waits in place of Trio, in the moment before Trio would."""
+    """An instrument of Trio that waits in place of Trio, just before Trio would."""
 
     def __init__(self, runner: Any, epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
         self._runner = runner

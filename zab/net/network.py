@@ -22,7 +22,7 @@ NOTSENT_BYTES: int = 256 << 10
 
 class Network(Protocol):
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        """The name is resolved anew at every call: servers move."""
+        """Connect. The name is resolved again at every call, because servers move."""
         ...
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
@@ -30,7 +30,7 @@ class Network(Protocol):
 
 @frozen(slots=False)
 class TlsConfig:
-    """Both ends present a certificate, and each must be signed by `ca`. Files in PEM format.
+    """TLS with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
     With `check_hostname` a certificate must also name the host of its server: of the one that was dialled, and at the
     end that was dialled, of the member that the other end claims to be. Without, every holder of a certificate of this
@@ -125,7 +125,7 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 
 
 class TlsListener(trio.abc.Listener[TlsStream]):
-    """The task that takes the stream makes the handshake, within the time limit of the greeting."""
+    """A listener for TLS. The task that takes the stream makes the handshake, in the time limit of the greeting."""
 
     def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
         self._listener = listener

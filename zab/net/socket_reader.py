@@ -33,7 +33,7 @@ Turn: TypeAlias = Callable[[], bool]
 
 
 class SocketReader(Protocol):
-    """Reads from sockets for their owners."""
+    """A reader of sockets for their owners."""
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
         """Pass on what arrives until `on_data` returns False. Raises `trio.BrokenResourceError`, too."""
@@ -50,7 +50,7 @@ class SocketReader(Protocol):
 
 
 class TaskReader:
-    """Each owner reads in its own task."""
+    """A reader that reads in the task of each owner."""
 
     interruptible = False
 
@@ -94,7 +94,7 @@ class _Receiver:
 
 
 class EpollReader:
-    """Reads for all sockets between `open` and the end of its nursery. Without `epoll` each owner reads by itself.
+    """One reader for all sockets, between `open` and the end of its nursery. Without `epoll` each owner reads itself.
 
     `bell` is the wakeup of the task that takes the member's turns.
     """
@@ -102,6 +102,7 @@ class EpollReader:
     def __init__(self, bell: Wakeup) -> None:
         self._bell = bell
         self._turn: Turn
+        """Set by `open`."""
         self._nursery: trio.Nursery | None = None
         """None: not open, or the system has no `epoll`."""
         self._epoll: select.epoll | None = None

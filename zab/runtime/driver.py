@@ -34,6 +34,7 @@ from zab.core.ready import (
     Restore,
 )
 from zab.core.zxid import Millis, Ticket, Zxid, show
+from zab.host.clocks import now_ms
 from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
 from zab.host.watchdog import STALL_S, Watchdog
@@ -59,10 +60,6 @@ APPLY_S: Final = 0.02
 # A member of an enum is looked up slowly, and this one with everything that is sent.
 _LOOKING: Final = State.LOOKING
 _unpack_tag: Final = TAG.unpack_from
-
-
-def now_ms() -> Millis:
-    return int(trio.current_time() * 1000)
 
 
 OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]

@@ -8,7 +8,6 @@ clock.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -19,6 +18,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId, Ticket
+from zab.host.clocks import wall_ms
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
 
@@ -62,10 +62,6 @@ async def listen(host: str | None, port: int) -> tuple[Sequence[trio.abc.Listene
 
 def in_loop(job: Callable[[], object]) -> None:
     trio.from_thread.run_sync(job)
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @frozen

@@ -13,13 +13,14 @@ from attrs import frozen
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import ServerId
+from zab.host.clocks import now_ms
 from zab.host.logs import Log
 from zab.host.watchdog import Watchdogs
 from zab.net.cannot_listen import CannotListen
 from zab.net.network import Network
 from zab.net.socket_reader import EpollReader
 from zab.net.wakeup import Wakeup
-from zab.runtime.driver import Driver, Hooks, now_ms
+from zab.runtime.driver import Driver, Hooks
 from zab.runtime.election_links import Address, ElectionLinks
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.inbox import Inbox

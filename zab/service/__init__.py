@@ -1,1 +1,1 @@
-"""What a server of the store decides for its clients: connections, sessions, throttles. Pure: values in, values out."""
+"""The decisions of a store server for its clients: connections, sessions, requests, throttles. Pure: no I/O."""

@@ -1,4 +1,4 @@
-"""Who is attached to a server, as the server sees them, and what it counts of their traffic."""
+"""The clients of a server, as the server uses them, and the counts of their traffic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zab.store.server_watches import Watcher
 
 
 class Attached(Protocol):
-    """Who has a session here."""
+    """A client with a session at this server: a connection, or a session in this process."""
 
     @property
     def session(self) -> int: ...
@@ -16,18 +16,18 @@ class Attached(Protocol):
     def timeout_ms(self) -> int: ...
     @property
     def read_only(self) -> bool:
-        """It knows that there is no leader, and wants to read all the same."""
+        """True if the client reads from a server without a leader, and may only read."""
         ...
 
     def heard_of(self) -> bool:
-        """Whether it gave a sign of life since it was asked for the last time."""
+        """Return whether the client gave a sign of life since the last call."""
 
     def ended(self, why: str) -> None:
-        """The session is closed, has moved, or is better served elsewhere."""
+        """End: the session is closed or has moved, or another server can serve the client better."""
 
 
 class Connected(Watcher, Protocol):
-    """A connection of a client, as it is looked at from outside."""
+    """A client's connection, as pages and checks of the server see it."""
 
     peer: str
     session: int
@@ -36,7 +36,7 @@ class Connected(Watcher, Protocol):
     received: int
     sent: int
     established_ms: int
-    """Wall clock."""
+    """The time of its begin, by the wall clock."""
 
     @property
     def queued(self) -> int: ...
@@ -51,7 +51,7 @@ class Connected(Watcher, Protocol):
 
 
 class Latency:
-    """From the receiving of a batch of requests to the last of its replies."""
+    """The times from the arrival of a batch of requests to the last of its replies."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -66,14 +66,16 @@ class Latency:
 
     @property
     def milliseconds(self) -> tuple[int, float, int]:
-        """Least, mean, most."""
+        """Return minimum, mean and maximum."""
         if not self.count:
             return 0, 0.0, 0
         return int(self._min * 1000), self.sum / self.count * 1000, int(self._max * 1000)
 
 
 class Traffic:
-    """Of connections that are closed."""
+    """The counts of connections that are closed."""
 
     received = 0
+    """Requests."""
     sent = 0
+    """Replies and events."""

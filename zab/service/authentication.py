@@ -30,15 +30,15 @@ _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
 
 
 class Verdict(Enum):
-    """What becomes of the connection after an auth request."""
+    """The fate of the connection after an auth request."""
 
-    PROVED = "it goes on, with one identity more"
-    REFUSED = "the client is told, and the connection closed"
+    PROVED = "it continues, with one more identity"
+    REFUSED = "an error is sent, and the connection closed"
     SENT_AWAY = "the connection is closed without a reply, so that the client tries another server"
 
 
 class CredentialsProvider(Protocol):
-    """A scheme of the user's own, as far as it checks credentials."""
+    """The part of a user-defined scheme that checks credentials."""
 
     def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
         """Return the identities that the credentials prove, or None to refuse them."""
@@ -152,7 +152,7 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether the credentials can be wrong: any password is an identity, but for the super user's name."""
+        """Return whether the credentials can be wrong. With the digest scheme only those of the super user can."""
         chief = self._settings.super_digest
         if scheme != "digest":
             return True
@@ -188,7 +188,7 @@ class ClientAuthentication:
     # -- opcode 102 --------------------------------------------------------------------------------
 
     def sasl(self, token: bytes | None) -> tuple[bytes | None, int]:
-        """Return the answer, and an error code; with an error the connection is to be closed."""
+        """Return the answer and an error code. If the code is not 0, the connection must be closed."""
         self.guessed_wrong = False
         try:
             return self._step(token), 0

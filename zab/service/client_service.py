@@ -175,7 +175,7 @@ class ClientService:
 
     @property
     def read_only(self) -> bool:
-        """Whether there has been no leader for so long that clients that accept it may read the last known state."""
+        """True if there has been no leader for so long that willing clients may read the last known state."""
         return (
             self.settings.read_only_mode_enabled
             and self.lost_ms is not None

@@ -1,8 +1,8 @@
-"""When the leader deletes which abandoned containers and which TTL nodes.
+"""The leader's schedule for the deletion of abandoned containers and expired TTL nodes.
 
-It looks for them once in an interval, and spreads the deletions of one look over the following seconds:
-`per_minute_max` bounds their rate. What it finds may be out of date when the deletion is prepared, so the store checks
-each again.
+The reaper scans the tree once per interval, and spreads the deletions of one scan over the following seconds:
+`per_minute_max` bounds their rate. A node may have changed by the time its deletion is prepared, so the store checks it
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART_MS: Final = 60_000 // PARTS_PER_MINUTE
 @frozen
 class ReaperSettings:
     """
-    interval_ms       between two looks for containers and TTL nodes
+    interval_ms       between two scans for containers and TTL nodes
     per_minute_max    deletions a minute
     never_used_ms     how long a container may wait for its first child; 0: for ever
     """
@@ -38,7 +38,7 @@ class ContainerReaper:
         self._settings = settings
         self._part = max(1, settings.per_minute_max // PARTS_PER_MINUTE)
         self._found: deque[str] = deque()
-        """Nodes of the last look whose deletion was not asked for yet."""
+        """Nodes found by the last scan whose deletion was not returned yet."""
         self.deadline: Millis = now_ms + settings.interval_ms
         """The time at which `due` is to be called again."""
 

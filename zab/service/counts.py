@@ -1,4 +1,4 @@
-"""What happened at a server's ports since its start: additions where it happens anyway, looked at by the metrics."""
+"""Counters of events at a server's client ports since its start. The metrics read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from attrs import define
 
 @define
 class Counts:
-    """Named as ZooKeeper's metrics of the same things."""
+    """Each field has the name of the same metric of ZooKeeper."""
 
     connection_rejected: int = 0
     connection_request_count: int = 0

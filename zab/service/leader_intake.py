@@ -47,16 +47,16 @@ class LeaderIntake:
         body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._refusals_max = max(1, min(REQUESTS_MAX, body_bytes_max // REFUSAL_BYTES_MAX))
         self._leadership: Leadership | None = None
-        """None while this server does not lead."""
+        """The leadership of this server; None while it does not lead."""
         self._catch_ups: list[tuple[LearnerLink, int]] = []
-        """Learners that wait to be told how far the log reaches."""
+        """Learners that wait for their catch-up point, with the numbers of their requests."""
 
     def begin(self, leadership: Leadership) -> None:
         self._leadership = leadership
         self.queue.open(leadership.epoch)
 
     def end(self) -> None:
-        """This server does not lead: members ask the next leader for everything that is open."""
+        """Stop: this server does not lead. Members send their open requests to the next leader."""
         self._leadership = None
         self.queue.close()
         self._catch_ups.clear()
@@ -105,14 +105,14 @@ class LeaderIntake:
     def on_forward(self, link: LearnerLink, message: Forward) -> None:
         node = self._node
         if node.state is not State.LEADING or node.epoch != message.epoch:
-            return  # it was meant for an earlier leader
+            return  # it is for a leader of another epoch
         if message.requests and not self.queue.put(
             ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
         ):
             link.cut("more requests than a member may have outstanding")
 
     def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
-        """Answered at the end of the turn, when everything that is prepared has its place in the log."""
+        """Note the request. It is answered at the end of the turn, when all prepared transactions are in the log."""
         self._catch_ups.append((link, message.number))
 
     def reconfigure(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:

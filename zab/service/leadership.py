@@ -21,7 +21,7 @@ class LearnerLink(Protocol):
     def peer(self) -> ServerId: ...
     @property
     def dialled(self) -> bool:
-        """This server is the learner on it."""
+        """True if this server is the learner on this link."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class LearnerLinks(Protocol):
 
 @frozen
 class Leadership:
-    """`link` leads to the leader; None: this server leads."""
+    """The epoch of a leader, and the link to it. `link` is None if this server leads."""
 
     epoch: Epoch
     link: LearnerLink | None

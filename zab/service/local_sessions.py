@@ -1,4 +1,4 @@
-"""Sessions that only one server knows: no transaction creates them, keeps them alive, or closes them.
+"""Local sessions. Only one server has them: no transaction creates them, keeps them alive, or closes them.
 
 They have two uses. If many clients only read, a session without transactions is cheap. It may own no ephemeral nodes;
 to create one, it is first upgraded to a session of the ensemble, with the same id and password. And a server without a
@@ -18,7 +18,9 @@ class LocalSessions:
     def __init__(self, tick_ms: int, secret: bytes) -> None:
         """`secret`: random bytes, from which passwords are made while the ensemble has no secret."""
         self._timeouts: dict[int, int] = {}
+        """By session: its timeout in milliseconds."""
         self._upgrading: dict[int, None] = {}
+        """Those among them whose upgrade is under way. The leader decides about their expiry."""
         self._expiry = ExpiryQueue(tick_ms)
         self._secret = secret
 
@@ -42,8 +44,7 @@ class LocalSessions:
     # -- upgrades ----------------------------------------------------------------------------------
 
     def upgrade(self, session: int) -> int:
-        """Note that the transaction for its upgrade is under way, and return the timeout. Its expiry is the leader's
-        business from now on."""
+        """Begin the upgrade of a session, and return its timeout. From now on the leader decides about its expiry."""
         self._expiry.forget(session)
         self._upgrading[session] = None
         return self._timeouts[session]

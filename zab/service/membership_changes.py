@@ -35,7 +35,7 @@ def wanted(request: ReconfigureRequest, current: Ensemble) -> Ensemble:
     """Return the requested membership, given the one in force."""
     if request.members is not None:
         if request.joining or request.leaving:
-            raise ConfigError("a change names all members, or those who join and leave: not both")
+            raise ConfigError("a change names all members, or those that join and leave: not both")
         return evolve(Ensemble.parse(request.members), version=current.version)
     return current.changed([parse_server(line) for line in request.joining], request.leaving, version=current.version)
 
@@ -52,18 +52,21 @@ class _Change:
 
 
 class MembershipChanges:
-    """Kept by the server at which the changes were requested."""
+    """The changes that were requested at this server and have not been answered."""
 
     def __init__(self) -> None:
         self.waiting: list[_Change] = []
         """Requests to be sent: see `take`."""
         self._number = 0
+        """The number of the last request. Numbers match replies to requests."""
         self._asked: dict[int, _Change] = {}
+        """By number: changes that were sent to the leader and have no reply yet."""
         self._proposed: dict[Zxid, ChangeDone] = {}
+        """By zxid: changes that the leader has proposed and that are not active here yet."""
 
     def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
         if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
-            raise Overloaded(f"{PENDING_MAX} changes of membership are on their way from here already")
+            raise Overloaded(f"{PENDING_MAX} changes of membership are pending here already: try again later")
         self._number += 1
         self.waiting.append(_Change(evolve(request, number=self._number), done))
 
@@ -95,7 +98,7 @@ class MembershipChanges:
         self._asked.clear()
 
     def history_reached(self, epoch: Epoch) -> None:
-        """Everything that survived into `epoch` has been applied: a change of an older epoch that was not is lost."""
+        """Everything that survived into `epoch` is applied. Fail the changes of older epochs that are not active."""
         for zxid in [zxid for zxid in self._proposed if epoch_of(zxid) < epoch]:
             self._proposed.pop(zxid)(
                 ChangeLost("the leader that proposed it is gone, and the change with it: ask again")

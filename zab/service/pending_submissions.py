@@ -44,7 +44,7 @@ SLACK: Final = 1_000
 
 
 class Submission:
-    """A request that can be cancelled. `counter` is 0 until there is room for it, `done` None once cancelled."""
+    """A request that its caller can cancel. `counter` is 0 until there is room for it, `done` None once cancelled."""
 
     __slots__ = ("counter", "done", "request")
 
@@ -59,19 +59,25 @@ class PendingSubmissions:
         assert len(tag) == ORIGIN_BYTES
         assert leaders_lost_max >= 2, "one loss proves nothing"
         self.tag = tag
+        """The tag of this member's transactions, unique to this run of its process."""
         self.bytes = 0
+        """The bytes of the open requests."""
         self.submits = 0
+        """The number of the last open request; numbers begin at 1."""
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._open: dict[int, tuple[bytes, Done | None]] = {}
-        """By number, so the oldest first."""
+        """The open requests by number, so the oldest first."""
         self._sent = 0
         """Up to this number, the open requests have been sent in this leadership, or in the last one."""
         self._queued: deque[Submission] = deque()
         """Requests for which there is no room yet, in the order of arrival. For each one a caller waits."""
         self._unsent: deque[int] = deque()
+        """Numbers of open requests that were not sent in this leadership, in order. Some may be cancelled."""
         self._may_send = False
+        """Whether the log up to the catch-up point of this leadership is applied."""
         self._catch_up: Zxid | None = None
+        """The catch-up point of this leadership, once it is known."""
         self._epoch: Epoch | None = None
         """The epoch of this leadership."""
         self._epoch_sent: Epoch | None = None
@@ -82,6 +88,7 @@ class PendingSubmissions:
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
+        """Refusals of the leader, each with the zxid that must be applied here before the callers get it."""
         self._carried_out = 0
         """The number of the last request that was carried out. They are carried out in their order."""
 
@@ -179,7 +186,7 @@ class PendingSubmissions:
         self._epoch = epoch
 
     def on_catch_up_point(self, zxid: Zxid) -> None:
-        """The leader's log reached this far when the leadership began."""
+        """Note how far the leader's log reached when the leadership began."""
         self._catch_up = zxid
 
     def end(self) -> None:
@@ -205,13 +212,17 @@ class PendingSubmissions:
             done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
-        """Handle refusals based on the state at `after`. Callers get them when that state is applied here, not before:
-        they could look and find no reason."""
+        """Handle refusals based on the state at `after`.
+
+        Callers get them only when that state is applied here. Before that, a read would not show the reason.
+        """
         self._refusals.append((after, refused))
 
     def reached(self, applied: Zxid) -> bool:
-        """Handle progress of the machine. True if requests may be sent from now on, as the log up to the catch-up point
-        is applied."""
+        """Handle progress of the machine.
+
+        Return True if requests may be sent from now on, because the log up to the catch-up point is applied.
+        """
         while self._refusals and self._refusals[0][0] <= applied:
             for counter, reason in self._refusals.popleft()[1]:
                 done = self._close(counter)
@@ -258,7 +269,7 @@ class PendingSubmissions:
                     ))  # fmt: skip
 
     def jumped(self) -> None:
-        """End the sent requests: a snapshot replaced the state, and it cannot be found out which it contains."""
+        """End the sent requests with `OutcomeUnknown`: a snapshot replaced the state, and it may contain them."""
         for counter in list(self._open):
             if counter <= self._sent:
                 done = self._close(counter)

@@ -39,7 +39,7 @@ _new_view: Final = partial(tuple.__new__, View)
 
 
 class StallWatch(Protocol):
-    """Times requests, and reports those that hold up the server."""
+    """Time requests, and report those that hold up the server."""
 
     @property
     def clock(self) -> Callable[[], float]: ...
@@ -47,7 +47,7 @@ class StallWatch(Protocol):
 
 
 class NeverStalls:
-    """For a queue without a server around it. Its clock stands still, so nothing is reported."""
+    """A watch for a queue without a server around it. Its clock does not advance, so it reports nothing."""
 
     def clock(self) -> float:
         return 0.0
@@ -98,8 +98,9 @@ class ProposalQueue:
         self.refusals: list[RefusedRequest] = []
         """To be taken by the leader's intake."""
         self.proposed = self.batches = 0
+        """Transactions proposed since the start, and the batches that held them."""
         self.cut = False
-        """This turn has prepared for `PREPARE_S`; the rest waits for the next turn."""
+        """Whether this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
         self._cut_at = inf
         self._machine = machine
         self._limits = limits
@@ -110,13 +111,17 @@ class ProposalQueue:
         self._watchdog = watchdog
         self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
         self._epoch: Epoch | None = None
+        """The epoch that this server leads; None: nothing is proposed."""
         self._batches: deque[ForwardedBatch] = deque()
+        """Batches that are not prepared completely, in the order of arrival. All are for the same epoch."""
         self._started = 0
         """The number of requests of the first batch that were handled."""
         self._held: dict[LearnerLink, int] = {}
         """The number of requests in `_batches` by link."""
         self._prepared: list[bytes] = []
+        """Tagged transactions that the node had no room for yet. Their zxids follow the node's last one."""
         self._outstanding: deque[tuple[Zxid, bytes]] = deque()
+        """Transactions that were prepared and are not applied yet, for machines without an account of their own."""
 
     # -- leaderships ------------------------------------------------------------------------------------
 
@@ -148,13 +153,13 @@ class ProposalQueue:
 
     @property
     def promised(self) -> bool:
-        """Transactions were prepared, each for its zxid, but the node had no room for them yet."""
+        """True if transactions were prepared, each for its zxid, that the node had no room for yet."""
         return bool(self._prepared)
 
     # -- requests ----------------------------------------------------------------------------------
 
     def put(self, batch: ForwardedBatch) -> bool:
-        """Queue a batch. False if a link has more requests queued than its member may have outstanding."""
+        """Queue a batch. Return False if the link has more requests queued than its member may have outstanding."""
         if self._batches and self._batches[-1].epoch != batch.epoch:
             self.close()
         link = batch.link
@@ -226,7 +231,12 @@ class ProposalQueue:
         return len(prepared)
 
     def _prepare(self, node: Proposer, now_ms: int) -> None:
-        """Prepare as much as one batch may hold. The zxids are known, since nothing else is proposed in between."""
+        """Prepare as much as one batch may hold.
+
+        The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
+        preparation fails, or whose transaction does not fit into a frame, is refused; the leader goes on. Stops early
+        after `PREPARE_S`, so that other tasks run.
+        """
         limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding
         passes, prepare, prepare_at = self._passes, self._machine.prepare, self._prepare_at
         epoch, txn_bytes_max = self._epoch, self._txn_bytes_max

@@ -17,7 +17,7 @@ class View(NamedTuple):
     """The input of `prepare` beside the request.
 
     zxid         of the transaction that is being prepared
-    epoch        of this leader; when it has changed, nothing is left of what was prepared in another
+    epoch        of this leader; transactions prepared in another epoch are not outstanding any more
     now_ms       wall clock of the leader, milliseconds since 1970
     outstanding  transactions prepared before this one and not applied yet, with their zxids, in order;
                  it is live: copy what you keep
@@ -44,7 +44,9 @@ class Machine(Protocol):
         ...
 
     def apply(self, zxid: Zxid, txn: bytes) -> object:
-        """Everywhere, in zxid order, exactly once in the life of this state. The result goes to the submitter.
+        """Apply a transaction, and return the result for its submitter.
+
+        Every server calls this in zxid order, exactly once in the life of its state.
 
         Deterministic: the same state and the same transaction give the same state, everywhere and always.
         An exception is a bug and stops the member.
@@ -52,7 +54,7 @@ class Machine(Protocol):
         ...
 
     def snapshot(self) -> Iterable[bytes]:
-        """The state as chunks. Called in the event loop; the chunks are taken later, in another thread.
+        """Return the state as chunks. Called in the event loop; the chunks are taken later, in another thread.
 
         So what is returned must not change with the machine: a copy, or something that shares only parts
         that are replaced and never mutated. A chunk may have `Limits.snapshot_chunk_bytes_max`
@@ -61,12 +63,12 @@ class Machine(Protocol):
         ...
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Become the state of which `snapshot` once gave these chunks. Called in a thread, and alone."""
+        """Become the state that `snapshot` returned as these chunks. Called in a thread, without concurrent calls."""
         ...
 
 
 class Passive:
-    """A base for machines whose requests are their transactions."""
+    """A base class for machines that use each request as its own transaction."""
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """Return the request as its own transaction."""
@@ -75,10 +77,10 @@ class Passive:
 
 @runtime_checkable
 class KeepsAccount(Protocol):
-    """A machine that knows by itself what it has prepared and not applied yet: it is asked without a `View`."""
+    """A machine that keeps its own account of outstanding transactions, and so needs no `View`."""
 
     def prepare_at(self, request: bytes, zxid: Zxid, epoch: Epoch, now_ms: int) -> bytes:
-        """Like `prepare`, with the fields of a `View` but `outstanding`."""
+        """Prepare a request, as `prepare` does. The arguments are the fields of a `View` without `outstanding`."""
         ...
 
 

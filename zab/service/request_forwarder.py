@@ -18,10 +18,12 @@ class RequestForwarder:
         self._limits = limits
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._leadership: Leadership | None = None
+        """The leadership in force, or None."""
         self._number = 0
+        """The number of the last request for a catch-up point."""
 
     def begin(self, leadership: Leadership, last: Zxid) -> None:
-        """A leadership begins. At the leader itself, `last` is all that can have survived of earlier ones."""
+        """Begin a leadership. At the leader itself, `last` is the end of all that can have survived of earlier ones."""
         self._leadership = leadership
         self._pending.begin(leadership.epoch)
         if leadership.link is None:

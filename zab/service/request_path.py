@@ -1,10 +1,10 @@
-"""The way of requests through one server: which leader they go to, when they may go, and what becomes of them.
+"""The path of requests through one server, from its callers to the leader and back.
 
-Composed of parts that know nothing of each other's work: the member's pending submissions, the forwarder to the leader,
-the leader's intake with its proposal queue, barriers, changes of the membership, and the side channel. This module only
-finds out which leadership is in force, begins and ends it for each part, and hands incoming messages to them.
+Composed of independent parts: the member's pending submissions, the forwarder to the leader, the leader's intake with
+its proposal queue, barriers, changes of the membership, and the side channel. This module only determines the
+leadership in force, begins and ends it for each part, and passes incoming messages to the parts.
 
-Pure: turned by the driver of a server, and by the simulator.
+Pure: the driver of a server calls it, and so does the simulator.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class RequestPath:
 
     @property
     def open(self) -> bool:
-        """There is a leader to which requests can go."""
+        """True if there is a leader to which requests can go."""
         return self._leadership is not None
 
     # -- a turn ------------------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
-        """Called before the node is asked for its Ready. Cheap if there is nothing to do."""
+        """Move requests on. Called before the driver takes the node's Ready; cheap if there is nothing to do."""
         node, leadership = self._node, self._leadership
         if (
             leadership is None
@@ -114,7 +114,7 @@ class RequestPath:
         self.intake.turn(now)
 
     def ask_barrier(self, now: Millis) -> None:
-        """Once a turn: ask one barrier for all callers that wait for one."""
+        """Ask one barrier for all callers that wait for one. Called once a turn."""
         if self.barriers.waiting and self._leadership is not None:
             self.barriers.ask(self.side_channel, now)
 
@@ -148,7 +148,7 @@ class RequestPath:
                 return None
             found = Leadership(epoch, link)
         if found != self._leadership and self._applied < node.applied:
-            return None  # what the node calls applied is still on its way to the machine: in this very turn
+            return None  # the machine applies in this very turn what the node counts as applied already
         return found
 
     # -- what has happened -------------------------------------------------------------------------
@@ -170,15 +170,18 @@ class RequestPath:
         self.reached(self._applied)
 
     def reached(self, applied: Zxid) -> None:
-        """The machine has applied everything up to here. The node is ahead of it within a turn, so its word does not
-        count: requests would be carried out twice."""
+        """Handle progress of the machine, which has applied everything up to `applied`.
+
+        Within a turn the node is ahead of the machine. If the node's `applied` were used, requests would be carried out
+        twice.
+        """
         self._applied = applied
         self.queue.applied(applied)
         if self.pending.reached(applied):
             self.changes.history_reached(self._node.epoch)
 
     def restored(self, zxid: Zxid) -> None:
-        """A snapshot took the place of the history up to `zxid`."""
+        """Handle a snapshot that replaced the history up to `zxid`."""
         self.pending.jumped()
         self.changes.jumped(zxid)
 

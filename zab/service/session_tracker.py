@@ -1,4 +1,4 @@
-"""Signs of life of sessions: the one thing about sessions that is not in the history.
+"""Signs of life of sessions. They are the only part of a session's state that is not in the history.
 
 The leader keeps for every session when it last received a sign of life; the other servers report those of their clients
 twice a tick. A new leader grants every session its full timeout again.
@@ -25,16 +25,16 @@ from zab.service.client_sessions import ClientSessions
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
-"""The first byte of a message to the leader: ids of sessions that gave a sign of life follow."""
+"""The first byte of a message to the leader. The ids of sessions that gave a sign of life follow."""
 REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
-"""For so long a server without a quorum keeps its clients."""
+"""A server without a quorum keeps its clients for so many ticks."""
 PATIENCE: Final = 3
-"""A client is let go after this part of its session's timeout without a leader."""
+"""A client is disconnected after 1/PATIENCE of its session's timeout without a leader."""
 
 
 class TrackedServer(Protocol):
-    """The state of the server whose sessions are tracked."""
+    """The server, as its session tracker sees it."""
 
     @property
     def sessions(self) -> ClientSessions: ...
@@ -49,7 +49,7 @@ class TrackedServer(Protocol):
         """The time since which no quorum can be reached, or None."""
 
 
-class Opening(Protocol):
+class SessionOpening(Protocol):
     """A client whose session is being created or attached."""
 
     def cancel(self) -> None:
@@ -70,7 +70,7 @@ class Findings:
     expired: list[int] = field(factory=list)
     reports: list[bytes] = field(factory=list)
     ended: list[tuple[Attached, str]] = field(factory=list)
-    gave_up: list[Opening] = field(factory=list)
+    gave_up: list[SessionOpening] = field(factory=list)
 
 
 class SessionTracker:
@@ -78,10 +78,10 @@ class SessionTracker:
         self._server = server
         self._tick_ms = tick_ms
         self._expiry: ExpiryQueue | None = None
-        """At the leader only."""
+        """The time at which each session expires; None while this server does not lead."""
         self._epoch = Epoch(-1)
         """The epoch that `_expiry` is for."""
-        self._opening: dict[Opening, tuple[Millis, int]] = {}
+        self._opening: dict[SessionOpening, tuple[Millis, int]] = {}
         """By client whose session is being opened: the time of its begin, and the session's timeout."""
 
     def lead(self, epoch: Epoch, now: Millis) -> None:
@@ -95,7 +95,7 @@ class SessionTracker:
         self._expiry = None
 
     def ends(self) -> list[tuple[Millis, list[int]]]:
-        """Return at which times which sessions expire if they give no more signs of life."""
+        """Return expiry times, each with the sessions that expire then unless they give a sign of life."""
         return [] if self._expiry is None else self._expiry.buckets()
 
     # -- signs of life -----------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class SessionTracker:
         if len(sessions) % 8 == 0:
             self.touch(struct.unpack(f">{len(sessions) // 8}q", sessions), now)
 
-    def begin_opening(self, opening: Opening, timeout_ms: int, now: Millis) -> None:
+    def begin_opening(self, opening: SessionOpening, timeout_ms: int, now: Millis) -> None:
         """Begin to bound the wait of a client whose session is being created or attached.
 
         It waits for a leader no longer than an attached client does. The session of a client that comes back runs out
@@ -130,13 +130,16 @@ class SessionTracker:
         """
         self._opening[opening] = (now, timeout_ms)
 
-    def end_opening(self, opening: Opening) -> None:
+    def end_opening(self, opening: SessionOpening) -> None:
         del self._opening[opening]
 
     # -- twice a tick ------------------------------------------------------------------------------
 
     def check(self, now: Millis, *, slept: bool) -> Findings:
-        """`slept`: this process stood still, so it missed signs of life that clients gave meanwhile."""
+        """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.
+
+        `slept`: this process did not run for a while, and missed the signs of life that clients gave meanwhile.
+        """
         server, expiry = self._server, self._expiry
         found = Findings(self._epoch)
         alive = [session for session, client in server.sessions.attached.items() if client.heard_of()]

@@ -1,4 +1,4 @@
-"""Messages between the applications of leader and members, outside of the history: no reply, and they may get lost."""
+"""Messages between the applications of leader and members, outside of the history. They may get lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MessageHandler: TypeAlias = Callable[[bytes], None]
 
 
 def ignore_message(body: bytes) -> None:
-    """The application does not use the side channel."""
+    """Drop a message: the application does not use the side channel."""
 
 
 class SideChannel:
@@ -28,13 +28,14 @@ class SideChannel:
     ) -> None:
         """`on_leader_message` is called at the leader, `on_member_message` at the members that follow it."""
         self.leadership: Leadership | None = None
+        """The leadership in force, or None. `RequestPath` sets it."""
         self._node = node
         self._links = links
         self._on_leader_message = on_leader_message
         self._on_member_message = on_member_message
 
     def tell_leader(self, body: bytes) -> bool:
-        """Send to the current leader. False, and the message is lost, if there is none."""
+        """Send to the current leader. Return False if there is none; the message is lost then."""
         if self.leadership is None:
             return False
         link = self.leadership.link
@@ -45,7 +46,7 @@ class SideChannel:
         return True
 
     def tell_members(self, body: bytes) -> bool:
-        """Send to all synced members. False, and the message is lost, if this server does not lead."""
+        """Send to all synced members. Return False if this server does not lead; the message is lost then."""
         if self.leadership is None or self.leadership.link is not None:
             return False
         frame = encode(MemberMessage(body))

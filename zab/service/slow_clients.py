@@ -1,7 +1,7 @@
-"""Which clients are cut because all clients together hold too much memory.
+"""The choice of clients to cut when all clients together hold too much memory.
 
-What a client does not read, or does not finish, waits in memory. Each client has a bound of its own; this is the bound
-of all of them.
+Replies that a client does not read, and requests that it does not finish, wait in memory. Each client has its own
+bound; this module enforces the bound of all clients together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REASON: Final = "this client makes no progress, like others, and their buffers t
 
 
 class Buffering(Protocol):
-    """A client's connection, as far as its buffers go."""
+    """The buffers of a client's connection."""
 
     @property
     def unsent(self) -> int:
@@ -48,15 +48,15 @@ class SlowClient(Generic[T]):
 
 
 class SlowClients(Generic[T]):
-    """Clients that made no progress since the last check go first. Far above the bound, the largest go."""
+    """Clients without progress since the last check are cut first; far above the bound, the largest are cut as well."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._seen: dict[T, tuple[int, int]] = {}
-        """What each client had sent and held at the last check."""
+        """By client: the replies and events sent to it, and the bytes that it held, at the last check."""
 
     def check(self, connections: Iterable[T]) -> list[SlowClient[T]]:
-        """Return the clients to cut: enough to come below the bound, if enough of them made no progress."""
+        """Return the clients to cut, no more than are needed to come below the bound."""
         held = {each: size for each in connections if (size := each.unsent + each.unfinished)}
         total, seen = sum(held.values()), self._seen
         self._seen = {each: (each.sent, size) for each, size in held.items()}

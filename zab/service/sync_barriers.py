@@ -1,4 +1,4 @@
-"""Barriers: how a member learns that it has applied everything that any member had been told was done before.
+"""Barriers. A member that passes one has applied all that was acknowledged to any client before it was asked.
 
 A turn asks one barrier of the node for all callers that wait for one. If the leader is lost before it confirms the
 barrier, the callers wait for the next leader's. The leader also uses barriers for itself, to confirm that it still
@@ -25,12 +25,16 @@ _Waiting: TypeAlias = tuple[BarrierDone, bytes]
 class SyncBarriers:
     def __init__(self, node: Node) -> None:
         self.completed = 0
+        """Barriers that were passed since the start, without those of `confirm`."""
         self.waiting: list[_Waiting] = []
         """Callers for which no barrier is under way."""
         self._node = node
         self._number = 0
+        """The number of the last barrier."""
         self._asked: dict[int, list[_Waiting]] = {}
+        """By number of a barrier under way: the callers that wait for it."""
         self._confirming: dict[int, Confirmed] = {}
+        """By number of a barrier under way: the callback of the leader's own use."""
 
     def add(self, done: BarrierDone, ahead: bytes = b"") -> None:
         self.waiting.append((done, ahead))
@@ -40,7 +44,7 @@ class SyncBarriers:
             waiting[:] = [each for each in waiting if each[0] != done]
 
     def ask(self, side_channel: SideChannel, now: Millis) -> None:
-        """Ask one barrier for all that wait. Only while there is a leader.
+        """Ask one barrier for all callers that wait. Called only while there is a leader.
 
         The messages of the callers go to the leader in front of the barrier, on the same link: its reply proves that
         the leader received them. If the barrier is asked of another leader, they are sent again.
@@ -59,7 +63,7 @@ class SyncBarriers:
         self._node.barrier(self._number, now)
 
     def on_barrier(self, number: int, zxid: Zxid | None) -> None:
-        """Handle the node's reply. None: the leader was lost."""
+        """Handle the node's reply. `zxid` is None if the leader was lost."""
         confirmed = self._confirming.pop(number, None)
         if confirmed is not None:
             confirmed(zxid)

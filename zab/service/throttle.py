@@ -77,7 +77,7 @@ class ConnectionThrottle:
         self._drop = 0.0
 
     def weight(self, *, renews: bool, local: bool) -> int:
-        """Return the tokens that a connection costs whose client renews a session, or gets a local one."""
+        """Return the cost of a connection in tokens, by the kind of session that its client gets."""
         settings = self._settings
         if not settings.connection_weight_enabled:
             return 1
@@ -115,14 +115,14 @@ class ConnectionThrottle:
 
 
 class RequestTotals(Protocol):
-    """What all connections of a server have open."""
+    """The totals of all connections of a server: unanswered requests, and the bytes of the large ones."""
 
     open_requests: int
     large_bytes: int
 
 
 class RequestThrottle:
-    """Admits the requests of one connection as far as the totals of all connections allow.
+    """Admission of the requests of one connection, as far as the totals of all connections allow.
 
     A server without such a limit has none of these. While requests wait, nothing more is read from their client.
     """

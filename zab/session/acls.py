@@ -10,7 +10,7 @@ from zab.store.acl import Acl, digest_id
 
 
 class Permission(IntFlag):
-    """`CREATE` and `DELETE` are about the node's children; `ADMIN` is to change the list itself."""
+    """The permissions of an ACL entry. `CREATE` and `DELETE` are about the node's children, `ADMIN` about its ACL."""
 
     READ = acl.READ
     WRITE = acl.WRITE
@@ -27,7 +27,7 @@ READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
 """Read permission for every client, and no other permission."""
 
 CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
-"""Everything, for whomever the session that makes the node has proved to be."""
+"""All permissions for the identities of the session that creates the node."""
 
 
 def digest_acl(user: str, password: str, permissions: int = Permission.ALL) -> Acl:

@@ -54,7 +54,7 @@ Servers = str | Iterable[str] | None
 
 
 class Session(ABC):
-    """`id` is what the store calls it, `timeout_ms` how long it may be out of reach before it is over."""
+    """A session. The store knows it by `id`; it expires after `timeout_ms` without a sign of life."""
 
     id: int
     timeout_ms: int
@@ -66,14 +66,14 @@ class Session(ABC):
         self._watches: dict[Watch, None] = {}
         self._over: tuple[int, str] | None = None
 
-    # -- what a door adds --------------------------------------------------------------------------
+    # -- implemented by each kind of session --------------------------------------------------------------------------
 
     @abstractmethod
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
-        """Returns what the protocol's reply to `op` holds, or raises.
+        """Send a request, and return the body of its reply, or raise its error.
 
-        The moment it is answered, and before any event that comes later, `self._book.answered` is called.
-        Not `rooted`: the path in it is the server's.
+        `self._book.answered` is called when the reply arrives, before any later event. `rooted` is False if the path is
+        the server's name of the node.
         """
 
     @abstractmethod
@@ -91,7 +91,7 @@ class Session(ABC):
         If the server rejects the credentials, the session ends with `AuthFailed`.
         """
 
-    # -- how it stands -----------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -118,7 +118,7 @@ class Session(ABC):
 
     @property
     def over(self) -> str | None:
-        """Why the session is no more."""
+        """The reason why the session is over; None while it lasts."""
         return None if self._over is None else self._over[1]
 
     def _check(self) -> None:
@@ -145,7 +145,11 @@ class Session(ABC):
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> str:
-        """Returns the path, which is complete with its number only then if `sequential`."""
+        """Create a node, and return its path. A `sequential` node gets a number at the end of its path.
+
+        An `ephemeral` node lasts as long as the session, a `container` until its last child is deleted, and a node with
+        `ttl_ms` until it has had no child and no change for so long.
+        """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
         )
@@ -164,7 +168,7 @@ class Session(ABC):
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> tuple[str, Stat]:
-        """Make a node; return its path and its stat. The arguments are those of `create`."""
+        """Create a node; return its path and its stat. The arguments are those of `create`."""
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms, stat=True
         )
@@ -181,7 +185,7 @@ class Session(ABC):
         await self._ask(Op.DELETE, (path_of(path), version_of(version)), path)
 
     async def set_acl(self, path: str, acl: Acl, version: int = ANY_VERSION) -> Stat:
-        """`version` is held against the `aversion` of the stat."""
+        """Replace the ACL of a node; return its new stat. `version` is compared with the `aversion` of the stat."""
         stat: Stat = await self._ask(Op.SET_ACL, (path_of(path), acl_of(acl), version_of(version)), path)
         return stat
 
@@ -223,7 +227,7 @@ class Session(ABC):
         return found
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """The stat of the node. With a `watch` also of one that is not there yet."""
+        """Return the stat of the node, or None if it does not exist. A `watch` also covers its creation."""
         try:
             stat: Stat = await self._read(Op.EXISTS, path, watch)
         except NoNode:
@@ -231,7 +235,7 @@ class Session(ABC):
         return stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Their names, in no order."""
+        """Return the names of the children, in no order."""
         names: list[str] = await self._read(Op.GET_CHILDREN, path, watch)
         return names
 
@@ -273,7 +277,7 @@ class Session(ABC):
         return count
 
     async def who_am_i(self) -> list[tuple[str, str]]:
-        """(scheme, user), as the server takes this session to be."""
+        """Return the identities of this session at the server, as (scheme, user)."""
         return list(await self._ask(Op.WHO_AM_I, (), "who am I"))
 
     async def sync(self, path: str = ROOT) -> None:
@@ -325,8 +329,9 @@ class Session(ABC):
             raise
 
     async def remove_watch(self, path: str, kind: WatchKind = WatchKind.ANY) -> None:
-        """Remove the watches of the whole session on a path: every affected `Watch` gets an event. `NoWatcher` if there
-        are none.
+        """Remove the watches of the whole session on a path. Every affected `Watch` gets an event.
+
+        Raise `NoWatcher` if there are none.
         """
         await self._ask(Op.REMOVE_WATCHES, (path_of(path), _kind_of(kind)), path)
 
@@ -366,7 +371,7 @@ class Session(ABC):
         return False
 
     async def delete_tree(self, path: str) -> None:
-        """The node and all below it, leaves first; also what is added meanwhile. Nothing there: nothing to do."""
+        """Delete the node and all nodes below it, including those that are added meanwhile. It need not exist."""
         if path_of(path) == ROOT:
             raise BadArguments(ErrorCode.BAD_ARGUMENTS, "the root cannot be deleted")
         await delete_tree(self, path)
@@ -381,7 +386,7 @@ class Session(ABC):
         sequential: bool = True,
         acl: Acl = OPEN,
     ) -> str:
-        """Create a node without a doubtful outcome: if the reply is lost, look for the created node.
+        """Create a node; if the reply is lost, find out whether the node was created.
 
         The name holds a unique `token`. If none is given, a random one is put in front of the name (as Apache Curator
         does). With a token of your own you can find the node even after cancelling: `find_token`.

@@ -13,7 +13,7 @@ from zab.store.operations import ANY_VERSION, CreateFlag, Fields, Op
 from zab.store.znode import INT_MAX, INT_MIN, Stat
 
 Parts: TypeAlias = Iterable[tuple[int, Any]]
-"""(op, value) of each that was done, (`Op.ERROR`, code) of each that was not."""
+"""For each operation (op, value), or (`Op.ERROR`, code) if it failed."""
 
 _WITH_STAT: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 LONG: Final = 1 << 63
@@ -93,7 +93,7 @@ def create_request(
     stat: bool = False,
 ) -> tuple[Op, Fields]:
     if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
-        why = "it is ephemeral, a container, or has a TTL, or none of these; and a container has no number"
+        why = "a node is ephemeral, a container or has a TTL, not two of these; and a container cannot be sequential"
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path_of(path)), why)
     path, data, acl = path_of(path), data_of(data), acl_of(acl)
     if container:
@@ -105,7 +105,7 @@ def create_request(
 
 
 class Multi:
-    """Operations that are done all together, or not at all. Later ones see what earlier ones will have done."""
+    """Operations that succeed or fail together. Each operation sees the effects of those before it."""
 
     def __init__(self) -> None:
         self.operations: list[tuple[int, Fields]] = []
@@ -124,7 +124,7 @@ class Multi:
         ttl_ms: int | None = None,
         acl: Acl = OPEN,
     ) -> Self:
-        """Add the making of a node. The arguments are those of `Session.create`."""
+        """Add the creation of a node. The arguments are those of `Session.create`."""
         self.operations.append(
             create_request(
                 path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -149,7 +149,7 @@ class Multi:
 
 
 class MultiRead:
-    """Reads that are answered together, at one zxid; each for itself, so one may fail and the others not."""
+    """Reads that are answered together, at one zxid. A read may fail while the others succeed."""
 
     def __init__(self) -> None:
         self.operations: list[tuple[int, Fields]] = []
@@ -195,7 +195,7 @@ _CREATES: Final = frozenset({Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREA
 
 
 def with_acls(op: int, fields: Fields, acl: Callable[[str], Acl]) -> Fields:
-    """The same request, with these ACLs for what it makes and leaves open to all."""
+    """Return the request with the ACLs of `acl` for nodes that it would create with the default ACL."""
     if op == Op.MULTI:
         return tuple((one, with_acls(one, of, acl)) for one, of in fields)
     if op in _CREATES and fields[2] is OPEN:

@@ -1,4 +1,4 @@
-"""The errors of the store as exceptions: one for each that a caller can act upon."""
+"""The store's errors as exceptions: one class for each error that a caller can handle."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class StoreError(ZabError):
 
 
 class NoNode(StoreError):
-    """There is no node at this path, or no parent for it."""
+    """The node does not exist, or the parent of a node to be created does not."""
 
 
 class NodeExists(StoreError):
-    """There is a node at this path already."""
+    """The node to be created exists already."""
 
 
 class NotEmpty(StoreError):
-    """The node has children, and only one without can be deleted."""
+    """The node has children, so it cannot be deleted."""
 
 
 class BadVersion(StoreError):
-    """The node was changed since the caller looked: look again, and decide again."""
+    """The node is not at the expected version: another client changed it. Read it again, and decide again."""
 
 
 class NoAuth(StoreError):
@@ -52,11 +52,11 @@ class InvalidAcl(StoreError):
 
 
 class NoChildrenForEphemerals(StoreError):
-    """A node that goes with its session cannot have children, since they would stay."""
+    """An ephemeral node cannot have children: they would outlive it."""
 
 
 class QuotaExceeded(StoreError):
-    """The subtree has a quota, and this would be beyond it."""
+    """The operation would exceed the quota of a subtree, or a limit of the server."""
 
 
 class NotReadOnly(StoreError):
@@ -64,15 +64,15 @@ class NotReadOnly(StoreError):
 
 
 class EphemeralOnLocalSession(StoreError):
-    """The session is known to one server only, and such a session cannot own nodes."""
+    """A local session, which only one server knows, cannot own ephemeral nodes."""
 
 
 class NoWatcher(StoreError):
-    """There is no such watch."""
+    """The session has no such watch."""
 
 
 class BadArguments(StoreError):
-    """A path, a version or a flag that cannot be."""
+    """A path, a version, a flag or another argument is invalid."""
 
 
 class Unimplemented(StoreError):
@@ -104,11 +104,11 @@ class SessionClosed(SessionExpired, LocalProtocolError):
 
 
 LEFT: Final = "the block of this session is left"
-"""Why a session is over that its owner ended."""
+"""The reason of a session that its owner ended."""
 
 
 class EventsLost(ZabError):
-    """A watch's events were not looked at for so long that they were dropped. Look at the nodes, and watch anew."""
+    """Events of a watch were dropped, because it was not read for too long. Read the nodes, and watch them again."""
 
 
 present_as("zab", globals())
@@ -119,7 +119,7 @@ class MembershipChanging(StoreError, ReconfigInProgress):
 
 
 class MembershipWithoutQuorum(StoreError, NewConfigNoQuorum):
-    """Too few servers of the new membership are there and up to date."""
+    """The new membership has no quorum of servers that are connected and up to date."""
 
 
 _VERSION_AT: Final[dict[int, int]] = {Op.SET_DATA: 2, Op.DELETE: 1, Op.SET_ACL: 2, Op.CHECK: 1}

@@ -13,13 +13,13 @@ CHANGES_MAX: Final = 64
 
 
 class SessionState(Enum):
-    """The connection of a session."""
+    """The state of a session, as its client knows it."""
 
     CONNECTED = "connected"
     READ_ONLY = "read only"
-    """The server is cut off from the others: it serves reads, which may be old."""
+    """The server has no leader. It serves reads, which may be outdated."""
     SUSPENDED = "suspended"
-    """The state of the store is unknown right now. The session may have expired there: act as if it had."""
+    """The session has no server at the moment. It may have expired: act as if it had."""
     AUTH_FAILED = "authentication failed"
     EXPIRED = "expired"
     CLOSED = "closed"
@@ -38,21 +38,24 @@ class StateTeller:
 
     def __init__(self, state: SessionState) -> None:
         self.state = state
+        """The state now."""
         self._changes: deque[SessionState] = deque([state], CHANGES_MAX)
         self._told = 1
+        """Changes so far, with the first state. The last `len(_changes)` of them are kept."""
         self._changed = trio.Event()
 
     def tell(self, state: SessionState) -> None:
         if state is self.state or self.state.final:
             return
         self.state = state
+        """The state now."""
         self._changes.append(state)
         self._told += 1
         self._changed.set()
         self._changed = trio.Event()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
-        """The first change behind the `seen`th that is still known. None: there will be no more."""
+        """Return the number and state of the first kept change behind number `seen`; None if there will be no more."""
         await trio.lowlevel.checkpoint()
         while seen >= self._told:
             if self.state.final:
@@ -63,7 +66,7 @@ class StateTeller:
 
 
 class States:
-    """An async iterator: the state now, then each change in order. Ends behind a final state."""
+    """An async iterator over the state now, then each change in order. It ends behind a final state."""
 
     def __init__(self, teller: StateTeller) -> None:
         self._teller = teller

@@ -24,7 +24,7 @@ PART_OPERATIONS_MAX: Final = 128
 PART_BYTES_MAX: Final = 64 << 10
 """Bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`)."""
 READS_MAX: Final = 128
-"""Under way at the same time."""
+"""Concurrent reads."""
 
 
 class Nodes(Protocol):
@@ -83,7 +83,7 @@ async def delete_tree(session: Nodes, path: str) -> None:
 
 
 async def _levels(session: Nodes, path: str) -> list[list[str]]:
-    """The node, those below it, those below these; nothing, if it is not there."""
+    """Return the nodes of the tree by their distance from its root; no level if the root does not exist."""
     levels: list[list[str]] = []
     level = [path]
     while level:
@@ -106,8 +106,9 @@ async def _levels(session: Nodes, path: str) -> list[list[str]]:
 
 
 async def _delete(session: Nodes, part: list[str]) -> None:
-    """Delete these nodes. Those that remain, because they have children by now or the outcome is unknown, show at the
-    next read.
+    """Delete these nodes, except those that have children by now or whose outcome is unknown.
+
+    The next read of the tree shows what remains.
     """
     while part:
         deletes = Multi()

@@ -14,7 +14,7 @@ from zab.session.session_errors import EventsLost
 
 
 class Event(IntEnum):
-    """ZooKeeper's numbers."""
+    """The kind of a watch event, with ZooKeeper's numbers."""
 
     MAYBE_MISSED = -1
     """The connection was lost and is back. A watch that stays was not served in between: look at the nodes again."""
@@ -25,12 +25,12 @@ class Event(IntEnum):
     DATA_WATCH_REMOVED = 5
     CHILD_WATCH_REMOVED = 6
     PERSISTENT_WATCH_REMOVED = 7
-    """The last three follow a `remove_watch` of this session: this watch receives nothing more about this path."""
+    """The last three follow a `remove_watch` of this session: the watch gets no further events of this path."""
 
 
 @frozen
 class WatchEvent:
-    """`zxid` is that of the change, or -1 if it is not known any more."""
+    """A change of a watched node. `zxid` is the zxid of the change, or -1 if it is unknown."""
 
     event: Event
     path: str
@@ -70,7 +70,7 @@ class Watch:
         return True
 
     def notify(self, event: WatchEvent) -> None:
-        """Add an event. For the session."""
+        """Add an event. Called by the session."""
         if self._over is not None:
             return
         if len(self._events) >= self._events_max:
@@ -80,7 +80,7 @@ class Watch:
         self._bell.ring()
 
     def check(self) -> None:
-        """Raise if the watch is over: it cannot take on another node."""
+        """Raise if the watch is over, so that no node can be added to it."""
         if self._over is not None:
             raise self._over
 

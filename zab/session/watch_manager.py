@@ -86,7 +86,7 @@ class WatchManager:
     # -- what was answered -------------------------------------------------------------------------
 
     def answered(self, op: int, fields: Fields, error: int, watch: Listener | None) -> None:
-        """A request that asked for a watch, or for the removal of some, is answered: at this very moment it stands."""
+        """Add or remove the watches of a request whose reply has arrived. No event between reply and call is lost."""
         if op == Op.REMOVE_WATCHES:
             if not error:
                 self._removed(fields[0], WatchKind(fields[1]))
@@ -127,7 +127,7 @@ class WatchManager:
                 watch.notify(seen)
 
     def interrupted(self) -> None:
-        """The connection was lost and is back. For what is watched once, the server makes up; not for what stays."""
+        """Handle a lost connection that is back. The server sends missed events of one-time watches only."""
         for table in (Table.PERSISTENT, Table.RECURSIVE):
             for path, watches in self._tables[table].items():
                 event = WatchEvent(Event.MAYBE_MISSED, self._shown(path))
@@ -137,7 +137,7 @@ class WatchManager:
     # -- the end -----------------------------------------------------------------------------------
 
     def drop(self, watch: Listener) -> list[tuple[str, WatchKind]]:
-        """Remove a closed watch. Return what the server need not watch for this session any more."""
+        """Remove a closed watch. Return the paths and kinds that no other watch of this session needs."""
         idle: dict[tuple[str, WatchKind], None] = {}
         for table, path in self._of.pop(watch, {}):
             watches = self._tables[table][path]

@@ -3,7 +3,6 @@ and leads, and the groups that it coordinates."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
@@ -14,6 +13,7 @@ from kraft_controller.core.commands import Role
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from replica.core.leading import Leading
 from replica.runtime.broker import Broker
+from zab.host.clocks import wall_ms
 
 HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
 TROUBLED_MAX: Final = 100
@@ -127,7 +127,7 @@ def overview(broker: Broker) -> dict[str, Any]:
     return {
         "broker": broker.config.id,
         "cluster": broker.cluster,
-        "now_ms": time.time_ns() // 1_000_000,
+        "now_ms": wall_ms(),
         "health": DOWN if not serves else DEGRADED if warnings else HEALTHY,
         "controller": broker.who_controls(),
         "warnings": warnings,

@@ -13,7 +13,7 @@ import trio.testing
 from tests.unit.service.test_proposal_queue import EPOCH, LOG, A, Machine, Node
 from zab.core.errors import Refused
 from zab.core.zxid import Zxid
-from zab.host.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, Steps, Watchdog, Watchdogs
+from zab.host.watchdog import DEAD_S, RECENT_S, STALL_S, LoopMonitor, Stall, TimedSteps, Watchdog, Watchdogs
 from zab.service.limits import Limits
 from zab.service.proposal_queue import PREPARE_S, ForwardedBatch, ProposalQueue
 
@@ -74,7 +74,7 @@ async def test_steps_of_a_coroutine_are_timed_without_its_waits() -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)
-        assert await Steps(dog, lambda: "a request", work()) == "done"
+        assert await TimedSteps(dog, lambda: "a request", work()) == "done"
     assert [(each.seconds, each.cause) for each in stalls] == [(1.5, "a request"), (2.5, "a request")]
 
 
@@ -94,9 +94,9 @@ async def test_steps_pass_on_errors_and_cancellation() -> None:
             cleaned.append("up")
 
     with pytest.raises(KeyError):
-        await Steps(dog, "fails", fails())
+        await TimedSteps(dog, "fails", fails())
     with trio.move_on_after(0.01) as scope:
-        await Steps(dog, "waits", waits())
+        await TimedSteps(dog, "waits", waits())
     assert scope.cancelled_caught
     assert cleaned == ["up"]
     assert [each.cause for each in stalls] == ["fails"]

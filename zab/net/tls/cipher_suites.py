@@ -34,6 +34,12 @@ def openssl_name(name: str) -> str:
 
 
 def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[str]) -> None:
+    """Allow only these versions of TLS and these cipher suites, in Java's names.
+
+    The rule is Java's: one list of suites covers all versions. OpenSSL configures suites of TLSv1.3 apart from those
+    of older versions. So versions for which the list has no suite are switched off, and a list without any suite for an
+    enabled version is refused.
+    """
     for version in versions:
         if version not in VERSIONS:
             raise ConfigError(f"{version!r} is no version of TLS that is spoken here: {', '.join(VERSIONS)} are")

@@ -15,7 +15,7 @@ _REASONS: Final = {
     "PACKET_LENGTH_TOO_LONG": "what came is no TLS",
     "RECORD_LAYER_FAILURE": "what came is no TLS",
     "UNEXPECTED_EOF_WHILE_READING": "the other side hung up in the midst of the handshake",
-    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust who signed our certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust the signer of our certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept our certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept our certificate",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side says that our certificate has expired",

@@ -12,7 +12,7 @@ from zab.net.tls.tls_settings import TlsPortSettings
 
 @frozen(slots=False)
 class QuorumTls:
-    """The files are read when a context is first looked at, and not again."""
+    """TLS between servers from `TlsPortSettings`. The files are read at the first use of a context, and not again."""
 
     settings: TlsPortSettings
 

@@ -86,7 +86,7 @@ class TlsPortSettings:
         return (self.key_store.path, *trust, *(() if self.crl_file is None else (self.crl_file,)))
 
     def server_context(self) -> ssl.SSLContext:
-        """Reads the files, each time: a `ConfigError` names the one that is wrong."""
+        """Return the context for accepting. Reads the files each time; a `ConfigError` names the one that is wrong."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # No client needs renegotiation, and a client that asks for it again and again keeps a server busy.
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -122,9 +122,9 @@ class TlsPortSettings:
     def from_properties(
         cls, properties: Mapping[str, str], *, quorum: bool = False, folder: str | os.PathLike[str] = "."
     ) -> TlsPortSettings | None:
-        """From the lines of a `zoo.cfg`, or from system properties of Java with their `zookeeper.` in front.
+        """Return the settings in a `zoo.cfg`, or in system properties of Java with their prefix `zookeeper.`.
 
-        None when no key store is named. `folder` is where relative paths begin.
+        Return None if no key store is named. Relative paths begin at `folder`.
         """
         return _Keys(properties, "ssl.quorum." if quorum else "ssl.", Path(folder)).settings()
 
@@ -210,7 +210,7 @@ class _Keys:
         verify_client = asked and verify
         if quorum and verify and asked is not False and auth != ClientAuth.NEED.value:
             raise ConfigError(
-                f"ssl.quorum.clientAuth={auth}: a server without a certificate could not be told from a stranger, and "
+                f"ssl.quorum.clientAuth={auth}: a server without a certificate could not be identified, and "
                 "would be refused; take this line out, or say ssl.quorum.clientHostnameVerification=false as well"
             )
         return TlsPortSettings(

@@ -18,7 +18,7 @@ RECORD_BYTES: Final = 16 << 10
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """One task may send while another receives. The first makes the handshake, unless `handshake` was called."""
+    """A TLS stream. One task may send while another receives. The first of them makes the handshake if needed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     @property
     def certificate(self) -> bytes | None:
-        """The other end's, in DER; verified."""
+        """The verified certificate of the other end, in DER; None if there is none."""
         return self._tls.getpeercert(binary_form=True)
 
     @property
@@ -102,7 +102,11 @@ class TlsStream(trio.abc.HalfCloseableStream):
         await self.transport_stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return what has arrived, from as many records as have arrived."""
+        """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
+
+        The rule: what was read is returned before an error or the end is reported. An end without TLS's close_notify
+        counts as an end, because clients of ZooKeeper hang up that way, and each message has its length.
+        """
         if not self._shaken:
             await self._be_shaken()
         wanted = max_bytes or 64 << 10

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from zab.admin.http import AdminRequest
+from zab.host.clocks import now_ms
 from zab.runtime.admin.commands import Outcome
-from zab.runtime.driver import now_ms
 from zab.service.authentication import ClientAuthentication, Verdict
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from zab.admin.summary import Summary
 from zab.core.errors import WireError, ZabError
 from zab.core.messages import State
 from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
+from zab.host.clocks import wall_ms
 from zab.host.logs import Log
 from zab.runtime.admin.operator_warnings import warnings_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
-from zab.runtime.environment import wall_ms
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange
 from zab.runtime.store_server.store_machine import StoreMachine

@@ -13,10 +13,9 @@ from attrs import frozen
 
 from zab.admin.summary import Summary
 from zab.core.zxid import counter_of
+from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.environment_commands import descriptors
 from zab.runtime.admin.metrics_sampler import behind
-from zab.runtime.driver import now_ms
-from zab.runtime.environment import wall_ms
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zab.admin.summary import Summary
+from zab.host.clocks import wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
-from zab.runtime.environment import wall_ms
 from zab.runtime.member_runtime import NO_HOST
 
 if TYPE_CHECKING:

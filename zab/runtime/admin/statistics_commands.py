@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from zab.core.zxid import NOTHING
+from zab.host.clocks import now_ms
 from zab.runtime.admin.rows import Rows
-from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

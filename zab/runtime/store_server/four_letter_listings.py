@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from zab.core.ensemble import Role
 from zab.core.messages import State
+from zab.host.clocks import now_ms
 from zab.runtime.admin.environment_commands import environment
 from zab.runtime.admin.rows import Rows
 from zab.runtime.admin.statistics_commands import directories
-from zab.runtime.driver import now_ms
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

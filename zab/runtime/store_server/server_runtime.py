@@ -15,9 +15,9 @@ import trio
 from zab.core.errors import Stopped
 from zab.core.messages import State
 from zab.core.zxid import Epoch
+from zab.host.clocks import now_ms
 from zab.host.logs import Log
 from zab.runtime.admin.metrics_sampler import MetricsSampler
-from zab.runtime.driver import now_ms
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange, missing_voters
 from zab.runtime.store_server.audit import Audit

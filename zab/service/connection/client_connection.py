@@ -1,8 +1,11 @@
 """One connection of a client, from its first frame to its end, without a socket, a task or a clock.
 
-The shell feeds it: `receive` what the client sent, `tick` when `deadline` has come, `settle` before it sends. The
-server calls it: `notify` with watch events, `resume` when the state may be read again, `ended` at the session's end.
-What is to be sent gathers in `send_buffer`. All else that it wants is a call of its two ports.
+The shell calls `receive` with the bytes of the client, `tick` when `deadline` has come, and `settle` before it sends.
+The server calls `notify` with watch events, `resume` when the state may be read again, and `ended` at the session's
+end. Output gathers in `send_buffer`. All other effects are calls of the connection's two ports.
+
+Its state is one `ConnectionPhase`, which only goes forward. In ARRIVING there is a `SessionHandshake`, from SERVING on
+a `RequestPipeline`.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from zab.wire.client.frames import Command, HttpRequest, Opening, RequestReader
 _SERVING: Final = ConnectionPhase.SERVING
 _OVER: Final = ConnectionPhase.OVER
 _VARYING: Final = re.compile(r"[-\d'\"]")
-"""The first part of an error message that differs from time to time."""
+"""The begin of the variable part of an error message."""
 
 
 class ClientConnection:
-    """It is the watcher of what its client watches; its watches end with it."""
+    """One client's connection. It is the watcher of its client's watches, which end with it."""
 
     def __init__(
         self,
@@ -50,24 +53,28 @@ class ClientConnection:
         self.established_ms = established_ms
         self.authentication = ClientAuthentication(server.settings, host, proved, random_bytes)
         self.phase = ConnectionPhase.FIRST_FRAME
+        """The one state of the connection."""
         self.deadline = clock() + server.settings.first_frame_ms / 1000
         """The time at which `tick` is due; infinite if nothing is awaited."""
         self.send_buffer = SendBuffer()
         self.received = 0
-        """Requests."""
+        """Requests received."""
         self.session = 0
+        """The id of its session; 0 before SERVING."""
         self.timeout_ms = 0
+        """The timeout of its session."""
         self.read_only = False
+        """Whether the client only reads, from a server without a leader."""
         self._shell = shell
         self._opening = Opening(server.settings.frame_bytes_max)
         self._reader = RequestReader(server.settings.frame_bytes_max)
         self._handshake: SessionHandshake | None = None
-        """While the session is being created or attached."""
+        """Set in ARRIVING only."""
         self.pipeline: RequestPipeline | None = None
-        """Once there is a session."""
+        """Set from SERVING on, if the connection came so far."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
         self._receiving = False
-        """Whether `receive` is running: then the shell sends afterwards, without being asked."""
+        """Whether `receive` is running. The shell sends after it in any case."""
         self.heard = True
         """Whether the client has sent something since `heard_of` was called last."""
 
@@ -82,7 +89,7 @@ class ClientConnection:
     # -- what the shell calls ----------------------------------------------------------------------
 
     def receive(self, data: bytes | bytearray) -> bool:
-        """Handle what the client sent. Return whether more may be read at once; if not, ask `advance`."""
+        """Handle bytes of the client. Return whether more may be read at once; if not, ask `advance`."""
         self._receiving = True
         try:
             pipeline = self.pipeline
@@ -113,7 +120,7 @@ class ClientConnection:
         return self.pipeline.advance()
 
     def tick(self) -> None:
-        """`deadline` has come."""
+        """Handle the deadline: it has come."""
         self.deadline = inf
         if self.phase is ConnectionPhase.FIRST_FRAME:
             self.server.counts.sessionless_connections_expired += 1
@@ -129,7 +136,7 @@ class ClientConnection:
             self.pipeline.settle()
 
     def closed(self) -> None:
-        """The transport is closed, or is about to be."""
+        """Give up all state: the transport is closed, or is about to be."""
         server, pipeline = self.server, self.pipeline
         if self.phase is not _OVER:
             self._enter_over()
@@ -174,7 +181,7 @@ class ClientConnection:
             self.deadline = inf
 
     def expired(self, asked: ConnectRequest) -> None:
-        """The session is over, or the password is wrong: tell the client, and close."""
+        """Send the client that its session is over or its password wrong, and close."""
         self._end_handshake()
         read_only = None if asked.read_only is None else False
         response = ConnectResponse(EXPIRED.timeout_ms, EXPIRED.session, EXPIRED.password, read_only)
@@ -183,7 +190,8 @@ class ClientConnection:
         self._shell.wake()
 
     def established(self, asked: ConnectRequest, session: int, timeout_ms: int, read_only: bool) -> None:
-        """The session is this connection's. Take the requests that came behind the first frame."""
+        """Begin to serve the session. Take the requests that came behind the first frame."""
+        assert self.phase is ConnectionPhase.ARRIVING, "a session is established once"
         self._end_handshake()
         server = self.server
         self.session, self.timeout_ms, self.read_only = session, timeout_ms, read_only
@@ -210,19 +218,19 @@ class ClientConnection:
         return heard
 
     def ended(self, why: str) -> None:
-        """The session is over, or goes on elsewhere. If the client closed it, its reply is under way."""
+        """Disconnect: the session is over, or has moved. If the client closed the session, its reply is still sent."""
         if self.phase < ConnectionPhase.LEAVING:
             self.cut(why)
 
     def resume(self) -> None:
-        """The server is ready again."""
+        """Take held requests: the state may be read again."""
         if self.pipeline is not None:
             self.pipeline.resume()
 
     # -- sending -----------------------------------------------------------------------------------
 
     def notify(self, change: EventFrame) -> None:
-        if self.phase is not _OVER:  # its watches are removed in slices
+        if self.phase is not _OVER:  # events still come until its watches are removed, in slices
             self.send(change.frame)
 
     def send(self, frame: bytes) -> None:
@@ -239,18 +247,18 @@ class ClientConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Take nothing more: this was the client's last request."""
+        """Take no more requests: this was the client's last one."""
         self.phase = max(self.phase, ConnectionPhase.LEAVING)
 
     def finish(self) -> None:
-        """Take and answer nothing more; close when all is sent that is answered already."""
+        """Take and answer no more requests. Close when all replies so far are sent."""
         if self.phase < ConnectionPhase.CLOSING:
             self.phase = ConnectionPhase.CLOSING
         if not self._receiving:
             self._shell.output_ready()
 
     def cut(self, why: str) -> None:
-        """End the connection at once: what has not been sent yet is dropped."""
+        """End the connection at once, and drop what has not been sent."""
         if self.phase is not _OVER:
             self.server.log.say("client_let_go", "debug", peer=self.peer, session=f"{self.session:#x}", why=why)
             self._enter_over()
@@ -262,14 +270,14 @@ class ClientConnection:
         self.phase = _OVER
 
     def failed(self, mistake: Exception) -> None:
-        """Something raised that should not, in the midst of the server's work: it costs this client its connection."""
+        """Log an exception that is a bug of the server, and cut this connection only."""
         self.server.log.warn_rate_limited(
             "client_failed", self.authentication.host, "error", peer=self.peer, why=repr(mistake)
         )
-        self.cut("a mistake of ours")
+        self.cut("an internal error")
 
     def wronged(self, why: str) -> None:
-        """The client broke the rules. One line for each host and kind of mistake, so that none hides another."""
+        """Log that the client broke the protocol: one line for each host and kind of mistake."""
         kind = _VARYING.split(why, maxsplit=1)[0]
         self.server.log.warn_rate_limited("client_cut", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why)
 
@@ -281,7 +289,7 @@ class ClientConnection:
 
     @property
     def sent(self) -> int:
-        """Replies and events."""
+        """Replies and events sent."""
         return self.send_buffer.sent
 
     @sent.setter
@@ -294,7 +302,7 @@ class ClientConnection:
 
     @property
     def unsent(self) -> int:
-        """Bytes."""
+        """Bytes of replies and events that wait to be sent."""
         return self.send_buffer.bytes
 
     @property

@@ -1,4 +1,4 @@
-"""The decision which session a client gets for its ConnectRequest, if any.
+"""The decision about a ConnectRequest: the session that the client gets, or a refusal.
 
 A server refuses in two ways. A session that is over, or a wrong password, is answered with session 0: the client must
 begin a new one. In all other cases the connection is closed without an answer, and the client asks another server.
@@ -25,7 +25,7 @@ class ArrivingClient(Protocol):
 
 
 class SessionHandshake:
-    """One ConnectRequest on its way to a session: wait for a state to serve, catch up, then create or attach."""
+    """One ConnectRequest. It waits for a readable state, catches up, then creates or attaches a session."""
 
     def __init__(self, server: ServerPort, shell: ShellPort, client: ArrivingClient, asked: ConnectRequest) -> None:
         self._server = server
@@ -34,10 +34,10 @@ class SessionHandshake:
         self._asked = asked
         self.timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
         self._read_only = False
-        """Whether the session is for reading only, because there is no leader."""
+        """Whether the client will only read, because there is no leader."""
 
     def is_admitted(self, now_ms: int) -> bool:
-        """Take the tokens that the connection costs. Return whether there were enough."""
+        """Take the tokens that the connection costs. Return False if there are not enough."""
         throttle = self._server.connection_throttle
         local = self._server.settings.local_sessions_enabled
         return throttle.take(throttle.weight(renews=self._asked.session != 0, local=local), now_ms)
@@ -50,11 +50,11 @@ class SessionHandshake:
             self._catch_up()
 
     def end(self) -> None:
-        """The session is found, or is not wanted any more."""
+        """End: the session is there, or is not wanted any more."""
         self._server.tracker.end_opening(self)
 
     def cancel(self) -> None:
-        """There has been no leader for too long: another server may be able to serve this client."""
+        """Cut the client: there has been no leader for too long, and another server may be able to serve it."""
         self._client.cut("no leader is elected that could create or attach its session")
 
     def _readable(self, read_only: bool, error: Exception | None) -> None:
@@ -62,7 +62,7 @@ class SessionHandshake:
             return
         self._read_only = read_only
         if read_only and not self._asked.read_only:
-            self._client.cut("it does not want a read-only server")
+            self._client.cut("it does not accept a read-only server")
         else:
             self._catch_up()
 
@@ -115,5 +115,5 @@ class SessionHandshake:
 
     def _goes_on(self, error: Exception | None) -> bool:
         if error is not None and self._client.arriving:
-            self._client.cut(f"no session could be had for it: {error}")
+            self._client.cut(f"its session could not be created or attached: {error}")
         return self._client.arriving

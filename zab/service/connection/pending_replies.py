@@ -1,4 +1,4 @@
-"""The replies of one connection: those that are not due yet, and the frames that wait to be sent."""
+"""The replies of one connection: pending ones, and frames that wait to be sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 
 class PendingReply:
-    """A reply that no transaction decides: of a sync, a reconfiguration, or a request that was refused at once."""
+    """The reply to a sync, a reconfiguration, or a request that was refused at once. No transaction decides it."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 
@@ -22,6 +22,7 @@ class PendingReply:
     ) -> None:
         self.error = error
         self.value = value
+        """The body of the reply; None for an error."""
         self.done = done
         """Whether it may be sent when it is the oldest."""
         self.last = last
@@ -33,7 +34,7 @@ class PendingReply:
 Awaited: TypeAlias = bytes | PendingReply | None
 """The body of a read, a pending reply, or None for a write that is under way."""
 Pending: TypeAlias = tuple[int, int, Awaited]
-"""(op, xid, what the reply waits for)"""
+"""(op, xid, reason why the reply is pending)"""
 
 
 class PendingReplies(deque[Pending]):
@@ -64,11 +65,11 @@ class SendBuffer:
         self.frames: list[bytes] = []
         """Not taken by the transport yet, oldest first."""
         self.bytes = 0
-        """The size of `frames`, and of what was taken and is not gone."""
+        """The bytes of `frames`, and of frames that were taken and are not gone."""
         self.sent = 0
         """Replies and events taken since the connection began."""
         self.taken_bytes = 0
-        """Their bytes."""
+        """The bytes of these replies and events."""
 
     def put(self, frame: bytes) -> int:
         """Append a frame; return how many bytes wait now."""
@@ -92,11 +93,11 @@ class SendBuffer:
         return data
 
     def gone(self, count: int) -> None:
-        """The transport has passed on so many of the bytes that it took."""
+        """Note that the transport has passed on `count` of the bytes that it took."""
         self.bytes -= count
 
     def put_back(self, rest: bytes) -> None:
-        """The transport does not want these yet. Nothing was put behind them since `take`."""
+        """Put back bytes that the transport did not accept. No frame was put since `take`."""
         assert not self.frames, "a rest goes in front"
         self.frames.append(rest)
         self.sent -= 1

@@ -18,7 +18,7 @@ from zab.service.attached import Latency, Traffic
 from zab.service.authentication import IdentitySettings
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
-from zab.service.session_tracker import Opening
+from zab.service.session_tracker import SessionOpening
 from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSettings
 from zab.store.acl import Identity
 from zab.store.operations import Fields
@@ -30,10 +30,10 @@ Done: TypeAlias = Callable[[Any, Exception | None], None]
 
 
 class ConnectionPhase(IntEnum):
-    """The life of a connection. It only goes forward."""
+    """The phase of a connection. It only goes forward."""
 
     FIRST_FRAME = 0
-    """The client has not said yet what it wants."""
+    """No complete first frame has arrived: a ConnectRequest or a four-letter word."""
     ARRIVING = 1
     """Its session is being created, or attached to this connection."""
     SERVING = 2
@@ -96,10 +96,10 @@ class TurnWatch(Protocol):
 
 
 class Openings(Protocol):
-    """The clients that wait for a session: see `SessionTracker`."""
+    """The clients whose session is being created or attached: see `SessionTracker`."""
 
-    def begin_opening(self, opening: Opening, timeout_ms: int, now: int) -> None: ...
-    def end_opening(self, opening: Opening) -> None: ...
+    def begin_opening(self, opening: SessionOpening, timeout_ms: int, now: int) -> None: ...
+    def end_opening(self, opening: SessionOpening) -> None: ...
 
 
 class EventFrame(Protocol):
@@ -171,38 +171,38 @@ class ServerPort(RequestTotals, Protocol):
         """Submit requests; `done` is called for each, in their order."""
 
     def postpone(self, do: Callable[[], None]) -> None:
-        """Call `do` after others have had the loop."""
+        """Call `do` after other tasks have run."""
 
 
 class ShellPort(Protocol):
-    """What carries out the effects of one connection."""
+    """The shell of one connection: it carries out the connection's effects."""
 
     def output_ready(self) -> None:
-        """There are frames in an empty send buffer: send them when this turn of the server is over."""
+        """Send when this turn of the server is over: the send buffer was empty, and now holds a frame."""
 
     def wake(self) -> None:
-        """The phase or the deadline has changed, or held requests can be taken by `advance`."""
+        """Look at the connection again: its phase or deadline has changed, or `advance` can take held requests."""
 
     def answer_command(self, command: Command) -> bytes:
         """Return the answer to a four-letter word."""
 
     def when_readable(self, done: Done) -> None:
-        """Wait until the state may be read, or only be read: the result is whether it is the latter."""
+        """Wait until the state may be read. The result is True if there is no leader, so that it may only be read."""
 
     def barrier(self, done: Done) -> None:
-        """Wait until everything is applied here that was committed before."""
+        """Wait until everything is applied here that was committed before the call."""
 
     def sync(self, session: int, done: Done) -> None:
-        """A barrier in front of which the leader hears that the session is alive."""
+        """Wait for a barrier. In front of it the leader receives a sign of life of the session."""
 
     def create_session(self, timeout_ms: int, done: Done) -> None:
-        """The result is its id. If the connection ends before that, the session is closed again."""
+        """Create a session. The result is its id. If the connection ends before that, close the session again."""
 
     def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
-        """The same for a session that only this server knows."""
+        """Create a session that only this server knows. The result is its id."""
 
     def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
-        """The result is its timeout, or None: there is no such session, or not with this password."""
+        """Attach a session. The result is its timeout, or None if there is no such session with this password."""
 
     def change_membership(self, fields: Fields, done: Done) -> None:
-        """The result is an error code and the configuration node."""
+        """Change the membership. The result is an error code and the configuration node."""

@@ -28,11 +28,13 @@ class LoginClient(Protocol):
 
 @frozen
 class LoginOutcome:
-    """What to do about a proof: send the frame after a pause, perhaps close behind it; or cut the connection."""
+    """The effect of a proof: a frame to send after a pause, or the end of the connection."""
 
     frame: bytes = b""
     ends: bool = False
+    """Whether the connection is closed behind the frame."""
     pause_ms: float = 0.0
+    """The time before the frame is sent."""
     cut: str = ""
     """The reason to cut the connection without a reply; empty: it is not cut."""
 
@@ -78,8 +80,8 @@ class Login:
         return self._outcome(body_reply(xid, 0, buffer(token), error), bool(error), now_ms)
 
     def refuse(self, xid: int) -> LoginOutcome:
-        """Refuse another request of a client that still has to prove an identity."""
-        self._client.authentication.why = "asked for something before it proved an identity that this server requires"
+        """Refuse a request other than a proof, of a client that lacks a required identity."""
+        self._client.authentication.why = "sent a request before it proved an identity that this server requires"
         self._warn("client_not_authenticated")
         return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
 
@@ -93,7 +95,7 @@ class Login:
         return False
 
     def _outcome(self, frame: bytes, ends: bool, now_ms: int) -> LoginOutcome:
-        """Wrong credentials are answered after the pause that the failure costs the client's address."""
+        """Return the outcome with a frame. Wrong credentials are answered after a pause, which slows down guessing."""
         proof = self._client.authentication
         pause_ms = self._server.failed_logins.failed(proof.host, now_ms) if proof.guessed_wrong else 0.0
         return LoginOutcome(frame, ends, pause_ms)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, Final, Protocol
@@ -51,7 +52,7 @@ _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
 READ_WORK_MAX: Final = 20_000
-"""Nodes and names that the reads of one pass look at before others have the loop: some milliseconds."""
+"""Nodes and names that the reads of one pass look at before other tasks run: some milliseconds."""
 SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
@@ -63,6 +64,19 @@ All reads that wait behind a write are answered in the turn that applies it. Tho
 server never wait there.
 """
 KINDS_SHOWN: Final = 5
+
+
+class PipelinePause(IntEnum):
+    """The reason why a pipeline takes no requests. A closed throttle and a lost leader are not among them."""
+
+    NONE = 0
+    ANSWER = 1
+    """A sync, a reconfiguration or wrong credentials must be answered first."""
+    REPLIES = 2
+    """All requests that were taken must be answered first: too many scans wait behind a write."""
+
+
+_PAUSED_FOR_REPLIES: Final = PipelinePause.REPLIES
 
 
 class PipelineClient(Client, Protocol):
@@ -99,21 +113,19 @@ class RequestPipeline:
         self._machine = server.machine
         self._login = Login(server, client)
         self._login_outcome: LoginOutcome | None = None
-        """The answer to wrong credentials, until its pause is over."""
+        """The answer to wrong credentials. It is kept only while `_pause` is `ANSWER`, and sent by `tick`."""
         throttle = server.settings.throttle
         self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
         self._stalled = False
-        """Whether the held requests have waited for the closed throttle since they were tried last."""
+        """Whether held requests have waited for the closed throttle since they were tried last."""
         self._local = local
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
         self.replies = PendingReplies()
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""
-        self._paused = False
-        """Whether requests are held behind one that must be answered first."""
-        self._waits_for_replies = False
-        """Whether held requests are taken when all that was taken before has been answered."""
+        self._pause = PipelinePause.NONE
+        """The reason why no request is taken, whatever `_held` holds."""
         self._scans_behind = 0
         """The weight of the scans that were put behind writes since `replies` was empty."""
         self._counted = 0
@@ -122,7 +134,7 @@ class RequestPipeline:
         """The time at which the oldest request was taken that is not answered yet."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
         self._audits: deque[Done | None] = deque()
-        """What tells the audit log of each write that is under way."""
+        """For each write under way, in order: the callback that reports its result to the audit log, or None."""
 
     @property
     def queued(self) -> int:
@@ -146,7 +158,7 @@ class RequestPipeline:
             except WireError:
                 self._server.counts.large_requests_rejected += 1
                 raise
-        if self._held or self._paused or not self._serves:
+        if self._held or self._pause or not self._serves:
             self._hold(requests)
         else:
             self._take(requests)
@@ -171,13 +183,13 @@ class RequestPipeline:
     def advance(self) -> float | None:
         """Take held requests, as far as the limits allow. Return None if more may be read from the client.
 
-        Else return how many seconds to wait before the next call: 0 lets others have the loop, infinity waits until
-        bytes have left the send buffer or the shell is woken.
+        Otherwise return the seconds to wait before the next call: 0 lets other tasks run, infinity waits until bytes
+        have left the send buffer or the shell is woken.
         """
         server, settings = self._server, self._server.settings
         if self._client.send_buffer.bytes > settings.unsent_bytes_max:
             return inf
-        if self._held and not self._paused and self._serves:
+        if self._held and not self._pause and self._serves:
             throttle = self._throttle
             if throttle is not None:
                 if throttle.closed and not self._stalled:
@@ -185,7 +197,7 @@ class RequestPipeline:
                     return settings.throttle.request_stall_ms / 1000
                 self._stalled = False
                 if throttle.is_stale(self._client.timeout_ms, self._now_ms):
-                    self._client.cut("a request has waited for longer than its session may")
+                    self._client.cut("a request has waited for longer than its session's timeout")
                     return inf
             self.resume()
             return 0.0
@@ -195,13 +207,13 @@ class RequestPipeline:
 
     def resume(self) -> None:
         """Take the held requests: there is a leader again, or a sync is done, or replies were sent."""
-        if self._held and self._serves and not self._paused:
+        if self._held and self._serves and not self._pause:
             held, self._held = self._held, []
             self._take(held)
 
     def _proceed(self) -> None:
-        """What the held requests waited for is answered."""
-        self._paused = self._waits_for_replies = False
+        """End the pause: the answer that the held requests waited for is there."""
+        self._pause = PipelinePause.NONE
         self._answer_due()
         self._resume_and_wake()
 
@@ -212,8 +224,8 @@ class RequestPipeline:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether there are held requests for `advance` to take."""
-        return bool(self._held) and not self._paused
+        """True if there are held requests for `advance` to take."""
+        return bool(self._held) and not self._pause
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -273,6 +285,10 @@ class RequestPipeline:
     def _take_all(self, requests: list[Request]) -> None:
         """Post the writes, answer the reads or put them behind a write, and dispatch the others.
 
+        The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
+        So a read waits for the writes in front of it, and writes leave in one post unless a special request stands
+        between them. Without a leader, a read-only client may read, and gets an error for everything else.
+
         Stops early, and holds the rest, behind a sync or another request that pauses, and at the bounds for unsent
         bytes, for the work of reads, and for scans behind a write.
         """
@@ -301,7 +317,7 @@ class RequestPipeline:
                 self._held = requests[index:]
                 server.postpone(self._resume_and_wake)
                 break
-            if self._paused or buffer.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+            if self._pause or buffer.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
                 self._held = requests[index:]
                 break
             if read_only and op not in _READS:
@@ -323,7 +339,7 @@ class RequestPipeline:
                     if weight is not None:
                         self._scans_behind += weight
                         if self._scans_behind > SCANS_BEHIND_MAX:
-                            self._paused = self._waits_for_replies = True
+                            self._pause = PipelinePause.REPLIES
                             self._held = requests[index:]
                             break
                     replies.append((op, xid, body))
@@ -367,7 +383,7 @@ class RequestPipeline:
             client.finish()  # clients ignore this error, and must not go on without their watches
 
     def _audit_and_answer(self, result: Any, error: Exception | None) -> None:
-        """The audit log is told even if the client is gone: its write counts all the same."""
+        """Report the write to the audit log, then answer it. A write of a client that is gone is reported, too."""
         audit = self._audits.popleft()
         try:
             if audit is not None:
@@ -377,10 +393,11 @@ class RequestPipeline:
         self.written(result, error)
 
     def written(self, result: Any, error: Exception | None) -> None:
-        """The oldest write was applied with this result of the machine, or failed.
+        """Answer the oldest write, which was applied with this result of the machine, or failed.
 
-        Called in the order of the writes. An error leaves the outcome unknown, and so the client must not go on; only
-        of `LeadersLost` it is known that nothing was changed.
+        Called in the order of the writes. Replies leave in that order, too, as ZooKeeper promises. After an error the
+        outcome is unknown, and the client is cut; only `LeadersLost` proves that nothing was changed. A session's own
+        close, and its expiry, close the connection behind the reply. A session that has moved is cut without a reply.
         """
         client = self._client
         if client.phase is _OVER:
@@ -408,13 +425,13 @@ class RequestPipeline:
                 client.finish()
             elif replies and replies[0][2] is not None:  # most often it is the next write, which is under way
                 self._answer_due()
-            if self._waits_for_replies and not replies:
+            if self._pause is _PAUSED_FOR_REPLIES and not replies:
                 self._proceed()
         except Exception as mistake:
             client.failed(mistake)
 
     def _answer_due(self) -> None:
-        """Answer the oldest requests, up to one that still waits."""
+        """Answer the oldest requests, up to the first that is not due."""
         client, replies = self._client, self.replies
         while client.phase < _CLOSING and (pending := replies.due()) is not None:
             op, xid, awaited = pending
@@ -437,18 +454,18 @@ class RequestPipeline:
     # -- other requests ----------------------------------------------------------------------------
 
     def _ping(self, op: int, xid: int, body: bytes) -> None:
-        """The reply overtakes the others."""
+        """Answer at once: the reply overtakes the pending ones."""
         self._client.send(error_reply(PING_XID, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
-        """Hold what follows until the barrier is passed: a write could overtake it, and a read would see that write."""
+        """Hold later requests until the barrier is passed: a later write could overtake it, and a read would see it."""
         fields = decode_request(op, body)
         if isinstance(fields, Refused):
             self._put(op, xid, PendingReply(fields.code, done=True))
             return
         reply = PendingReply(value=fields[0])
         self.replies.append((op, xid, reply))
-        self._paused = True
+        self._pause = PipelinePause.ANSWER
         self._shell.sync(self._client.session, partial(self._synced, reply))
 
     def _synced(self, reply: PendingReply, _: object, error: Exception | None) -> None:
@@ -464,10 +481,10 @@ class RequestPipeline:
             self._client.failed(mistake)
 
     def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
-        """Ask the leader for permission, as for any write, then ask the consensus. What follows is held meanwhile."""
+        """Ask the leader for permission, as for any write, then ask the consensus. Hold later requests meanwhile."""
         client, identified = self._client, self._client.authentication.encoded
         self.replies.append((op, xid, None))
-        self._paused = True
+        self._pause = PipelinePause.ANSWER
         head = HEAD.pack(self._flags, client.session, xid, op, self._server.me, len(identified))
         self._server.post(head + identified + body, partial(self._permitted, op, xid, body))
 
@@ -510,7 +527,7 @@ class RequestPipeline:
         """Take proofs until the client has an identity that the server requires. Return the requests behind them."""
         client = self._client
         for index, (xid, op, body) in enumerate(requests):
-            if self._paused or not client.authentication.barred:
+            if self._pause or not client.authentication.barred:
                 return requests[index:]
             if client.phase is not _SERVING:
                 break
@@ -527,7 +544,7 @@ class RequestPipeline:
         if outcome.cut:
             client.cut(outcome.cut)
         elif outcome.pause_ms:
-            self._paused, self._login_outcome = True, outcome
+            self._pause, self._login_outcome = PipelinePause.ANSWER, outcome
             client.set_deadline(client.clock() + outcome.pause_ms / 1000)
         else:
             client.send(outcome.frame)
@@ -535,9 +552,10 @@ class RequestPipeline:
                 client.finish()
 
     def tick(self) -> None:
-        """The pause before the answer to wrong credentials is over."""
+        """Send the answer to wrong credentials: its pause is over."""
         outcome, self._login_outcome = self._login_outcome, None
         if outcome is not None:
+            assert self._pause is PipelinePause.ANSWER, "no request is taken before wrong credentials are answered"
             self._client.send(outcome.frame)
             if outcome.ends:
                 self._client.finish()
@@ -575,7 +593,7 @@ class RequestPipeline:
                 self._arrived_at = None
 
     def drop(self) -> None:
-        """Forget all requests: the client is gone."""
+        """Drop all requests: the client is gone."""
         self._server.open_requests -= self._counted
         self._counted = 0
         if self._throttle is not None:

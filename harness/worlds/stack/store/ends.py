@@ -14,7 +14,7 @@ from typing import Any, Final
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
 from zab.core.zxid import Millis
-from zab.runtime.driver import now_ms
+from zab.host.clocks import now_ms
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.service.connection.ports import ConnectionPhase
 from zab.service.session_tracker import Findings, SessionTracker
