@@ -1,4 +1,7 @@
-"""`pytest tests/scenario --rewrite` writes what happens into the stories. Read the diff before you believe it."""
+"""Options of the scenario tests: `pytest tests/scenario --rewrite` writes the actual outcome into the stories.
+
+Review the diff.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A disk that remembers exactly what it has reported: what is handed over is lost in a crash, what is saved is not.
+"""A disk with exact promises: a crash loses unsaved writes and keeps saved ones.
 
-It is a model of the promise, not of files: small enough to be believed, and turned by hand.
+It models the promise, not files. Tests step it by hand.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Disk:
         return write, write.ticket
 
     def take_snapshot(self, zxid: Zxid, digest: int, state: State, purge: bool) -> None:
-        """This server's own snapshot, of what it has applied; the log before it may go."""
+        """Take a snapshot of the applied state. The log before it may be purged."""
         self.snapshot, self.snapshot_digest, self.state = zxid, digest, freeze(state)
         if purge:
             self.log_start, self.log_digest = zxid, digest
@@ -119,7 +119,7 @@ class Disk:
             self._incoming = None
 
     def find(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Its own snapshot, if that begins with what is held."""
+        """Return the server's own snapshot if it begins with the held bytes."""
         same = beginning(self.snapshot, self.state[: held.size]) == held
         return FoundSnapshot(self.snapshot_digest, len(self.state)) if same else None
 
@@ -155,7 +155,7 @@ class Disk:
         )
 
     def digest(self) -> int:
-        """Of everything logged."""
+        """Return the digest of the whole log."""
         digest = self.log_digest
         for batch in self.batches:
             digest = digest_of(batch.payloads(), digest)

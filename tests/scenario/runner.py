@@ -1,6 +1,6 @@
-"""Reads a story file, carries it out, and says what should stand where.
+"""Read a story file, run it, and compare its outcome with the expected text.
 
-A file is a row of acts, divided by blank lines: `#` comments and commands, a line `----`, and what came of it.
+A file is a sequence of acts, separated by blank lines: `#` comments and commands, a line `----`, and the outcome.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BROKEN = "!!!!"
 
 @frozen
 class Act:
-    """`script` is text and commands as they stand; `expected` is what shall come of them."""
+    """One act: `script` is its text and commands, `expected` their outcome."""
 
     script: tuple[str, ...]
     expected: tuple[str, ...] | None
@@ -36,7 +36,7 @@ def read(text: str) -> list[Act]:
 
 
 def play(acts: list[Act], author: bool = False) -> list[Act]:
-    """The same acts, with what really came of them. An author is told in place where the story breaks."""
+    """Return the same acts with their actual outcome. A failing command is reported in its place."""
     story = Story()
     played = []
     for act in acts:

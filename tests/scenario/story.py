@@ -1,30 +1,30 @@
-"""The language of the stories: each line is a command, and each command tells what came of it.
+"""The language of the stories: each line is a command, and each command returns its outcome as text.
 
 ensemble 1 2 3 [observer 4] [groups 1:2:3 4:5] [weights 5=0] [leader=3 epoch=2]
-                         who is a member; with `leader` they are started and have settled already
-settings NAME=N ...      of zab.core.ready.Settings
-server N [WHAT ...]      what the disk of N holds before it starts: accepted=2 current=1 log=1/1-1/6,2/1
+                         the members; with `leader` they are started and established
+settings NAME=N ...      fields of zab.core.ready.Settings
+server N [DISK ...]      the disk of N before its start: accepted=2 current=1 log=1/1-1/6,2/1
                          other=1/4 (differs there and from there on) damaged forgotten file="1 2 observer 4"
-start N ...              as many as are named, in that order
-crash N [keep]           unsaved writes are lost, or (keep) reached the disk although nobody was told
-restart N ...            from what the disk has saved
-time +MS                 nothing but time passes
-deliver A->B [N|KIND]    what is under way from A to B; or the first N; or up to the first KIND
-deliver all              what is under way now, but nothing that it gives rise to
-drop A->B [N|KIND]       the same, lost; only notifications may be lost without breaking a link
-run                      deliver until nothing is under way; no time passes, and slow disks stay slow
-disk N slow|instant      whether what N saves is durable at once, or only when told:
-save N [K]               all that waits at the disk of N, or the first K, is durable by one fsync
-cut A-B | A->B           nothing arrives any more, and nobody is told; A-* is everybody
+start N ...              start servers in this order
+crash N [keep]           unsaved writes are lost, or (keep) reached the disk without a report
+restart N ...            from the saved state of the disk
+time +MS                 time passes, and nothing else happens
+deliver A->B [N|KIND]    deliver messages from A to B; or the first N; or up to the first KIND
+deliver all              deliver all messages in flight, but none that they cause
+drop A->B [N|KIND]       lose them; only notifications may be lost without breaking a link
+run                      deliver until no message is in flight; no time passes, and slow disks stay slow
+disk N slow|instant      whether writes of N are durable at once, or only by `save`
+save N [K]               all waiting writes of N, or the first K, become durable by one fsync
+cut A-B | A->B           no message arrives any more, without a report; A-* is all servers
 heal A-B | all
-break A-B                the link breaks, and both ends hear of it
+break A-B                the link breaks, and both ends get the event
 propose N "text" ...     as one batch
 reconfigure N members [expect=2/1]
 barrier N TOKEN
-chunks BYTES             how large the chunks are in which a snapshot is sent; it is one chunk unless this is said
-snapshot N [purge]       N takes a snapshot of what it has applied, and forgets the log before it
-stabilize [MS]           everything flows and time passes until all agree; tells the outcome only
-show [N ...]             where everybody stands
+chunks BYTES             the size of snapshot chunks; by default a snapshot is one chunk
+snapshot N [purge]       N takes a snapshot of its applied state, and purges the log before it
+stabilize [MS]           deliver and let time pass until all agree; prints the outcome only
+show [N ...]             the state of all servers
 hide KIND ... | reveal KIND ...
 """
 
@@ -54,13 +54,13 @@ STABILIZE_MS: Final = 20_000
 
 
 class Story:
-    """One world, and the commands that turn it."""
+    """One world, and the commands that step it."""
 
     def __init__(self) -> None:
         self.world = World()
 
     def tell(self, line: str) -> str:
-        """Carry out one command; what happened, as lines of text."""
+        """Run one command, and return its outcome as lines of text."""
         name, *arguments = shlex.split(line)
         command = _COMMANDS.get(name)
         assert command is not None, f"no such command: {name}"
@@ -306,7 +306,7 @@ def members(arguments: list[str]) -> Ensemble:
 
 
 def pairs(word: str, everybody: list[ServerId]) -> list[tuple[ServerId, ServerId]]:
-    """`1->2` is one direction, `1-2` both; `*` is everybody else."""
+    """Parse pairs of servers: `1->2` is one direction, `1-2` both; `*` is all other servers."""
     match = re.fullmatch(r"(\d+|\*)(->|-)(\d+|\*)", word)
     assert match, f"expected something like 1->2 or 1-2, not {word}"
     left, arrow, right = match.groups()
@@ -320,7 +320,7 @@ def pairs(word: str, everybody: list[ServerId]) -> list[tuple[ServerId, ServerId
 
 
 def summary(events: list[Event]) -> list[Event]:
-    """The outcome, without the talk; what one server saved or applied in a row is told as one."""
+    """Return the outcome without messages. Consecutive saves or applies of one server are one line."""
     told: list[Event] = []
     open_runs: dict[tuple[str, str], int] = {}
     for event in events:
@@ -341,7 +341,7 @@ def summary(events: list[Event]) -> list[Event]:
 
 
 def clauses(events: list[Event]) -> list[str]:
-    """One for each event; what is said to several in a row is said once."""
+    """Return one clause for each event. Consecutive equal messages to several servers are one clause."""
     said: list[str] = []
     sender, receivers, text = "", [""], ""
     batch_run, first = ("", ""), Zxid(0)

@@ -1,4 +1,4 @@
-"""The runner: a story that does not come true fails, and rewriting changes nothing but what came of it."""
+"""The runner: a story with another outcome fails, and rewriting changes only outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every story, told again: what happens must be what is written."""
+"""Replay of every story: the outcome must be the written one."""
 
 from __future__ import annotations
 

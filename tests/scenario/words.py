@@ -1,4 +1,4 @@
-"""How a story says what happened: one short clause for each thing."""
+"""The words of the stories: one short clause for each event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of_batch(batch: Batch) -> str:
 
 
 def members(ensemble: Ensemble) -> str:
-    """`1 2 3 observer 4`: the voters, then whoever only listens."""
+    """Format members as `1 2 3 observer 4`: the voters, then the observers."""
     words = [str(sid) for sid in ensemble.voters]
     if ensemble.observers:
         words += ["observer", *(str(sid) for sid in ensemble.observers)]
@@ -61,7 +61,7 @@ def members(ensemble: Ensemble) -> str:
 
 
 def of_epochs(write: SaveEpochs, before: SaveEpochs | None) -> str:
-    """What changed in the record of epochs."""
+    """Format the changes of the epochs record."""
     words = []
     if before is None or before.accepted != write.accepted:
         words.append(f"promise {write.accepted}")

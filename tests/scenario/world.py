@@ -1,7 +1,7 @@
-"""A handful of real nodes, and between them a network and disks that do nothing unless they are told to.
+"""A few real nodes with a network and disks that act only on command.
 
-While a story goes on, its world judges it: no two servers may ever apply different things in one place, and
-no two servers may ever lead one epoch.
+The world checks two invariants during a story: no two servers apply different transactions at one zxid, and
+no two servers lead one epoch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ QUIET: Final = (Ping, Pong, SnapChunk, SnapshotChunk)
 
 @define(eq=False)
 class Link:
-    """One learner link; each end stays open until it is told otherwise."""
+    """One learner link. Each end stays open until it receives the event that the link is down."""
 
     learner: ServerId
     leader: ServerId
@@ -89,7 +89,7 @@ class Packet:
 
 @frozen
 class Event:
-    """`kind` decides whether a summary tells it; a run of `batch` events of one server is told as one."""
+    """One event. A summary selects events by `kind`, and merges consecutive `batch` events of one server."""
 
     kind: str
     text: str
@@ -165,7 +165,7 @@ class World:
         self.run_inputs()
 
     def crash(self, sid: ServerId, keep: bool = False) -> None:
-        """What the disk was handed and has not reported is lost, unless it got there all the same (`keep`)."""
+        """Crash the server. Unreported writes are lost, or with `keep` reach the disk."""
         server = self.servers[sid]
         assert server.node is not None, f"server {sid} is not running"
         while keep and server.disk.pending:
@@ -270,7 +270,7 @@ class World:
             self._links.remove(link)
 
     def _close_end(self, link: Link, end: ServerId) -> None:
-        """This end hears that the link is gone."""
+        """Give this end the event that the link is down."""
         if end not in link.open:
             return
         link.open.discard(end)
@@ -291,7 +291,7 @@ class World:
     # -- turning -----------------------------------------------------------------------------------
 
     def step(self, sid: ServerId, act: Callable[[Node], None]) -> None:
-        """One turn of one node: an input, then everything it wants done."""
+        """Step one node: one input, then its effects."""
         node = self.servers[sid].node
         if node is None:
             return
@@ -308,7 +308,7 @@ class World:
                 self._drain(heard.to)
 
     def save(self, sid: ServerId, count: int = 1) -> None:
-        """The oldest writes of this disk become durable, by one fsync, and the node hears of the last."""
+        """Make the oldest writes durable by one fsync, and report the last one to the node."""
         for _ in range(count):
             write, ticket = self.servers[sid].disk.save_one()
             self._tell_saved(sid, write)
@@ -497,7 +497,7 @@ class World:
         raise AssertionError("they talk and talk, and no time passes")
 
     def calm(self) -> bool:
-        """Everybody follows one leader, and has applied everything."""
+        """Return whether all servers follow one leader and have applied everything."""
         nodes = dict(self.running())
         leaders = {node.leader for node in nodes.values()}
         if len(leaders) != 1 or (leader := leaders.pop()) not in nodes:

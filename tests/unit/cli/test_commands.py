@@ -1,4 +1,4 @@
-"""What a person can type, as far as it needs no ensemble."""
+"""Commands that need no ensemble."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds a command that runs: signals' words for systemd, and the log."""
+"""A running command: signals, notifications for systemd, and the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No output of a configuration holds a secret: not even where the key stands twice, is misspelt or makes no sense."""
+"""No output of a configuration contains a secret, even if the key is duplicate, misspelt or invalid."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ class Typing:
         self._said = said
 
     async def __call__(self, line: str) -> list[str]:
-        """What comes back."""
+        """Run a line, and return its output."""
         self._said.clear()
         await self.shell.line(line)
         return list(self._said)
 
     async def events(self, count: int) -> list[str]:
-        """Those that come in a while."""
+        """Return the events that arrive in time."""
         while sum(line.startswith("WatchedEvent") for line in self._said) < count:
             await trio.sleep(0.001)
         return [line.partition("type:")[2].partition(" zxid")[0] for line in self._said if line.startswith("Watched")]

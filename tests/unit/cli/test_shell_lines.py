@@ -1,4 +1,4 @@
-"""What is typed, taken apart; and what is shown of it."""
+"""Parsing of shell lines, and formatting of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `zab status` makes of what servers say."""
+"""The verdict of `zab status` from servers' answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration file, and what it comes to."""
+"""A configuration file and its resulting plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan(folder: Path, text: str, *options: tuple[str, str], myid: str | None = 
 
 
 def other_warnings(made: ServerPlan) -> list[str]:
-    """All but that the servers, which are not on this machine, speak without TLS."""
+    """Return all warnings except the one about remote servers without TLS."""
     return [each for each in made.warnings if "without TLS" not in each]
 
 
@@ -218,7 +218,7 @@ STRICT = [key for _, keys in SECTIONS for key in keys if key.ignored or key.conv
 
 @pytest.mark.parametrize("key", STRICT, ids=lambda key: key.name)
 def test_no_key_is_passed_over_in_silence(folder: Path, key: ConfigKey) -> None:
-    """A value that the key cannot mean: either it is refused, or somebody hears that it does not count."""
+    """An invalid value is refused, or reported as without effect."""
     try:
         heard: tuple[str, ...] = plan(folder, "", (key.name, "no such value")).warnings
     except BadConfig as bad:
@@ -286,7 +286,7 @@ def test_unreadable_files_are_reported_with_their_keys(folder: Path) -> None:
 
 
 def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Path) -> None:
-    """As in the original, unless the configuration names the section or asks every client to log in."""
+    """As in the original, unless the configuration names the section or requires every client to log in."""
     jaas = folder / "jaas"
     jaas.write_text("Client {};")
     line = f"java.security.auth.login.config={jaas}\n"
@@ -327,7 +327,7 @@ def test_data_of_the_original_is_not_started_beside(folder: Path) -> None:
 
 
 def test_a_directory_that_is_not_to_be_made_has_to_be_there(folder: Path) -> None:
-    """Else a disk that is not mounted would be an empty beginning."""
+    """Otherwise an unmounted disk would begin a new history."""
     text = f"datadir.autocreate=false\ndataLogDir={folder}/logs\n"
     assert f"dataLogDir={folder}/logs: does not exist" in problems(folder, text)
     (folder / "logs").mkdir()

@@ -1,4 +1,4 @@
-"""A session under a root asks for what is below it, and never sees that it is."""
+"""A session with a root requests paths below it, and never sees the root."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Heard:
 
 
 class Client:
-    """A machine, its owner, and what came of its calls."""
+    """A protocol object with its owner and the results of its calls."""
 
     def __init__(self, **settings: Any) -> None:
         self.book = WatchManager()

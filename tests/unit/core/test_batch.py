@@ -1,4 +1,4 @@
-"""Batches: what is said of the whole must be true of the parts."""
+"""Batches: properties of a batch hold for its parts."""
 
 from __future__ import annotations
 

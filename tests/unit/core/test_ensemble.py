@@ -1,4 +1,4 @@
-"""Membership: its text, its quorums, and what it refuses. Quorums are judged by definition, not by formula."""
+"""Membership: its text, its quorums, and its errors. Quorums are compared with their definition, not with a formula."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_a_group_without_weight_does_not_count_as_a_group() -> None:
 
 
 def quorum_zxid_by_definition(ensemble: Ensemble, acked: dict[ServerId, Zxid]) -> Zxid:
-    """The newest zxid such that those who acknowledged it, or more, are a quorum."""
+    """Return the newest zxid that a quorum has acknowledged, by the definition."""
 
     def reached(zxid: Zxid) -> bool:
         return ensemble.is_quorum([sid for sid in ensemble.voters if acked.get(sid, NOTHING) >= zxid])
@@ -302,7 +302,7 @@ def test_quorum_zxid_matches_its_definition(ensemble: Ensemble, data: st.DataObj
 
 @pytest.mark.parametrize("voters", range(1, 8))
 def test_quorum_zxid_of_a_majority_at_different_zxids(voters: int) -> None:
-    """Even and odd, with and without those who have not said anything: here an index off by one shows."""
+    """Even and odd numbers, with and without silent servers, show an index off by one."""
     ensemble = Ensemble(plain_servers(voters))
     for speaking in range(voters + 1):
         acked = {ServerId(sid): make(1, sid) for sid in range(1, speaking + 1)}

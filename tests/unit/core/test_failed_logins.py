@@ -1,4 +1,4 @@
-"""One address guesses passwords at a bounded rate, however many connections it opens."""
+"""Failed logins: an address guesses passwords at a bounded rate, regardless of its number of connections."""
 
 from __future__ import annotations
 

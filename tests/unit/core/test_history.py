@@ -37,7 +37,7 @@ def flat(batches: list[Batch]) -> list[tuple[Zxid, bytes]]:
 
 @define
 class Naive:
-    """A history, said as simply as possible: everything there ever was, and how much of it is remembered."""
+    """A simple model of a history: all transactions ever, and the part in memory."""
 
     entries: list[tuple[Zxid, bytes]] = field(factory=list)
     gone: Zxid = NOTHING
@@ -110,14 +110,14 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:
-        """Of the disk, up to some snapshot of what is applied."""
+        """Purge the disk up to some snapshot of the applied state."""
         applied = [zxid for zxid in self.naive.known() if zxid <= self.applied]
         start = data.draw(st.sampled_from(applied), label="log start")
         self.history.purged(start)
         self.disk_start = max(self.disk_start, start)
 
     def now(self) -> Naive:
-        """What memory has let go of is gone if the disk has no longer got it either."""
+        """Return the transactions that are in memory or on the disk."""
         self.naive.forget(min(self.disk_start, self.history.base))
         return self.naive
 

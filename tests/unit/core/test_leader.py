@@ -1,4 +1,4 @@
-"""Leader, act by act: whom it counts, when it decides, and when it lets go."""
+"""The leader, step by step: which servers it counts, when it commits, and when it steps down."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def txn(epoch: int, counter: int, text: str = "x") -> Batch:
 
 
 class LeaderFixture:
-    """Server 3 as a leader, whose disk reports only when it is told to."""
+    """Server 3 as a leader, with a disk that reports only on command."""
 
     def __init__(
         self,
@@ -92,13 +92,13 @@ class LeaderFixture:
         self.notes += ready.notes
 
     def said(self, to: int) -> list[object]:
-        """What this learner was told since the last time that somebody asked."""
+        """Return the messages to this learner since the last call."""
         found = [message for receiver, message in self.sent if receiver == to]
         self.sent = [each for each in self.sent if each[0] != to]
         return found
 
     def hear(self, source: int, *messages: object, now: int = 0) -> list[object]:
-        """What the sender is told in return."""
+        """Handle a message, and return the replies to its sender."""
         self.said(source)
         for message in messages:
             self.role.handle(ServerId(source), message, now)
@@ -726,7 +726,7 @@ def test_only_a_leader_in_broadcast_changes_the_membership() -> None:
 
 
 def test_an_observer_is_no_part_of_a_new_quorum() -> None:
-    """It acknowledges nothing, so the change could never be decided."""
+    """An observer acknowledges nothing, so the change could never be committed."""
     leader = established(ensemble=members(3, observers=(4,)))
     leader.join(4, observer=True)
     with pytest.raises(NewConfigNoQuorum):
@@ -938,7 +938,7 @@ def test_veto_of_a_voter_ends_a_leader_that_is_not_established(sid: int) -> None
 def test_unestablished_leader_gives_up_if_a_learner_has_more_history(
     epochs: tuple[int, int],
 ) -> None:
-    """Two servers lost their disks, and the third one has promised an epoch of the same number before."""
+    """Setting: two servers lost their disks, and the third one has promised an epoch of the same number before."""
     accepted, current = epochs
     for phase in ("DISCOVERY", "SYNCHRONIZATION"):
         leader = LeaderFixture(accepted=1, current=0)

@@ -48,7 +48,7 @@ def an_election(
 def hear(
     election: LeaderElection, source: int, vote: Vote, *, turn: int = 1, state: State = State.LOOKING, now: Millis = 0
 ) -> list[ServerId]:
-    """Hear this, and say who is to be told."""
+    """Handle a notification, and return the servers that get one."""
     election.outgoing.clear()
     election.handle(ServerId(source), Notification(state, vote.leader, vote.zxid, vote.epoch, turn, THREE), now)
     return list(election.outgoing)
@@ -112,7 +112,10 @@ def test_a_better_vote_is_adopted_and_spread() -> None:
 
 
 def test_a_worse_vote_is_counted_and_answered_once() -> None:
-    """Its sender was not LOOKING yet when it was told of the better one; but two who disagree do not talk for ever."""
+    """The sender was not LOOKING yet when the better vote was sent.
+
+    Two servers that disagree do not exchange votes for ever.
+    """
     election = an_election(2)
     assert hear(election, 1, a_vote(1)) == [1]
     assert hear(election, 1, a_vote(1)) == []
@@ -121,7 +124,7 @@ def test_a_worse_vote_is_counted_and_answered_once() -> None:
 
 @pytest.mark.mechanism(107)
 def test_a_later_round_is_joined_with_the_initial_vote() -> None:
-    """Not with what was adopted since: that may name a server that nobody in the later round has heard of."""
+    """The adopted vote may name a server that is unknown in the later round."""
     election = an_election(2)
     hear(election, 3, a_vote(3))
     assert election.proposal == a_vote(3)
@@ -254,7 +257,7 @@ def test_in_another_round_too_and_the_round_is_taken_over() -> None:
 
 
 def test_established_servers_may_differ_in_zxid_and_round() -> None:
-    """They decided at different times, and a follower that joined late voted when the log was longer."""
+    """Servers decide at different times, and a late follower voted when the log was longer."""
     election = an_election(1)
     votes = (2, FOLLOWING, 4, a_vote(3, make(1, 5))), (3, LEADING, 2, a_vote(3, make(1, 1)))
     assert established(election, *votes) is not None

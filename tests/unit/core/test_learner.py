@@ -1,4 +1,4 @@
-"""Following, act by act: what is said, and what had to be durable before."""
+"""The learner, step by step: its messages, and the data that must be durable before them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def txn(epoch: int, counter: int, text: str = "x") -> Batch:
 
 
 class Follower:
-    """One attempt to follow server 3, whose disk reports only when it is told to."""
+    """One attempt to follow server 3, with a disk that reports only on command."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Follower:
         self.said += [envelope.message for envelope in ready.send]
 
     def hear(self, *messages: object, now: int = 0) -> list[object]:
-        """What it says to this, before its disk has anything."""
+        """Handle a message, and return the replies before any save."""
         self.said = []
         for message in messages:
             self.role.handle(LEADER, message, now)
@@ -104,7 +104,7 @@ class Follower:
         return self.said
 
     def save(self) -> list[object]:
-        """What it says when the disk has everything."""
+        """Save everything, and return the messages that follow."""
         self.said = []
         if self.waiting:
             self.role.saved(self.waiting[-1], self.log_state.saved(self.waiting[-1]))
@@ -237,7 +237,7 @@ DIGEST = 5
 
 
 def holding(*batches: Batch) -> Follower:
-    """It holds part of a snapshot, and its leader can send the rest."""
+    """Return a learner with part of a snapshot, and a leader that can send the rest."""
     follower = Follower(*batches, held=HELD)
     assert follower.link_up() == [ALIVE, FollowerInfo(Epoch(1), NOTHING)]
     follower.hear(RESUMES, LeaderInfo(Epoch(2)))
@@ -264,7 +264,7 @@ def test_partial_snapshot_is_offered_before_ack_epoch_and_resumed() -> None:
 
 
 def test_leader_of_an_earlier_version_is_offered_nothing() -> None:
-    """It says nothing of snapshots, and would cut the link at a word that it does not know."""
+    """Such a leader does not announce support, and would cut the link at an unknown message."""
     follower = Follower(held=HELD)
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))
@@ -619,7 +619,7 @@ LOGGED = (txn(1, 1), txn(1, 2), txn(1, 3))
 
 
 def asked_to_cut(*, committed: Zxid = NOTHING, settings: Settings = SETTINGS) -> Follower:
-    """Started anew with three transactions on disk; of what was committed it knows what the record says."""
+    """Return a restarted learner with three transactions on disk and the committed zxid of its epochs record."""
     follower = Follower(*LOGGED, committed=committed, settings=settings)
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(2)))

@@ -1,4 +1,4 @@
-"""The log_state: applied is what is committed and durable, and nothing else ever."""
+"""The log state: exactly the committed and durable transactions are applied."""
 
 from __future__ import annotations
 
@@ -219,7 +219,10 @@ def test_a_snapshot_that_breaks_off_is_kept_once_and_dropped_once() -> None:
 
 
 def test_a_history_of_a_newer_epoch_than_the_one_adopted_speaks_for_itself() -> None:
-    """A sync that broke off left transactions of epoch 2; whoever holds these holds all that epoch 2 began with."""
+    """An interrupted synchronization left transactions of epoch 2.
+
+    A server with them has the whole initial history of epoch 2.
+    """
     log_state = a_replica(Recovered(Epoch(3), Epoch(1), batches=(txn(1, 1), txn(2, 1))))
     assert (log_state.epoch, log_state.current) == (2, 1)
     assert a_replica(Recovered(Epoch(3), Epoch(3), batches=(txn(1, 1),))).epoch == 3

@@ -1,4 +1,4 @@
-"""The vocabulary is closed: what is said, in which direction, is known here and nowhere else."""
+"""The messages are a closed set, each with its direction."""
 
 from __future__ import annotations
 

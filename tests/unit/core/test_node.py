@@ -1,4 +1,4 @@
-"""The node: what happens between the roles, and what a driver may do to it."""
+"""The node: transitions between roles, and its contract with a driver."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def a_node(
 
 
 def turn(node: Node, now: int = 0) -> Ready:
-    """Drain the node, and let its disk be as quick as the thought; what came of it all, as one."""
+    """Drain the node with an instant disk, and return all of its output as one Ready."""
     seen = [node.ready()]
     while seen[-1].save:
         node.saved(seen[-1].save[-1].ticket, now)
@@ -120,7 +120,7 @@ def vote(
 
 
 def a_leader(*batches: Batch, settings: Settings | None = None, members: Ensemble | None = None) -> Node:
-    """Server 3 of three, leading epoch 2 with 2; 1 has said nothing yet."""
+    """Return server 3 of three, which leads epoch 2 with server 2; server 1 is silent."""
     node = a_node(3, members or ensemble(1, 2, 3), *batches, accepted=1, current=1, settings=settings)
     turn(node)
     last = batches[-1].last if batches else NOTHING
@@ -133,7 +133,7 @@ def a_leader(*batches: Batch, settings: Settings | None = None, members: Ensembl
 
 
 def join(leader: Node, sid: int, last: Zxid = NOTHING, *, accepted: int = 1, observer: bool = False) -> Ready:
-    """This server goes all the way from its link to UPTODATE; it has whatever the leader has, up to `last`."""
+    """Bring a server from its link to UPTODATE, with the leader's history up to `last`."""
     hear(leader, sid, LinkUp(dialled=False), FollowerInfo(Epoch(accepted), NOTHING, observer))
     digest = leader._log_state.history.digest_at(last)
     assert digest is not None
@@ -180,7 +180,9 @@ def test_a_server_alone_leads_without_waiting_for_anything_but_its_disk() -> Non
 
 
 def test_two_servers_that_do_not_know_of_each_other_alike_do_not_shout_for_ever() -> None:
-    """4 counts itself a voter and is in a late round; 1 has never heard of 4 and answers every stranger."""
+    """Server 4 counts itself a voter and is in a late round; server 1 does not have 4 in its membership and
+    answers every stranger.
+    """
     stranger, voter = a_node(4, ensemble(1, 2, 3, 4)), a_node(1, ensemble(1, 2, 3))
     turn(voter)
     hear(stranger, 1, vote(1, turn=9))  # long ago, before 1 restarted
@@ -372,7 +374,7 @@ def test_a_history_is_not_cut_where_it_does_not_reach(message: Message) -> None:
 
 @pytest.mark.parametrize("message", [Trunc(make(1, 7)), Trunc(make(1, 7), 123), Trunc(make(1, 2), 123)], ids=str)
 def test_learner_distrusts_a_history_that_lacks_the_common_zxid(message: Message) -> None:
-    """Both cannot be right, and the leader has a quorum: whoever follows takes everything anew."""
+    """The histories differ, and the leader has a quorum: the learner takes the whole state."""
     node = a_node_in_synchronization()
     ready = hear(node, 3, message)
     assert "history_distrusted" in events(ready)
@@ -380,7 +382,7 @@ def test_learner_distrusts_a_history_that_lacks_the_common_zxid(message: Message
 
 
 def a_node_in_synchronization() -> Node:
-    """Server 1 with 1/1, 1/2 and 2/1 has promised epoch 3 to server 3 and waits for what it lacks."""
+    """Return server 1 with 1/1, 1/2 and 2/1, which has promised epoch 3 to server 3 and waits for missing transactions."""
     node = a_node(1, ensemble(1, 2, 3), txn(1, 1), txn(1, 2), txn(2, 1), accepted=2, current=2)
     turn(node)
     for sid, state in ((2, State.FOLLOWING), (3, State.LEADING)):
@@ -419,7 +421,7 @@ def test_unexpected_replies_are_ignored() -> None:
 
 
 def test_observer_receives_the_commit_of_its_own_tail() -> None:
-    """A voter that was made an observer holds proposals that are not decided yet, and is told when they are."""
+    """A voter that became an observer holds uncommitted proposals, and receives their commit."""
     leader = a_leader(members=ensemble(1, 2, 3, observers=[4]))
     hear(leader, 4, LinkUp(dialled=False), FollowerInfo(Epoch(1), NOTHING), AckEpoch(Epoch(1), NOTHING, 0))
     first = leader.propose([b"x"], 0)

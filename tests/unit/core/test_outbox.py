@@ -1,4 +1,4 @@
-"""The outbox: what was meant for a link that is gone reaches nobody, and everything else reaches the driver."""
+"""The outbox: messages for a closed link are dropped, and everything else reaches the driver."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a leader sends to bring a learner's history to its own, case by case.
+"""The plan of a synchronization, case by case.
 
-The cases are those that ZooKeeper's documentation of its synchronization works through. Where knowing the
-newest common zxid gives something better than its table, the case says so.
+The cases are those of ZooKeeper's documentation of its synchronization. A comment marks each case with a better result
+due to the newest common zxid.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def zxids(text: str) -> list[Zxid]:
 
 
 def recovered(log: str, memory: str | None = None, log_start: str = "0/0") -> Recovered:
-    """A server whose log on disk holds `log`, behind `log_start`, and in memory what is behind `memory`."""
+    """Return a server with `log` on disk after `log_start`, and the part after `memory` in memory."""
     base, start = parse(memory or "0/0"), parse(log_start)
     logged = zxids(log)
     ends = {epoch_of(zxid): zxid for zxid in logged if zxid <= base}
@@ -87,7 +87,7 @@ def a_leader(disk: Recovered, settings: Settings | None = None) -> Node:
 
 
 def drain(node: Node, found: FoundSnapshot | None = None, asked: list[FindSnapshot] | None = None) -> list[Envelope]:
-    """What is sent; `found` is what its disk answers when the node looks for a snapshot file."""
+    """Return the sent messages. `found` is the disk's answer to the search for a snapshot file."""
     sent: list[Envelope] = []
     while ready := node.ready():
         sent += ready.send
@@ -101,7 +101,7 @@ def drain(node: Node, found: FoundSnapshot | None = None, asked: list[FindSnapsh
 
 
 def sync(leader: Node, peer: Zxid, digest: int = 0) -> list[str]:
-    """What server 1, whose history ends at `peer`, is sent up to NEWLEADER."""
+    """Return the messages to server 1, with a history up to `peer`, up to NEWLEADER."""
     leader.step(ONE, LinkUp(dialled=False), 0)
     leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
     drain(leader)
@@ -188,7 +188,7 @@ def held(zxid: str, size: int = 500) -> SnapHeld:
 
 
 def resume(leader: Node, what: SnapHeld, found: FoundSnapshot | None, peer: Zxid = UNKNOWN) -> tuple[list[str], int]:
-    """What server 1, which holds this of a snapshot, is sent up to NEWLEADER; and how often the disk was asked."""
+    """Return the messages to server 1 with a partial snapshot up to NEWLEADER, and the number of searches on disk."""
     leader.step(ONE, LinkUp(dialled=False), 0)
     leader.step(ONE, ALIVE, 0)
     leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
@@ -227,7 +227,7 @@ def test_a_leader_without_that_file_sends_its_state_from_the_beginning() -> None
 
 
 def test_a_file_of_another_history_is_no_source() -> None:
-    """Its digest is compared where memory has that of the history."""
+    """The digest of the file is compared if memory has the history's digest there."""
     disk = recovered("2/5-2/9", "2/6", "2/4")
     assert resume(a_leader(disk), held("2/6"), FoundSnapshot(7, 900))[0][0] == "Rest 2/6"
     assert resume(a_leader(disk), held("2/6"), FoundSnapshot(8, 900)) == (["Snap 2/9"], 1)
@@ -266,7 +266,7 @@ def test_reading_too_much_log_behind_a_snapshot_takes_longer_than_a_new_one() ->
 
 
 def asking(leader: Node) -> FindSnapshot:
-    """Its disk has not answered yet whether server 1 can be sent the rest."""
+    """Return a leader with a pending search for the rest of server 1's snapshot."""
     leader.step(ONE, LinkUp(dialled=False), 0)
     for message in (ALIVE, FollowerInfo(Epoch(2), NOTHING)):
         leader.step(ONE, message, 0)
@@ -354,7 +354,7 @@ def test_leader_sends_trunc_before_a_snapshot_if_the_learner_has_more() -> None:
 
 
 def test_the_point_in_common_comes_with_its_digest_where_memory_has_it() -> None:
-    """So that a learner finds out when only the numbers agree."""
+    """The digest shows a learner that only the zxids agree."""
     leader = a_leader(recovered("1/1-1/3", "1/1", "1/0"))
     leader.step(ONE, LinkUp(dialled=False), 0)
     leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)

@@ -102,7 +102,7 @@ def test_following_zxid_is_newer(zxid: Zxid, previous: Zxid) -> None:
 
 @given(st.lists(small_zxids, max_size=6))
 def test_nothing_stands_between_neighbours_of_one_history(history: list[Zxid]) -> None:
-    """In a history whose every step is allowed, no zxid of an epoch is missing before one that is there."""
+    """A history of allowed steps lacks no zxid of an epoch before a present one."""
     chain = [NOTHING]
     for zxid in history:
         if follows(zxid, chain[-1]):

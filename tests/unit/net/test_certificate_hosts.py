@@ -1,4 +1,4 @@
-"""Whether a certificate is for the address that its bearer comes from."""
+"""Comparison of a certificate with its holder's address."""
 
 from __future__ import annotations
 

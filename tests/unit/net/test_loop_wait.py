@@ -193,7 +193,7 @@ async def test_unclaimed_loop_is_waited_for_by_public_trio(monkeypatch: pytest.M
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Trio has no epoll")
 async def test_private_names_of_the_installed_trio_are_known() -> None:
-    """With another Trio everything still works, but takes longer."""
+    """Another Trio still works, but takes longer."""
     assert loop_wait._runner() is not None
 
 

@@ -1,4 +1,4 @@
-"""One task reads for many, and the driver has its turn before anybody else has the loop."""
+"""One task reads all sockets, and the driver takes its turn before other tasks run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pair() -> Iterator[tuple[int, socket.socket]]:
 
 
 class Member:
-    """Somebody with a bell, a task that answers it, and turns that may be taken in its place."""
+    """A member with a wakeup, a task that answers it, and turns that others may take."""
 
     def __init__(self) -> None:
         self.bell = Wakeup()

@@ -1,4 +1,4 @@
-"""TLS by ZooKeeper's names: what the settings become, and which file is blamed for what."""
+"""TLS by ZooKeeper's names: the resulting contexts, and the file named in each error."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_revocation_needs_a_list(ca: Authority) -> None:
 
 
 def shake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """Without sockets. Raises what the server thinks of the client."""
+    """Handshake without sockets. Raise the server's error about the client."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     there = server.wrap_bio(to_server, to_client, server_side=True)
     here = client.wrap_bio(to_client, to_server)

@@ -1,4 +1,4 @@
-"""What comes out of a block with tasks beside it."""
+"""Exceptions from a block with tasks beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zab.runtime.block_nursery import block_nursery
 
 
 class Failure(Exception):
-    """Of a task beside the block."""
+    """The failure of a task beside the block."""
 
 
 async def fails() -> None:

@@ -1,4 +1,4 @@
-"""What the cyclic collector need not look at."""
+"""Objects hidden from the cyclic collector."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_changed_nodes_of_a_large_tree_are_hidden_from_the_collector() -> None:
 
 
 def test_the_state_before_a_restore_goes_without_the_collector() -> None:
-    """Which may have been told to leave it alone."""
+    """The collector may skip that state."""
     machine = StoreMachine(StoreSettings())
     with undisturbed():
         old = weakref.ref(machine.quotas)

@@ -1,4 +1,4 @@
-"""What a client's wish for another membership means, and which of them make no sense."""
+"""The meaning of a client's reconfiguration request, and its errors."""
 
 from __future__ import annotations
 

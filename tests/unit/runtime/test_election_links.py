@@ -1,4 +1,4 @@
-"""Election links over a network in memory: one per pair, whoever begins, and the newest word gets through."""
+"""Election links over a network in memory: one for each pair, and the newest notification arrives."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Peer:
         self.elections.send(ServerId(to), Notification(state, self.sid, NOTHING, Epoch(0), turn, ENSEMBLE))
 
     def hear(self) -> list[tuple[int, Any]]:
-        """Who was heard, and which round; `reachable` where a link opened."""
+        """Return senders and rounds; `reachable` for an opened link."""
         for source, messages in self.inbox.take():
             assert isinstance(source, int)
             for message in messages:
@@ -115,7 +115,7 @@ def jumping(main: Any) -> None:
 
 
 async def settle(seconds: float = 3.0) -> None:
-    """As long as it takes, on a clock that jumps."""
+    """Wait until all tasks are idle, on a clock that jumps."""
     await trio.sleep(seconds)
 
 
@@ -205,7 +205,7 @@ def test_settled_election_sends_no_old_notifications() -> None:
 
 
 def test_stranger_is_answered_at_the_address_of_its_greeting() -> None:
-    """A server that wants to join is in nobody's membership yet."""
+    """A joining server is in no membership yet."""
 
     async def main() -> None:
         async with peers(1, 3, 2) as (_, made):

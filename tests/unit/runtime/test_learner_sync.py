@@ -204,7 +204,7 @@ async def test_a_log_that_cannot_be_read_cuts_the_link_and_is_not_planned_with_a
 
 
 async def test_synchronization_data_counts_toward_no_link_limit() -> None:
-    """Else a learner that lacks more than a link's queue holds would be cut for ever."""
+    """Otherwise a learner that lacks more than a link's queue would be cut for ever."""
     world = World()
     limits = Limits(link_bytes_max=1000)
     links = Links(cast(PeerDialler, None), world.learner_sync, Inbox(Wakeup(), 1, int), limits, lambda peer: [])

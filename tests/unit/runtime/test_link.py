@@ -33,7 +33,7 @@ def commits(*counters: int) -> list[bytes]:
 
 
 class Talk:
-    """A link whose other end is in the hands of the test. This end is the leader's."""
+    """A link of the leader with its other end in the test."""
 
     def __init__(self, nursery: trio.Nursery, limits: Limits = Limits(), room: Inbox | None = None) -> None:  # noqa: B008
         self.inbox = inbox() if room is None else room
@@ -55,7 +55,7 @@ class Talk:
         return self.events()
 
     async def receive(self) -> list[Any]:
-        """What one receive at the other end returns, decoded."""
+        """Return the decoded result of one receive at the other end."""
         data = await self.there.receive_some()
         return [decode(Channel.TO_LEARNER, payload) for payload in self._reader.feed(data)]
 

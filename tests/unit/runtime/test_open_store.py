@@ -1,4 +1,4 @@
-"""What a store is opened with."""
+"""The arguments of `open_store`."""
 
 from __future__ import annotations
 

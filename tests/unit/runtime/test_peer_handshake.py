@@ -26,7 +26,7 @@ def shake(one: int = 1, other: int = 2, ensemble: str = "zab") -> tuple[PeerHand
 
 
 async def both(caller: Side, answerer: Side) -> tuple[object, object]:
-    """What each of them got, result or error."""
+    """Return the result or error of each side."""
     here, there = trio.testing.memory_stream_pair()
     outcome: dict[str, object] = {}
 

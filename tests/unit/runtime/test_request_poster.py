@@ -1,4 +1,4 @@
-"""Requests of a server's own on their way to its member, and askers who give up."""
+"""Submission of a server's requests to its member, and cancelled ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zab.service.pending_submissions import Done, Submission
 
 
 class RoomyMember:
-    """A member that has room for so many requests, and says what it was asked for."""
+    """A member with room for this number of requests, which records them."""
 
     me = 1
     turning = False

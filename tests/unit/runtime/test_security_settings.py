@@ -1,4 +1,4 @@
-"""Who may come, by ZooKeeper's names."""
+"""Authentication settings by ZooKeeper's names."""
 
 from __future__ import annotations
 

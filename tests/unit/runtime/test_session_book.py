@@ -1,4 +1,4 @@
-"""Who in a session is told of what."""
+"""Delivery of events to the watches of a session."""
 
 from __future__ import annotations
 

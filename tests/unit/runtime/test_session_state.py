@@ -1,4 +1,4 @@
-"""The states of a session, for who looks late and for who looks always; and a watch as an iterator."""
+"""The states of a session for slow and fast readers, and a watch as an iterator."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class FakeWriter:
 
 
 class FakeStorage:
-    """Also its own snapshot writer."""
+    """A fake storage that is also its own snapshot writer."""
 
     def __init__(self) -> None:
         self.did: list[object] = []

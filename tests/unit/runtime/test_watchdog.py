@@ -181,7 +181,7 @@ def test_desk_names_the_request_that_took_long_to_prepare() -> None:
 
 
 def test_desk_ends_a_turn_that_prepares_for_too_long() -> None:
-    """It proposes what it has; the rest waits until the driver begins another turn."""
+    """The queue proposes the prepared requests; the rest waits for the next turn."""
     dog, clock, _ = make_dog()
 
     class Slow(Machine):

@@ -15,7 +15,7 @@ from zab.runtime.writer import ASIDE, Writer
 
 
 class Disk:
-    """Holds every `perform` until it is let go, so that a test knows what has gathered meanwhile."""
+    """A disk that holds every `perform` until released, so that a test controls the gathered writes."""
 
     def __init__(self) -> None:
         self.performed: list[list[int]] = []
@@ -147,7 +147,7 @@ async def test_a_job_that_fails_is_a_failure_of_the_disk() -> None:
 
 
 class Quick:
-    """Each write takes as many microseconds as it is told."""
+    """A disk with a settable duration of a write in microseconds."""
 
     def __init__(self) -> None:
         self.performed: list[tuple[list[int], bool]] = []

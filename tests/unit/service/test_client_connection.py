@@ -38,7 +38,7 @@ class Change:
 
 
 class Server:
-    """A server that is ready, with one session; what is posted waits in `posted` for its result."""
+    """A ready server with one session. Submissions wait in `posted` for their result."""
 
     def __init__(self, settings: DoorSettings) -> None:
         self.me = ServerId(1)
@@ -101,7 +101,7 @@ class Server:
 
 
 class ShellPort:
-    """Keeps what the connection asked for, until the test answers it."""
+    """A shell port that records the connection's requests until the test answers them."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[str, Done]] = []

@@ -1,4 +1,4 @@
-"""When containers and TTL nodes are deleted."""
+"""The reaper of containers and TTL nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SETTINGS = ReaperSettings(interval_ms=1_000, per_minute_max=120)
 
 
 def tree_of(count: int) -> Tree:
-    """A tree with so many containers whose last child is gone."""
+    """Return a tree with this number of emptied containers."""
     tree = Tree()
     for number in range(count):
         tree.containers[f"/c{number}"] = None

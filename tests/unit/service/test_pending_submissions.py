@@ -1,4 +1,4 @@
-"""Every request is carried out once and in order, or its end is told: the bookkeeping, case by case."""
+"""Pending submissions: every request is carried out once and in order, or fails with a definite error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAG = b"8 bytes."
 
 
 class Caller:
-    """Notes what became of every request."""
+    """Records the outcome of every request."""
 
     def __init__(self, pending: PendingSubmissions) -> None:
         self.pending = pending
@@ -391,7 +391,7 @@ def test_open_submissions_fail_at_the_end() -> None:
 
 @given(st.data())
 def test_exactly_once_and_in_order_whatever_happens(data: st.DataObject) -> None:
-    """A leader that carries out a part of what it was sent, and is lost again and again with the rest."""
+    """Each leader carries out a part of its requests, and is lost with the rest."""
     caller = opened(count_max=5)
     pending = caller.pending
     log: list[bytes] = []

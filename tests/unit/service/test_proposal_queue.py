@@ -65,7 +65,7 @@ class Machine(Passive):
 
 
 class Picky(Machine):
-    """Refuses what begins with `no`; notes what it was shown."""
+    """Refuses requests that begin with `no`, and records its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[bytes, Zxid, list[bytes]]] = []
@@ -78,7 +78,7 @@ class Picky(Machine):
 
 
 class Accountant(Machine):
-    """Knows by itself what it has prepared."""
+    """Tracks its own outstanding transactions."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, Zxid, Epoch, int]] = []
@@ -194,7 +194,7 @@ def test_refusals_name_their_request_and_where_it_came_from() -> None:
 
 
 class Buggy(Machine):
-    """Each request names what goes wrong with it."""
+    """Fails as the request demands."""
 
     def prepare(self, request: bytes, view: View) -> bytes:
         match request:
@@ -218,7 +218,7 @@ class Mute(Exception):
 
 
 def test_a_bug_in_prepare_is_the_answer_to_that_request_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """Else the leader would end, the request be brought to the next leader, and so on until nobody is left."""
+    """Otherwise the request would end one leader after the other."""
     queue, node = opened(Buggy(), frame_bytes_max=64 + 16 + 5 + 400), Node()
     queue.put(
         batch_of(None, A, 1, b"raise", b"mute", b"none", b"array", b"refuse", b"10 letters", b"11 letters!", b"ok")
@@ -289,7 +289,7 @@ def test_if_all_are_refused_nothing_is_proposed() -> None:
 
 
 def test_prepared_request_keeps_its_zxid_while_the_node_is_full() -> None:
-    """Else a transaction would come true at another place than the one it was prepared for."""
+    """Otherwise a transaction would be applied at another zxid than it was prepared for."""
     machine = Picky()
     queue, node = opened(machine), Node()
     node.room = 0

@@ -89,7 +89,7 @@ class FakeNode:
 
 
 class FakeLink(Link):
-    """Keeps what is sent on it, decoded."""
+    """A link that records its messages, decoded."""
 
     def __init__(self, peer: int, dialled: bool) -> None:
         super().__init__(ServerId(peer), dialled, Limits())
@@ -229,9 +229,9 @@ def test_requests_travel_in_frames_that_are_not_too_large() -> None:
 
 
 def test_transactions_count_as_applied_only_after_the_machine() -> None:
-    """The node hands out a transaction of this member's in the turn in which it begins to serve.
+    """The node releases a transaction of this member in the turn in which it begins to serve.
 
-    By its word that is applied; yet whose request it was is known only when the machine has seen it.
+    The node counts it as applied, but its request is known only after the machine has applied it.
     """
     world = World()
     world.node.follow(3, epoch=1)
@@ -442,7 +442,7 @@ def test_one_barrier_serves_all_waiters_and_is_repeated_until_it_holds() -> None
 
 
 def test_an_aside_goes_ahead_of_a_barrier_to_each_leader_that_is_asked() -> None:
-    """An answer shows that the leader who gave it has heard the aside: a session's sign of life, say."""
+    """A barrier reply proves that its leader has received the message before it, such as a sign of life."""
     world = World()
     answers: list[object] = []
     for word in (b"alive", b"alive", b""):

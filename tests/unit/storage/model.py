@@ -1,6 +1,6 @@
-"""What a disk should remember, kept as plainly as possible: one list of transactions and a few numbers.
+"""A simple model of a disk's memory: one list of transactions and a few numbers.
 
-Every test of crashes, damage and random writes compares what recovery found with one of these.
+Every test of crashes, damage and random writes compares the recovered state with a model.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def legal_after(before: Model, writes: Sequence[Write]) -> list[Model]:
 
 
 def differences(model: Model, recovered: Recovered, storage: Storage) -> list[str]:
-    """In what the recovered state is not this model. Empty: it is."""
+    """Return the differences of the recovered state from this model."""
     found: list[str] = []
 
     def expect(what: str, is_: object, should: object) -> None:

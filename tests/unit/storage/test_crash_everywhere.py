@@ -1,9 +1,9 @@
-"""A server dies at each of its calls to the disk, in each way: what it was told is durable is there afterwards.
+"""A crash at each call to the disk, in each way: durable data is present afterwards.
 
-One workload in which everything happens that can happen to a disk; a crash before each call that changes
-something; for each of these, many ways in which un-synced bytes and names may survive or not. (A crash after
-a call is one before the next.) What recovery finds must be one of the states the model allows, recovery must
-find it again, also when it dies half way itself, and the server must be able to go on from there.
+One workload contains all kinds of writes. The test crashes before each call that changes
+something, with many fates of unsynced bytes and names. (A crash after
+a call is one before the next.) The recovered state must be one that the model allows. Recovery must
+find it again, also after a crash of its own, and the server must be able to continue.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ ENDINGS: dict[str, Ending] = {
 
 
 def crashes(settings: StorageSettings, steps: Sequence[Step]) -> Iterator[tuple[str, MemoryDisk, Sequence[Model]]]:
-    """The disk as it is before each of its changes, and what it may remember then."""
+    """Yield the disk before each of its changes, with the allowed states."""
     at = 0
     while True:
         disk = MemoryDisk()
@@ -114,7 +114,7 @@ def failure_of(disk: MemoryDisk, reached: list[Sequence[Model]]) -> str | None:
 
 
 def goes_on(storage: Storage, model: Model) -> None:
-    """It can promise, log and remember."""
+    """Check that the storage can promise, log and recover."""
     epoch = max(model.accepted, epoch_of(model.last)) + 1
     zxid = make(epoch, 1)
     writes = (epochs(epoch, epoch), Append(0, pack(zxid, [b"further"])))
@@ -188,7 +188,7 @@ def test_workload_fills_segments_and_matches_the_model() -> None:
 
 
 def test_a_sync_that_fails_is_never_followed_by_a_promise() -> None:
-    """Fail each sync of the workload in turn: the storage stops, and a crash leaves what was promised before."""
+    """Fail each sync of the workload in turn: the storage stops, and a crash keeps the earlier durable data."""
     at = 0
     while True:
         disk = MemoryDisk()

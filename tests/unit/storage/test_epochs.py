@@ -1,4 +1,4 @@
-"""The record of promises: two copies, never backwards, and nothing but what was saved."""
+"""The epochs record: two copies, never an older state, exactly the saved values."""
 
 from __future__ import annotations
 

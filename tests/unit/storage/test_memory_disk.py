@@ -1,4 +1,4 @@
-"""The memory disk must be at least as unkind as a real one: what it forgives, no test would ever find."""
+"""The memory disk loses at least as much as a real one. A fault that it forgives would escape every test."""
 
 from __future__ import annotations
 

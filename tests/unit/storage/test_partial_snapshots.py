@@ -1,4 +1,4 @@
-"""What arrived of a snapshot before the link broke: kept, checked, gone on with, and never believed by itself."""
+"""A partial snapshot from a broken link: kept, checked, resumed, and never used by itself."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arrived(count: int) -> list[Write]:
 
 
 def a_learner(count: int) -> tuple[MemoryDisk, Storage]:
-    """So many chunks have arrived, and then the link broke."""
+    """Return a learner with this number of chunks before the link broke."""
     disk = MemoryDisk()
     storage, _ = opened(disk)
     storage.perform([*arrived(count), KeepSnapshot(0)])
@@ -205,7 +205,7 @@ def test_a_file_with_another_beginning_is_not_the_one() -> None:
 
 
 def test_a_file_that_is_damaged_anywhere_is_not_the_one() -> None:
-    """Else the learner would come again and again, each time up to the damage."""
+    """Otherwise the learner would repeat the transfer for ever, each time up to the damage."""
     _, learner = a_learner(4)
     assert learner.held is not None
     disk, leader = a_source()

@@ -1,4 +1,4 @@
-"""Whatever a node may ask for, in any order, with a crash in any place: the disk remembers what the model does.
+"""Random allowed writes with random crashes: the disk recovers the state of the model.
 
 The other files try every call of one workload. This one tries many workloads.
 """
@@ -45,7 +45,7 @@ kinds = st.sampled_from(["append", "append", "append", "epoch", "truncate", "ins
 
 @define
 class Author:
-    """Draws writes that a node could ask for. It knows of the history only what the model knows."""
+    """Draws writes that a node could request, from the model's state alone."""
 
     data: st.DataObject
     model: Model
@@ -87,7 +87,7 @@ class Author:
         self.add(Truncate(0, self.data.draw(st.sampled_from([floor, *possible]))))
 
     def install(self) -> None:
-        """Anywhere at or behind what is committed, even below the end of the log."""
+        """Install a snapshot at or after the committed zxid, even below the end of the log."""
         last = self.model.last
         zxid = Zxid(self.data.draw(st.sampled_from([self.committed, last, last + 1, last + 7])))
         if epoch_of(zxid) > self.model.accepted or zxid < self.model.base:
@@ -161,5 +161,5 @@ def test_random_writes_with_crashes_against_the_model(data: st.DataObject, layou
 
 
 def _settled(model: Model, current: int) -> Model:
-    """After a restart: nothing is arriving, and the adopted epoch is what recovery said."""
+    """Check after a restart that no snapshot is arriving and the current epoch is the recovered one."""
     return evolve(model, current=current, arriving=None)

@@ -12,7 +12,7 @@ from zab.storage.storage import Storage, StorageSettings
 
 
 def damaged_and_healed(disk: MemoryDisk, epoch: int, settings: StorageSettings) -> Storage:
-    """One server that logs something, distrusts it, and is healed by a snapshot: some files are set aside."""
+    """Return a server with a damaged log that a snapshot has healed: some files are set aside."""
     storage, _ = Storage.open(disk, settings)
     storage.perform([epochs(epoch, epoch), append(f"{epoch}/1", bytes(300))])
     storage.perform([epochs(epoch, epoch, whole=False)])

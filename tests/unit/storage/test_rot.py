@@ -59,7 +59,7 @@ layouts = pytest.mark.parametrize("settings", LAYOUTS.values(), ids=LAYOUTS)
 
 
 class Judge:
-    """Opens disks to which something was done, and counts what became of them."""
+    """Opens changed disks, and counts the results."""
 
     def __init__(self, settings: StorageSettings, *, closed: bool, steps: Sequence[Step] = STEPS) -> None:
         self.disk = MemoryDisk()
@@ -132,7 +132,7 @@ def test_damage_mistaken_for_a_torn_tail_is_limited_to_the_last_group(settings: 
 
 
 def test_zeros_where_an_earlier_group_was_are_no_torn_tail() -> None:
-    """They look just like a write that never came, but a record behind them says that it had."""
+    """The zeros look like a write that never arrived, but a later record proves that it did."""
     disk = MemoryDisk()
     storage, _ = Storage.open(disk, LAYOUTS["one file"])
     storage.perform([epochs(1, 1)])
@@ -196,7 +196,7 @@ def test_every_file_that_is_lost_is_missed(settings: StorageSettings, closed: bo
 
 @layouts
 def test_every_read_of_recovery_that_fails_is_damage_or_harmless(settings: StorageSettings) -> None:
-    """A sector that cannot be read is one more way to rot; others can heal it, so nobody stops for it."""
+    """An unreadable sector is damage like any other: the server heals from the others and does not stop."""
     judge = Judge(settings, closed=False)
     Storage.open(counting := judge.disk.clone(), settings)
     for nth in range(counting.counts["read"] - judge.disk.counts.get("read", 0)):
@@ -208,7 +208,7 @@ def test_every_read_of_recovery_that_fails_is_damage_or_harmless(settings: Stora
 
 
 def test_a_newer_format_is_no_damage() -> None:
-    """Who went back to an older version of the program must not have the files of the newer one set aside."""
+    """An older version of the program must not set the files of a newer one aside."""
     judge = Judge(TINY, closed=True)
     for name, end in [(_newest_log(judge.disk), 34), ("snapshot.100000006", 18)]:
         disk = judge.disk.clone()
@@ -388,7 +388,7 @@ def grown(settings: StorageSettings = LAYOUTS["one file"]) -> tuple[MemoryDisk, 
 
 @pytest.mark.parametrize("sound", [True, False])
 def test_a_log_that_ends_before_a_snapshot_has_lost_something(sound: bool) -> None:
-    """What stood behind the snapshot may be gone as well, and may have been acknowledged."""
+    """Transactions after the snapshot may be lost as well, and may have been acknowledged."""
     disk, storage, ends = grown()
     storage.snapshot_writer(z("1/4"), 0).finish()
     disk.crash()
@@ -415,7 +415,7 @@ def test_an_old_copy_of_the_epochs_is_noticed_by_a_newer_log() -> None:
 
 
 def test_a_log_of_another_time_in_the_same_place_is_noticed() -> None:
-    """Somebody copied one file back from a backup."""
+    """One file was copied back from a backup."""
     disk, storage, _ = grown()
     old = disk.get("log.100000001")
     storage.perform([append(f"1/{number}", b"x" * 50) for number in range(6, 30)])

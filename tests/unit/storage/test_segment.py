@@ -1,4 +1,4 @@
-"""Records: found again byte for byte, and torn told from corrupt by what the docs say and nothing else."""
+"""Records: read back byte for byte, and torn or corrupt by the documented rule alone."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_sound_record_in_the_wrong_place_is_none() -> None:
 
 
 def test_a_sound_record_of_another_history_is_misplaced() -> None:
-    """The same place in the same file, but behind something else: no crash leaves that."""
+    """The record is in its place but after another history: no crash leaves that."""
     segment, data, offsets = file_of([batch("1/1", b"a"), batch("1/2", b"b")])
     for first in ("1/4", "2/1"):  # the numbers of a new epoch fit behind anything: only its `previous` tells
         stranger = b"".join(encode_record(batch(first, b"c"), z("1/3"), 0, len(data), segment.seed))
@@ -159,7 +159,7 @@ LONG = [batch("1/1", b"a" * 100), batch("1/2", b"b" * 1500), batch("1/3", b"c" *
 
 
 def verdict(segment: Segment, data: bytes) -> str:
-    """What becomes of a file whose records are all in its last group, or not."""
+    """Return the verdict on a file, with all records in its last group or not."""
     found = scan(data, segment)
     if found.trouble is None:
         return "clean"
@@ -193,7 +193,7 @@ def test_every_prefix_of_the_last_group_is_torn() -> None:
 
 
 def test_record_lost_from_an_earlier_group_is_corrupt() -> None:
-    """The same losses, but the last record says that everything before it was durable."""
+    """The losses are the same, but the last record proves that everything before it was durable."""
     segment, data, offsets = file_of(LONG)
     for sector in range(offsets[3] // SECTOR):
         content = bytearray(data)

@@ -1,4 +1,4 @@
-"""Storage as its callers see it: what one call costs the disk, what is refused, what is read back."""
+"""The interface of storage: disk calls of each write, refusals, reading back."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_forbidden_write_is_refused_and_ends_the_storage(writes: list[Append], w
 
 
 def test_a_truncation_below_a_snapshot_is_a_bug_upstairs() -> None:
-    """Only what is committed is in a snapshot, and that nobody may ask to have removed."""
+    """A snapshot contains only committed transactions, and no caller may remove these."""
     _disk, storage = begun()
     storage.perform([append("1/1", b"a", b"b", b"c")])
     writer = storage.snapshot_writer(z("1/2"), 0)
@@ -232,7 +232,7 @@ def test_the_settings_are_checked() -> None:
 
 @pytest.mark.parametrize("segment_bytes", [1, 150, 400, 1 << 20])
 def test_truncation_to_every_zxid(segment_bytes: int) -> None:
-    """Payloads of all kinds of bytes: a cut must not depend on what it cuts."""
+    """Payloads contain all kinds of bytes: a cut must not depend on its content."""
     settings = StorageSettings(segment_bytes=segment_bytes, preallocate=False)
     disk, storage = begun(settings, epoch=4)
     kinds = [b"", b"\0", b"\xff", bytes(90), b"\xff" * 90, b"\xb2\xe7", b"\xed", bytes(range(256))]
@@ -284,7 +284,7 @@ def test_a_local_snapshot_is_written_beside_the_log() -> None:
 
 @pytest.mark.parametrize("keep", [1, 3])
 def test_a_local_snapshot_that_a_received_one_has_overtaken_is_not_kept(keep: int) -> None:
-    """The log begins anew behind the other: from this one nobody could go on."""
+    """The log begins after the received snapshot, so the local one has no continuation."""
     disk, storage = begun()
     storage.perform([append("1/1", b"a")])
     writer = storage.snapshot_writer(z("1/1"), 7)
@@ -540,9 +540,9 @@ def install_until(what: str, at_zxid: str) -> MemoryDisk:
 
 
 def test_clearing_up_after_an_install_may_be_interrupted_twice() -> None:
-    """The record of the new history stands, and so does an old file that fits right behind the snapshot.
+    """The epochs record has the new history, and an old file fits right after the snapshot.
 
-    It holds what the leader does not have. It must not come back for good.
+    The file holds transactions that the leader lacks. They must not return.
     """
     old, storage = far_behind()
     fitting = storage._log.segments[-1]

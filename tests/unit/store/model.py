@@ -1,6 +1,6 @@
-"""The store once more, as simple as it can be said: one operation after the other, on dicts, with no haste at all.
+"""A simple model of the store: one operation after the other, on dicts, without optimizations.
 
-Nothing is outstanding here, nothing is shared, and every question is answered by looking at everything.
+It has no outstanding changes and shares no state, and every read scans everything.
 """
 
 from __future__ import annotations

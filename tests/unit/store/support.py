@@ -1,4 +1,4 @@
-"""A leader's store without a leader around it, and clients that remember what they were told."""
+"""A leader's store without a leader, and clients that record their events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Client:
 
     @property
     def heard(self) -> list[tuple[int, str]]:
-        """Once: what has been heard since the last time."""
+        """Return and clear the events since the last call."""
         heard = [(event, path) for event, path, _ in self.events]
         self.events.clear()
         return heard
@@ -54,7 +54,7 @@ def deliver(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> No
 
 
 class Leader:
-    """Prepares at once and applies when told to, so that there may be something outstanding in between."""
+    """Prepares at once and applies on command, so that transactions can be outstanding in between."""
 
     def __init__(self, settings: StoreSettings = DEFAULT_SETTINGS, store: Store | None = None) -> None:
         self.store = Store(settings, deliver) if store is None else store
@@ -77,7 +77,7 @@ class Leader:
         identities: tuple[Identity, ...] = (),
         flags: int = 0,
     ) -> int:
-        """Its zxid."""
+        """Prepare a request, and return its zxid."""
         server = self.servers.get(session, 1) if server is None else server
         encoded = encode_identities(identities)
         request = pack_request(op, pack_body(fields), session, 7, server, encoded, flags)
@@ -131,7 +131,7 @@ class Leader:
         return stat_of(self.store.tree.nodes[path])
 
     def codes(self, *ops: tuple[Op, tuple[Any, ...]], **options: Any) -> list[int]:
-        """Of a multi."""
+        """Return the error codes of a multi."""
         return [code for _, code, _, _ in self.ask(Op.MULTI, *ops, **options)[4]]
 
 
@@ -149,7 +149,7 @@ def follower_of(it: Leader, settings: StoreSettings = DEFAULT_SETTINGS) -> Store
 
 
 def dump(store: Store) -> dict[str, Any]:
-    """All that two servers at one zxid have to agree upon."""
+    """Return all state that two servers at one zxid must share."""
     store.tree.check()
     return {
         "zxid": store.zxid,

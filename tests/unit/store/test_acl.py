@@ -62,7 +62,7 @@ def test_bits(wanted: int) -> None:
 def test_super_counts_only_with_a_scheme_that_has_a_super_user_here(
     supers: tuple[str, ...], identities: list[Identity], granted: bool
 ) -> None:
-    """Another server says who its client is: its word alone makes nobody a super user of this server."""
+    """Another server's claim alone makes no client a super user here."""
     access = Access(supers=frozenset(supers))
     assert allows(((ALL, *ANN),), READ, [HOST, *identities], access) is granted
 
@@ -125,7 +125,7 @@ def test_normalization_of_an_acl(acl: Any, expected: Any) -> None:
 
 
 class Numbers:
-    """A scheme of somebody's own, which stumbles at what is no number."""
+    """A user-defined scheme that raises on an invalid number."""
 
     scheme = "number"
     proves = True

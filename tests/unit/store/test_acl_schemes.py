@@ -1,4 +1,4 @@
-"""Ids of each scheme. What is expected here is what Java 17 with ZooKeeper 3.9.5 answers to the same."""
+"""Ids of each scheme. The expected results are those of ZooKeeper 3.9.5 on Java 17."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ HERE: Identity = ("ip", "127.0.0.1")
 
 
 def specified(acl: Acl, wanted: int, identities: tuple[Identity, ...], access: Access) -> bool:
-    """The definition: one entry with one of the bits, whose id means one of the identities."""
+    """Return the result by the definition: one entry with one of the bits matches one of the identities."""
 
     def means(scheme: str, name: str, who: str) -> bool:
         if scheme in access.rules:

@@ -1,4 +1,4 @@
-"""What a node costs. (A million of them, and the pauses: `python -m bench.store_micro --nodes 1000000`.)"""
+"""Memory of a node. (`python -m bench.store_micro --nodes 1000000` measures a million nodes, and the pauses.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All or nothing, and nothing means nothing: not even of what is only planned."""
+"""A multi is all or nothing, including its outstanding changes."""
 
 from __future__ import annotations
 

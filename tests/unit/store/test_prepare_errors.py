@@ -220,7 +220,7 @@ def test_local_sessions_write_but_own_nothing(it: Leader) -> None:
 
 
 def test_depth_of_a_new_path_is_bounded() -> None:
-    """Quotas and recursive watches look at each ancestor of what changes."""
+    """Quotas and recursive watches visit each ancestor of a changed node."""
     it = leader(StoreSettings(path_depth_max=3))
     it.create("/a")
     it.create("/a/b")

@@ -143,7 +143,7 @@ def test_quotas_survive_a_snapshot() -> None:
 
 
 def test_oversized_limits_and_statistics_cost_a_change_nothing() -> None:
-    """Anybody may write these nodes, and each change below the limited path parses them."""
+    """All clients may write these nodes, and each change below the limited path parses them."""
     found = []
     for text in (b"count=1,bytes=1", b",".join(b"%d=1" % number for number in range(100_000))):
         it = limited(text)
@@ -170,7 +170,7 @@ def test_multi_creates_the_statistics_of_one_quota_only() -> None:
 
 
 def test_leader_pays_for_the_walk_that_statistics_begin_with() -> None:
-    """It prepares for a limited time at a go, so no batch holds many of these walks."""
+    """The leader prepares for a limited time in one turn, so no batch contains many of these walks."""
     it = limited(b"")
     it.delete("/zookeeper/quota/q/zookeeper_stats")
 

@@ -70,7 +70,7 @@ def test_several_reads_each_for_itself() -> None:
 
 
 def test_several_reads_are_one_reply_which_has_a_bound() -> None:
-    """A part of a request is a few bytes; what it finds may be a megabyte."""
+    """A part of a request has a few bytes; its result may have a megabyte."""
     it, client = tree(), Client()
     reads = it.store.reads
     it.set("/ab", bytes(1_000))
@@ -132,7 +132,7 @@ def test_a_membership_has_a_place_in_the_history() -> None:
 
 
 def test_a_node_that_is_the_same_object_has_not_changed() -> None:
-    """So whatever was made of it may be kept."""
+    """So values derived from it may be kept."""
     it, client = tree(), Client()
     node = it.store.reads.get_data(client, "/a", False)[1]
     it.set("/a/b", b"!")

@@ -53,7 +53,7 @@ def at(it: Leader, zxid: int) -> Store:
 
 @pytest.mark.parametrize("start", range(5, 100, 7))
 def test_bug_1046_replay_of_applied_transactions_changes_nothing(start: int) -> None:
-    """From a state at a later zxid, with the history since an earlier one: same tree, same stats, same digest."""
+    """Replay an earlier history on a later state: same tree, same stats, same digest."""
     it = history()
     zxids = [zxid for zxid, _ in it.log]
     for length in (1, 5, 30):
@@ -83,7 +83,7 @@ def test_bug_1573_replay_skips_a_create_without_parent() -> None:
 
 
 def test_bug_1046_the_parent_catches_up_when_its_child_is_there_already() -> None:
-    """Else the next sequential name is one that exists."""
+    """Otherwise the next sequential name would exist already."""
     it = leader()
     it.create("/p")
     it.create("/p/s-", flags=2)

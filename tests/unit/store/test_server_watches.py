@@ -427,7 +427,7 @@ def test_watches_of_a_connection_that_is_gone_are_removed_in_slices(it: Leader) 
 
 
 def test_sessions_do_not_matter_to_watches(it: Leader) -> None:
-    """They belong to connections."""
+    """Watches belong to connections."""
     first, second = Client(ALICE), Client(ALICE)
     it.store.reads.get_data(first, N, True)
     it.store.reads.get_data(second, N, True)

@@ -1,4 +1,4 @@
-"""Sessions: who owns them, how they end, and that nothing of theirs stays behind."""
+"""The session table: owners, ends, and the deletion of ephemerals."""
 
 from __future__ import annotations
 

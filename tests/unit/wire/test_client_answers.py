@@ -28,7 +28,7 @@ class Somebody:
 
 
 class Rig:
-    """A store, and what a client of it would see."""
+    """A store with a client's view of it."""
 
     def __init__(self) -> None:
         self.store = Store()

@@ -45,7 +45,7 @@ def test_a_length_that_lies_is_not_believed(read: Callable[[Reader], object], le
 
 
 def test_a_count_is_held_against_the_bytes_that_are_there() -> None:
-    """Not against what the elements turn out to be: by then there would be a list of two billion."""
+    """The check comes before the elements are decoded, else a list of two billion would exist."""
     calls = 0
 
     def element() -> None:

@@ -1,4 +1,4 @@
-"""DIGEST-MD5: both sides against each other, against numbers that are not ours, and against who lies."""
+"""DIGEST-MD5: both sides against each other, against published values, and against wrong proofs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_challenge_is_as_javas() -> None:
 
 
 def test_a_client_that_always_hashes_utf_8_is_believed_too() -> None:
-    """pure-sasl, which kazoo uses, says no charset and never leaves UTF-8."""
+    """pure-sasl, kazoo's library, sends no charset and always hashes UTF-8."""
 
     def md5(data: bytes) -> bytes:
         return hashlib.md5(data).digest()

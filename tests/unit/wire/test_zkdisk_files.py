@@ -64,7 +64,7 @@ def test_the_newest_snapshot_is_tried_first() -> None:
     ],
 )
 def test_which_logs_to_read_behind_a_snapshot(zxid: int, logs: list[str]) -> None:
-    """A log's name is where it begins, so the one before may hold what is wanted."""
+    """A log's name is its first zxid, so the log before may contain the wanted transactions."""
     assert [file.name for file in logs_behind(NAMES, zxid)] == logs
 
 

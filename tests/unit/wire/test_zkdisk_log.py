@@ -95,7 +95,7 @@ LAST = len(whole()) - len(encode_record(TXNS[-1]))
 
 @pytest.mark.parametrize("padding", [0, 200])
 def test_a_torn_tail(padding: int) -> None:
-    """A crash left a part of the last record; what was allocated behind it is zeros."""
+    """A crash left a part of the last record, followed by allocated zeros."""
     for end in range(LAST + 1, len(whole())):
         reader = LogReader(pieces(whole()[:end] + bytes(padding)))
         assert list(reader) == TXNS[:-1]

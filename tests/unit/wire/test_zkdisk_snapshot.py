@@ -153,7 +153,7 @@ def test_the_digest_of_a_node() -> None:
 
 
 def test_the_digest_of_the_first_tree_of_every_server() -> None:
-    """As Apache ZooKeeper 3.9.5 wrote it behind its first transaction."""
+    """The digest that Apache ZooKeeper 3.9.5 writes after its first transaction."""
     first = [ROOT, FileNode("/zookeeper", b"", -1, (0,) * 9), FileNode("/zookeeper/config", b"", 1, (0,) * 9)]
     assert tree_digest(first) == 1371985504
     assert node_digest("/", b"", (0,) * 9) == node_digest("", b"", (0,) * 9), "one node, whatever it is called"

@@ -182,7 +182,7 @@ def test_a_transaction_that_no_server_would_have_written(kind: int, fields: tupl
 
 
 def test_translated_transactions_are_ones_that_the_store_would_write() -> None:
-    """Else they could not stand in a log of ours."""
+    """Otherwise our log could not contain them."""
     store = moved_in()
     for txn in log((Op.CREATE, ("/a", b"hi", OPEN, True, 4)), (Op.SET_DATA, ("/a", b"x", 1)), (Op.DELETE, ("/a",))):
         decoded = transactions.decode(store_txn(txn, store.tree))

@@ -1,4 +1,4 @@
-"""The reference pages say what there is. To write a table anew, print what `table()` gives."""
+"""The reference pages match the code. To update a table, print the result of `table()`."""
 
 from __future__ import annotations
 

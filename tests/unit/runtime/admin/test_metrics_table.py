@@ -1,4 +1,4 @@
-"""What is measured, of a server that is made up."""
+"""The metrics of a fake server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zab.runtime.admin.report import Report
 
 
 def test_lag_of_a_removed_server_is_not_reported() -> None:
-    """It was heard a moment ago, and is remembered for a while."""
+    """Its last report is recent and stays in memory for a while."""
     look: Any = Observation.__new__(Observation)
     peers = {2: (0, Report(server=2, lag=5)), 3: (0, Report(server=3, lag=7)), 1: (0, Report(server=1, lag=-1))}
     look.server = SimpleNamespace(sampler=SimpleNamespace(peers=peers))
