@@ -382,7 +382,7 @@ def test_learner_distrusts_a_history_that_lacks_the_common_zxid(message: Message
 
 
 def a_node_in_synchronization() -> Node:
-    """Return server 1 with 1/1, 1/2 and 2/1, which has promised epoch 3 to server 3 and waits for missing transactions."""
+    """Return server 1 with 1/1, 1/2 and 2/1, which has promised epoch 3 to server 3 and waits for the rest."""
     node = a_node(1, ensemble(1, 2, 3), txn(1, 1), txn(1, 2), txn(2, 1), accepted=2, current=2)
     turn(node)
     for sid, state in ((2, State.FOLLOWING), (3, State.LEADING)):
