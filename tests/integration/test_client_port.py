@@ -601,7 +601,7 @@ async def test_watches_have_a_bound_and_go_in_slices(
 
 
 async def test_repeatable_client_errors_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Who has seen a later state than there is, and who brings out a mistake of ours."""
+    """A client that has seen a later state than the server, and a client that triggers a bug of the server."""
     async with stores(tmp_path) as running:
         reads = running.servers[1].machine.reads
 
@@ -617,7 +617,7 @@ async def test_repeatable_client_errors_are_logged_once(tmp_path: Path, caplog: 
                 await client.stream.send_all(encode_request(Op.WHO_AM_I, 1, ()))
                 assert await client.rest() == []
         said = [record.message.split()[0] for record in caplog.records if record.levelno >= logging.WARNING]
-        assert sorted(said) == ["client_failed", "client_from_the_future"]
+        assert sorted(said) == ["client_failed", "client_is_ahead"]
 
 
 async def test_requests_that_are_not_finished_have_a_bound_for_all_together(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ class AdminPort:
         self._guard = BrowserGuard([*settings.hosts, settings.host], names)
         self._answer = answer
         self._http_connection: type[HttpConnection]
+        """Set by `run`: the class comes with an extra."""
         self._log = log
         limits = ListenerLimits(connections_max=settings.connections_max)
         self._listener = LimitedListener("admin", log, lambda: limits, self._serve, self._refused)

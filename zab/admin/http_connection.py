@@ -41,9 +41,11 @@ class HttpConnection:
         self._fed = bytearray()
         """Received in front of the head that is read now, or not handed to `h11` yet."""
         self._parser = self._new_parser()
+        """Reads one request."""
         self._head: AdminRequest | None = None
         """The request whose body is being read."""
         self._body = bytearray()
+        """The part of the body of `_head` that has arrived."""
         self._ended = False
         """The parser has returned its one request."""
         self._lost = False

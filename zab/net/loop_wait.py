@@ -75,9 +75,11 @@ class LoopWait(trio.abc.Instrument):
         self._on_ready = on_ready
         self._token = trio.lowlevel.current_trio_token()
         self._trios_epoll = (runner.io_manager._epoll.fileno(), select.EPOLLIN)
+        """The descriptor of Trio's own epoll, as an entry of the polled list."""
         self._task: trio.lowlevel.Task | None = None
         """The task asleep in `until_error`. None: it has not begun, was cancelled, or is about to raise."""
         self._error: BaseException | None = None
+        """The exception of `on_ready`, for `until_error` to raise."""
 
     async def until_error(self) -> None:
         """Sleep while the loop waits here. Raises what `on_ready` raised."""

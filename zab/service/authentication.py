@@ -92,6 +92,7 @@ class ClientAuthentication:
     ) -> None:
         """`proved` are the identities of its certificate. `random_bytes` makes nonces; without it SASL is refused."""
         self.identities: tuple[Identity, ...] = (("ip", host_id(host)), *proved)
+        """All identities that the client has proved on this connection, beginning with its address."""
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
@@ -100,7 +101,9 @@ class ClientAuthentication:
         self._security = settings.security
         self._random_bytes = random_bytes
         self.host = host_id(host)
+        """The address that failed logins are counted by."""
         self._exchange: DigestServer | None = None
+        """The SASL exchange, from its first token on; None after a failure."""
         self.barred = False
         """Whether the client may send nothing but proofs, because it lacks an identity that the server requires."""
         self.guessed_wrong = False

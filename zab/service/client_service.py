@@ -102,7 +102,9 @@ class ClientService:
         self.auth_failed = 0
         """Failed logins since the start."""
         self.counts = Counts()
+        """Events since the start, for the metrics."""
         self.latency = Latency()
+        """Since the start, or the last reset of the statistics."""
         self.gone = Traffic()
         """The traffic of connections that are closed. With that of `connections` it is all traffic."""
         self.failed_logins = FailedLogins(settings.failed_logins)

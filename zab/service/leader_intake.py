@@ -39,6 +39,7 @@ class LeaderIntake:
     ) -> None:
         self.queue = queue
         self.refused = 0
+        """Requests refused since the start."""
         self._node = node
         self._barriers = barriers
         self._pending = pending
@@ -46,6 +47,7 @@ class LeaderIntake:
         self._wall_ms = wall_ms
         body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._refusals_max = max(1, min(REQUESTS_MAX, body_bytes_max // REFUSAL_BYTES_MAX))
+        """Refusals that fit into one frame, whatever their reasons."""
         self._leadership: Leadership | None = None
         """The leadership of this server; None while it does not lead."""
         self._catch_ups: list[tuple[LearnerLink, int]] = []

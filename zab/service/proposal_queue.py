@@ -102,14 +102,18 @@ class ProposalQueue:
         self.cut = False
         """Whether this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
         self._cut_at = inf
+        """The time at which this turn has prepared for `PREPARE_S`."""
         self._machine = machine
         self._limits = limits
         self._log = log
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
+        """A larger transaction fits into no frame, and is refused."""
         self._passes = passes_through(machine)
+        """Whether requests are their own transactions."""
         self._watchdog = watchdog
         self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
+        """The machine's own way to prepare without a `View`, or None."""
         self._epoch: Epoch | None = None
         """The epoch that this server leads; None: nothing is proposed."""
         self._batches: deque[ForwardedBatch] = deque()

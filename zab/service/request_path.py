@@ -75,9 +75,11 @@ class RequestPath:
         self._node = node
         self._links = links
         self._leadership: Leadership | None = None
+        """The leadership in force, or None."""
         self._role: object = None
         """The node's serving role for which `_leadership` was found."""
         self._applied = node.applied
+        """The machine has applied everything up to here."""
 
     @property
     def open(self) -> bool:

@@ -48,10 +48,13 @@ class Watch:
         self.owner = owner
         """The session."""
         self._events: deque[WatchEvent] = deque()
+        """Events that were not read yet, at most `_events_max`."""
         self._events_max = events_max
         self._bell = Wakeup()
         self._over: Exception | None = None
+        """The error that ends the iteration, behind the events; None while the watch lasts."""
         self._waited_for = False
+        """Whether a task waits for an event. A second one is refused."""
 
     def __repr__(self) -> str:
         how = f"{len(self._events)} events" if self._over is None else f"over: {self._over}"

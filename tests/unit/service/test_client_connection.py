@@ -229,7 +229,7 @@ def test_client_that_has_seen_more_waits_for_a_barrier_and_is_cut_if_that_does_n
     talk = Talk()
     talk.it.receive(connect(seen=5))
     talk.shell.done("barrier")
-    assert (talk.it.phase, talk.server.events, talk.sent()) == (ConnectionPhase.OVER, ["client_from_the_future"], b"")
+    assert (talk.it.phase, talk.server.events, talk.sent()) == (ConnectionPhase.OVER, ["client_is_ahead"], b"")
 
 
 @pytest.mark.parametrize("frames", [b"", connect()], ids=["first frame", "session"])

@@ -24,15 +24,18 @@ class ServerContexts:
         self._settings = settings
         self._log = log
         self._signature = self._look()
+        """Times, sizes and inodes of the files that `_context` was read from."""
         self._context = settings.server_context()
         self._next_look = 0.0
+        """The time before which the files are not looked at."""
         self._reading = False
+        """Whether a thread reads the files. Meanwhile the old context is used."""
 
     def _look(self) -> _Signature | None:
         try:
             found = [os.stat(path) for path in self._settings.files]
         except OSError:
-            return None  # it is being replaced
+            return None  # a file is being replaced
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
     async def current(self) -> ssl.SSLContext:
@@ -45,7 +48,7 @@ class ServerContexts:
             return self._context
         self._reading = True
         try:
-            # In a thread: to open a key that is protected well takes a while, and is meant to.
+            # In a thread: decrypting a well protected key takes long by design.
             self._context = await trio.to_thread.run_sync(settings.server_context)
             self._log.say("certificates_read_again", files=",".join(settings.files))
         except ConfigError as error:

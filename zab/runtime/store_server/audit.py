@@ -115,7 +115,7 @@ class Audit:
         who = {"session": _hex(session), "user": users(identities), "ip": ip}
         self._write("invoked" if allowed else "failure", **who, operation=_OPERATIONS[Op.RECONFIG])
 
-    def teller(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None:
+    def reporter(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None:
         """Return a function that logs this write with its result, or None if such writes are not logged."""
         if op not in _OPERATIONS:
             return None

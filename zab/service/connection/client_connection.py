@@ -68,11 +68,13 @@ class ClientConnection:
         self._shell = shell
         self._opening = Opening(server.settings.frame_bytes_max)
         self._reader = RequestReader(server.settings.frame_bytes_max)
+        """Splits what arrives behind the first frame, which `_opening` reads."""
         self._handshake: SessionHandshake | None = None
         """Set in ARRIVING only."""
         self.pipeline: RequestPipeline | None = None
         """Set from SERVING on, if the connection came so far."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
+        """More unsent bytes than this cut the connection."""
         self._receiving = False
         """Whether `receive` is running. The shell sends after it in any case."""
         self.heard = True
@@ -260,7 +262,7 @@ class ClientConnection:
     def cut(self, why: str) -> None:
         """End the connection at once, and drop what has not been sent."""
         if self.phase is not _OVER:
-            self.server.log.say("client_let_go", "debug", peer=self.peer, session=f"{self.session:#x}", why=why)
+            self.server.log.say("client_disconnected", "debug", peer=self.peer, session=f"{self.session:#x}", why=why)
             self._enter_over()
             self._shell.wake()
 

@@ -33,6 +33,7 @@ class SessionHandshake:
         self._client = client
         self._asked = asked
         self.timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
+        """The timeout that a new session gets."""
         self._read_only = False
         """Whether the client will only read, because there is no leader."""
 
@@ -79,7 +80,7 @@ class SessionHandshake:
         asked, server, shell = self._asked, self._server, self._shell
         if asked.last_zxid_seen > server.machine.zxid:
             peer = self._client.peer
-            server.log.warn_rate_limited("client_from_the_future", peer.rpartition(":")[0], peer=peer)
+            server.log.warn_rate_limited("client_is_ahead", peer.rpartition(":")[0], peer=peer)
             self._client.cut("it has seen a later state than this server")
         elif asked.session == 0:
             if self._read_only or server.settings.local_sessions_enabled:

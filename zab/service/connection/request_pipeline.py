@@ -116,12 +116,14 @@ class RequestPipeline:
         """The answer to wrong credentials. It is kept only while `_pause` is `ANSWER`, and sent by `tick`."""
         throttle = server.settings.throttle
         self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
+        """None if the settings limit no request."""
         self._stalled = False
         """Whether held requests have waited for the closed throttle since they were tried last."""
         self._local = local
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
         self.replies = PendingReplies()
+        """The requests that were taken and are not answered, oldest first."""
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""
         self._pause = PipelinePause.NONE
@@ -133,6 +135,7 @@ class RequestPipeline:
         self._arrived_at: float | None = None
         """The time at which the oldest request was taken that is not answered yet."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
+        """The callback of every write."""
         self._audits: deque[Done | None] = deque()
         """For each write under way, in order: the callback that reports its result to the audit log, or None."""
 
@@ -332,7 +335,9 @@ class RequestPipeline:
                     client.leave()
                 posts.append(HEAD.pack(flags, session, xid, op, me, len(identified)) + identified + body)
                 if audit is not None:
-                    self._audits.append(audit.teller(session, authentication.identities, authentication.host, op, body))
+                    self._audits.append(
+                        audit.reporter(session, authentication.identities, authentication.host, op, body)
+                    )
             elif op in _READS:
                 if replies:
                     weight = _SCANS.get(op)
