@@ -46,12 +46,12 @@ class LoopWriter(Writer):
         await trio.lowlevel.checkpoint()
         return job()
 
-    async def run(self) -> None:
+    async def run(self, report: Callable[[Ticket], None]) -> None:
         await trio.sleep_forever()
 
 
-def loop_writer(storage: Any, report: Callable[[Ticket], None], pause_us_max: int) -> Writer:
-    return LoopWriter(storage, report, pause_us_max)
+def loop_writer(storage: Any, pause_us_max: int) -> Writer:
+    return LoopWriter(storage, pause_us_max)
 
 
 async def in_loop(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:

@@ -17,7 +17,7 @@ from attrs import frozen
 from zab.core.ensemble import Ensemble
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
-from zab.core.zxid import Millis, ServerId, Ticket
+from zab.core.zxid import Millis, ServerId
 from zab.host.clocks import wall_ms
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
@@ -48,7 +48,7 @@ class NodeFactory(Protocol):
 
 
 class WriterFactory(Protocol):
-    def __call__(self, storage: Storage, report: Callable[[Ticket], None], pause_us_max: int) -> Writer: ...
+    def __call__(self, storage: Storage, pause_us_max: int) -> Writer: ...
 
 
 async def in_thread(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:

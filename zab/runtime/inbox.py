@@ -1,4 +1,4 @@
-"""What was received and not yet looked at, bounded: when it is full, nothing more is read from any socket."""
+"""The input of the next turn, bounded: when it is full, nothing more is read from any socket."""
 
 from __future__ import annotations
 
@@ -7,41 +7,63 @@ from typing import Any, TypeAlias
 
 import trio
 
-from zab.core.zxid import ServerId
+from zab.core.zxid import Millis, ServerId
 from zab.net.wakeup import Wakeup
 from zab.runtime.link import Link
 
 Source: TypeAlias = Link | ServerId
 """A learner link, or the server at the other end of an election link."""
 
+Job: TypeAlias = Callable[[Millis], object]
+"""Something else that needs the node, to be called within a turn with the time of the turn."""
+
 
 class Inbox:
+    """Gathers received messages, and jobs that need the node, until a turn takes them."""
+
     def __init__(self, wakeup: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
+        """`backlog` returns the bytes that the disk has still to write: a slow disk slows the reading of its server."""
+        self.jobs: list[Job] = []
         self._wakeup = wakeup
+        """Rung by every `put` and `call`."""
         self._bytes_max = bytes_max
         self._backlog = backlog
         self._items: list[tuple[Source, list[Any]]] = []
         self._bytes = 0
+        """The received size of all that is in `_items`."""
         self._room = trio.lowlevel.ParkingLot()
         self._awaited = False
+        """Whether a task is parked in `_room`."""
 
     def put(self, source: Source, messages: list[Any], size: int = 0) -> None:
+        """Add messages that were received together."""
         self._items.append((source, messages))
         self._bytes += size
         self._wakeup.ring()
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be read. The disk's backlog counts: a slow disk slows its own server's reading."""
+        """Return whether more may be read."""
         return self._bytes + self._backlog() <= self._bytes_max
 
     async def wait_for_room(self) -> None:
-        """After `put`, before reading on."""
+        """Wait until more may be read. A receiver calls this between `put` and its next read."""
         while not self.has_room:
             self._awaited = True
             await self._room.park()
 
+    def call(self, job: Job) -> None:
+        """Call a job in the next turn, behind the messages."""
+        self.jobs.append(job)
+        self._wakeup.ring()
+
+    def take_jobs(self) -> list[Job]:
+        """Remove all jobs and return them."""
+        jobs, self.jobs = self.jobs, []
+        return jobs
+
     def take(self) -> list[tuple[Source, list[Any]]]:
+        """Remove all messages and return them, in the order of their arrival."""
         items, self._items = self._items, []
         self._bytes = 0
         if self._awaited:

@@ -11,7 +11,7 @@ from zab.core.messages import TO_LEADER, Diff, LinkUp, Message, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.net.socket_reader import TASK_READER, SocketReader
-from zab.runtime.election_links import Address
+from zab.runtime.election_links import Address, ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import Link
@@ -30,6 +30,7 @@ class Links:
     def __init__(
         self,
         dialler: PeerDialler,
+        elections: ElectionLinks,
         learner_sync: LearnerSync,
         inbox: Inbox,
         limits: Limits,
@@ -39,6 +40,7 @@ class Links:
         self.dialled: dict[ServerId, Link] = {}
         self.accepted: dict[ServerId, Link] = {}
         self._dialler = dialler
+        self._elections = elections
         self._learner_sync = learner_sync
         self._inbox = inbox
         self._limits = limits
@@ -126,7 +128,10 @@ class Links:
     # -- sending -----------------------------------------------------------------------------------
 
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """One message for many is encoded once, and the same bytes go to all. Notifications have other links."""
+        """Send messages to their servers. A message for many is encoded once, and the same bytes go to all.
+
+        Notifications go over the election links.
+        """
         last: object = None
         frame = b""
         synced: dict[Link, list[Item]] = {}
@@ -134,6 +139,7 @@ class Links:
             message = envelope.message
             kind = type(message)
             if kind is Notification:
+                self._elections.send(envelope.to, message)  # type: ignore[arg-type]  # its kind was compared
                 continue
             link = (self.dialled if kind in TO_LEADER else self.accepted).get(envelope.to)
             if link is None:

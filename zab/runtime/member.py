@@ -27,9 +27,10 @@ from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
 from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.directory_owner import claim_directory
-from zab.runtime.driver import Hooks, OnMembership
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
-from zab.runtime.member_runtime import MemberRuntime, Options, single_server_ensemble
+from zab.runtime.machine_applier import OnMembership
+from zab.runtime.member_options import MemberHooks, MemberOptions, single_server_ensemble
+from zab.runtime.member_runtime import MemberRuntime
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
@@ -107,7 +108,7 @@ class Member:
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
             )
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
-        self._options = Options(
+        self._options = MemberOptions(
             self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members
         )
         self._machine = machine
@@ -122,7 +123,7 @@ class Member:
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         self._role: RoleChange | None = None
         self._role_changed = trio.Event()
-        self._hooks = Hooks()
+        self._hooks = MemberHooks()
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Member:
         try:
             self._running = running = await self._recover()
             self._stopped = None
-            self._tell(running.driver.role)
+            self._tell(running.status.member().role)
             self._hooks.on_membership(running.node.ensemble, None)
             await running.run(task_status)
         except BaseExceptionGroup as group:
@@ -325,8 +326,7 @@ class Member:
             await self.barrier()
         else:
             await trio.lowlevel.checkpoint()
-        while running.driver.restoring is not None:
-            await running.driver.restoring.wait()
+        await running.gate.passed()
         return look(self._machine)
 
     @property
@@ -343,7 +343,7 @@ class Member:
     @property
     def turning(self) -> bool:
         """A turn is under way: at its end, `on_turn` will be called."""
-        return self._running is not None and self._running.driver.turning
+        return self._running is not None and self._running.turns.turning
 
     # -- asides ------------------------------------------------------------------------------------
 
@@ -424,8 +424,7 @@ class Member:
         """
         running = self._started()
         waiter = Waiter()
-        running.driver.give_up_history(waiter.done)
-        self._wakeup.ring()
+        running.give_up_history(waiter.done)
         veto = await waiter.wait()
         assert isinstance(veto, Veto)
         return veto
@@ -457,7 +456,7 @@ class Member:
 
     def status(self) -> Status:
         """Return one moment of this member."""
-        return self._started().status()
+        return self._started().status.member()
 
     async def take_snapshot(self) -> SnapshotStatus:
         """One more snapshot on this member's disk, beside the work; returns when it is durable.
@@ -469,7 +468,7 @@ class Member:
 
     def disk_status(self) -> DiskStatus:
         """Return one moment of its log and snapshots."""
-        return self._started().disk_status()
+        return self._started().status.disk()
 
 
 class Roles:

@@ -53,16 +53,20 @@ class PeerHandshake:
         """`hosts` returns the hosts of a member, and nothing for a server that is none."""
         self.me = me
         self.ensemble = ensemble
-        self.host, self.port = "", 0
+        self._host, self._port = "", 0
         """The address where this server listens for elections, so that it can be called back."""
         self._timeout_s = timeout_ms / 1000
         self._hosts = hosts
         self._admit_non_members = admit_non_members
 
+    def listen_at(self, host: str, port: int) -> None:
+        """Introduce this server from now on with this address of its election port."""
+        self._host, self._port = host, port
+
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
         """Greet from the dialling end. Return once the other end has proved to be `peer`, of this ensemble."""
         with trio.fail_after(self._timeout_s):
-            hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self.host, self.port)
+            hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self._host, self._port)
             await stream.send_all(encode(hello))
             accept(await _receive_one(stream), peer)
 

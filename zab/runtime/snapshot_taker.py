@@ -8,8 +8,7 @@ from functools import partial
 import trio
 
 from zab.core.errors import StorageError
-from zab.core.messages import SnapHeld
-from zab.core.ready import FoundSnapshot, Note
+from zab.core.ready import Note
 from zab.core.zxid import UNKNOWN, Zxid, show
 from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
@@ -52,7 +51,6 @@ class SnapshotTaker:
         self._promised: list[Waiter] = []
         """The waiters for the snapshot that is being written."""
         self._limiter = trio.CapacityLimiter(1)
-        self._finders = trio.CapacityLimiter(1)
         self._next: tuple[Zxid, int, Iterable[bytes], bool] | None = None
         """A snapshot that `run` is to write, and if it is a spare."""
         self._wakeup = Wakeup()
@@ -133,18 +131,10 @@ class SnapshotTaker:
             self._next = (zxid, digest, snapshot(), True)
             self._wakeup.ring()
 
-    async def find(self, held: SnapHeld) -> FoundSnapshot | None:
-        """The file whose beginning a learner holds; waits for it if it is just being written."""
-        if self._running == held.zxid:
+    async def wait_written(self, zxid: Zxid) -> None:
+        """Wait until the snapshot at this zxid is complete, or was given up, if it is being written."""
+        if self._running == zxid:
             await self._done.wait()
-        try:
-            with beside_the_loop():
-                return await self._environment.in_thread(
-                    partial(self._storage.find_snapshot, held), limiter=self._finders
-                )
-        except StorageError as error:
-            self._log.say("snapshot_unreadable", "warning", zxid=show(held.zxid), why=error)
-            return None
 
     async def _take(self, zxid: Zxid, digest: int, chunks: Iterable[bytes], spare: bool) -> None:
         began = trio.current_time()

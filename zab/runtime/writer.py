@@ -57,14 +57,12 @@ class Writer:
     def __init__(
         self,
         storage: WriteTarget,
-        report: Callable[[Ticket], None],
         pause_us_max: int = 0,
         clock_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.counts = WriterCounts()
         self.backlog_bytes = 0
         self._storage = storage
-        self._report = report
         self._pause_us_max = pause_us_max
         self._clock_ns = clock_ns
         self._aside = 0
@@ -114,12 +112,15 @@ class Writer:
         result: T = outcome[0]
         return result
 
-    async def run(self) -> None:
-        """Write until cancelled. Return when the thread has ended: it never outlives its member."""
+    async def run(self, report: Callable[[Ticket], None]) -> None:
+        """Write until cancelled. Return when the thread has ended: it never outlives its member.
+
+        `report` is called in the event loop with the last ticket that has become durable in the thread.
+        """
         token = trio.lowlevel.current_trio_token()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stop_when_cancelled)
-            await trio.to_thread.run_sync(self._write, token, limiter=trio.CapacityLimiter(1))
+            await trio.to_thread.run_sync(self._write, token, report, limiter=trio.CapacityLimiter(1))
             nursery.cancel_scope.cancel()
 
     async def _stop_when_cancelled(self) -> None:
@@ -128,7 +129,7 @@ class Writer:
         finally:
             self._queue.put(None)
 
-    def _write(self, token: trio.lowlevel.TrioToken) -> None:
+    def _write(self, token: trio.lowlevel.TrioToken, report: Callable[[Ticket], None]) -> None:
         queue = self._queue
         going = True
         while going:
@@ -151,7 +152,7 @@ class Writer:
             if gathered:
                 took_us = self._perform(gathered, size)
                 with suppress(trio.RunFinishedError):
-                    token.run_sync_soon(self._saved, gathered[-1].ticket, count, size, took_us)
+                    token.run_sync_soon(self._saved, report, gathered[-1].ticket, count, size, took_us)
             for job in jobs:
                 job()
 
@@ -169,9 +170,9 @@ class Writer:
         counts.logged_bytes += size
         return took_us
 
-    def _saved(self, ticket: Ticket, count: int, size: int, took_us: int) -> None:
+    def _saved(self, report: Callable[[Ticket], None], ticket: Ticket, count: int, size: int, took_us: int) -> None:
         self._in_thread -= count
         self.backlog_bytes -= size
         if self._aside and took_us <= self._pause_us_max:
             self._aside -= 1
-        self._report(ticket)
+        report(ticket)

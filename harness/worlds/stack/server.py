@@ -23,7 +23,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import StorageError, ZabError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
-from zab.core.zxid import Millis, ServerId, Ticket
+from zab.core.zxid import Millis, ServerId
 from zab.net.wakeup import Wakeup
 from zab.runtime.environment import Environment
 from zab.runtime.writer import Writer
@@ -148,8 +148,8 @@ class Life:
         self.node = self.server.node = ToldNode(self, me, ensemble, recovered, settings, jitter, now)
         return self.node
 
-    def _make_writer(self, storage: Storage, report: Callable[[Ticket], None], pause_us_max: int) -> Writer:
-        self.writer = TaskWriter(self, storage, report)
+    def _make_writer(self, storage: Storage, pause_us_max: int) -> Writer:
+        self.writer = TaskWriter(self, storage)
         return self.writer
 
     def restored(self) -> None:

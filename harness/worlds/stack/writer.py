@@ -37,8 +37,8 @@ class Speed:
 
 
 class TaskWriter(Writer):
-    def __init__(self, life: Life, storage: Storage, report: Callable[[Ticket], None]) -> None:
-        super().__init__(storage, report, 0, lambda: life.server.world.now * 1_000)
+    def __init__(self, life: Life, storage: Storage) -> None:
+        super().__init__(storage, 0, lambda: life.server.world.now * 1_000)
         self._life = life
         self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []
         self._writing: list[Write] = []
@@ -74,14 +74,14 @@ class TaskWriter(Writer):
         result: T = outcome[0]
         return result
 
-    async def run(self) -> None:
+    async def run(self, report: Callable[[Ticket], None]) -> None:
         try:
-            await self._run()
+            await self._run(report)
         finally:
             if self._life.stopping and not self._life.dead:
                 self.finish()
 
-    async def _run(self) -> None:
+    async def _run(self, report: Callable[[Ticket], None]) -> None:
         server = self._life.server
         while True:
             if not self._waiting:
@@ -105,7 +105,7 @@ class TaskWriter(Writer):
                     await trio.sleep_forever()  # cancelled, if it was this server
                 self._writing = []
                 self.backlog_bytes -= size
-                self._report(done[-1].ticket)
+                report(done[-1].ticket)
             if job is not None:
                 job()
 

@@ -21,7 +21,7 @@ from zab.config.key_table import ConfigKey
 from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
-from zab.runtime.member_runtime import single_server_ensemble
+from zab.runtime.member_options import single_server_ensemble
 from zab.storage.epochs import Record, encode
 from zab.wire.client.words import WORDS
 

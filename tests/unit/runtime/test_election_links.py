@@ -72,7 +72,7 @@ class Peer:
         self.heard: list[tuple[int, Any]] = []
         log = Log(self.sid, lambda: Epoch(0))
         handshake = PeerHandshake(self.sid, "zab", limits.handshake_ms, lambda _: (), admit_non_members=True)
-        handshake.host, handshake.port = f"host{sid}", 3888
+        handshake.listen_at(f"host{sid}", 3888)
         self.known = set(known)
         self.elections = ElectionLinks(
             self.sid, PeerDialler(network, handshake, limits, log), self.inbox, limits, log, self._addresses

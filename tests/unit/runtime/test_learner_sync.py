@@ -15,6 +15,7 @@ from zab.core.ready import Envelope, FoundSnapshot, SendLog, SendRest, SendSnaps
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.host.logs import Log
 from zab.net.wakeup import Wakeup
+from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import HANDFUL_BYTES, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import BulkSender, Link
@@ -207,7 +208,14 @@ async def test_synchronization_data_counts_toward_no_link_limit() -> None:
     """Otherwise a learner that lacks more than a link's queue would be cut for ever."""
     world = World()
     limits = Limits(link_bytes_max=1000)
-    links = Links(cast(PeerDialler, None), world.learner_sync, Inbox(Wakeup(), 1, int), limits, lambda peer: [])
+    links = Links(
+        cast(PeerDialler, None),
+        cast(ElectionLinks, None),
+        world.learner_sync,
+        Inbox(Wakeup(), 1, int),
+        limits,
+        lambda peer: [],
+    )
     link = Link(ServerId(2), False, limits)
     links.accept(link)
     diff: list[Message] = [

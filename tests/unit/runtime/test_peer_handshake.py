@@ -44,7 +44,7 @@ async def both(caller: Side, answerer: Side) -> tuple[object, object]:
 
 async def test_members_welcome_each_other() -> None:
     caller, answerer = shake()
-    caller.host, caller.port = "10.0.0.1", 3888
+    caller.listen_at("10.0.0.1", 3888)
     called, hello = await both(
         lambda stream: caller.call(stream, ServerId(2), Purpose.ELECTION),
         lambda stream: answerer.answer(stream, Purpose.ELECTION),

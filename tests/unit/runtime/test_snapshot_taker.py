@@ -9,10 +9,14 @@ import trio
 
 from zab.core.errors import Stopped, StorageError
 from zab.core.messages import SnapHeld
+from zab.core.node import Node
 from zab.core.ready import FoundSnapshot
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.host.logs import Log
+from zab.net.wakeup import Wakeup
 from zab.runtime.environment import Environment
+from zab.runtime.inbox import Inbox
+from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.writer import Writer
 from zab.service.limits import Limits
@@ -74,6 +78,11 @@ def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] 
         told.append,
         Environment(wall_ms=lambda: 1_700_000_000_000),
     )
+
+
+def finder(storage: FakeStorage, snapshots: SnapshotTaker) -> SnapshotFinder:
+    log = Log(ServerId(1), lambda: Epoch(1))
+    return SnapshotFinder(cast(Node, None), Inbox(Wakeup(), 1, int), cast(Storage, storage), snapshots, log)
 
 
 @asynccontextmanager
@@ -249,7 +258,7 @@ async def test_looking_for_the_one_that_is_being_written_waits_for_it() -> None:
     found: list[FoundSnapshot | None] = []
 
     async def find() -> None:
-        found.append(await snapshots.find(HELD))
+        found.append(await finder(storage, snapshots).find(HELD))
 
     async with running(snapshots), trio.open_nursery() as nursery:
         snapshots.start(make(1, 9), 77, [b"one"])
@@ -262,4 +271,4 @@ async def test_looking_for_the_one_that_is_being_written_waits_for_it() -> None:
 async def test_looking_for_one_that_cannot_be_read_finds_none() -> None:
     storage = FakeStorage()
     storage.found = StorageError("cannot open it")
-    assert await policy(storage, []).find(HELD) is None
+    assert await finder(storage, policy(storage, [])).find(HELD) is None

@@ -43,9 +43,9 @@ def write(ticket: int) -> Append:
 async def test_writes_that_gather_during_a_write_are_the_next_one() -> None:
     disk = Disk()
     reported: list[int] = []
-    writer = Writer(disk, reported.append)
+    writer = Writer(disk)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.run, reported.append)
         writer.put([write(1)])
         await disk.busy()
         writer.put([write(2), write(3)])
@@ -68,9 +68,9 @@ async def test_writes_that_gather_during_a_write_are_the_next_one() -> None:
 
 async def test_backlog_counts_unreported_writes() -> None:
     disk = Disk()
-    writer = Writer(disk, lambda ticket: None)
+    writer = Writer(disk)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.run, lambda ticket: None)
         writer.put([SnapshotChunk(1, bytes(100)), SnapshotChunk(2, bytes(50))])
         await disk.busy()
         assert writer.backlog_bytes == 150
@@ -83,12 +83,12 @@ async def test_backlog_counts_unreported_writes() -> None:
 async def test_a_failed_write_is_never_reported_and_nothing_after_it_is_tried() -> None:
     disk = Disk()
     reported: list[int] = []
-    writer = Writer(disk, reported.append)
+    writer = Writer(disk)
     disk.error = StorageError("no space left")
 
     async def run() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(writer.run)
+            nursery.start_soon(writer.run, reported.append)
             writer.put([write(1)])
             await disk.busy()
             writer.put([write(2)])
@@ -102,13 +102,13 @@ async def test_a_failed_write_is_never_reported_and_nothing_after_it_is_tried() 
 
 async def test_cancelling_waits_for_the_write_that_is_under_way() -> None:
     disk = Disk()
-    writer = Writer(disk, lambda ticket: None)
+    writer = Writer(disk)
     async with trio.open_nursery() as outer:
         scope = trio.CancelScope()
 
         async def run() -> None:
             with scope:
-                await writer.run()
+                await writer.run(lambda ticket: None)
 
         outer.start_soon(run)
         writer.put([write(1)])
@@ -122,10 +122,10 @@ async def test_cancelling_waits_for_the_write_that_is_under_way() -> None:
 async def test_job_runs_after_earlier_jobs() -> None:
     disk = Disk()
     reported: list[int] = []
-    writer = Writer(disk, reported.append)
+    writer = Writer(disk)
     disk.go.release(10)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.run, reported.append)
         writer.put([write(1)])
         assert await writer.call(lambda: list(disk.performed)) == [[1]]
         assert await writer.call(threading.get_ident) in disk.threads
@@ -138,10 +138,10 @@ async def test_a_job_that_fails_is_a_failure_of_the_disk() -> None:
 
     async def run() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(writer.run)
+            nursery.start_soon(writer.run, lambda ticket: None)
             await writer.call(fail)
 
-    writer = Writer(Disk(), lambda ticket: None)
+    writer = Writer(Disk())
     with pytest.RaisesGroup(pytest.RaisesExc(StorageError, match="cannot purge"), flatten_subgroups=True):
         await run()
 
@@ -166,7 +166,7 @@ class Quick:
 async def test_on_a_quick_disk_an_append_is_durable_at_once() -> None:
     disk = Quick()
     reported: list[int] = []
-    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    writer = Writer(disk, pause_us_max=10, clock_ns=disk.clock_ns)
     assert writer.put([write(1), write(2)])
     assert writer.put([write(3)])
     assert disk.performed == [([1, 2], True), ([3], True)]
@@ -178,7 +178,7 @@ async def test_on_a_quick_disk_an_append_is_durable_at_once() -> None:
 async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_quick() -> None:
     disk = Quick()
     reported: list[int] = []
-    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    writer = Writer(disk, pause_us_max=10, clock_ns=disk.clock_ns)
     ticket = 0
 
     async def put() -> bool:
@@ -191,7 +191,7 @@ async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_
         return False
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.run, reported.append)
         disk.takes_us = 11
         assert await put()
         for _ in range(3):  # slow ones bring nothing nearer
@@ -207,11 +207,11 @@ async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_
 async def test_loop_does_not_write_beside_the_thread() -> None:
     disk = Quick()
     reported: list[int] = []
-    writer = Writer(disk, reported.append, pause_us_max=10, clock_ns=disk.clock_ns)
+    writer = Writer(disk, pause_us_max=10, clock_ns=disk.clock_ns)
     async with trio.open_nursery() as nursery:
         assert not writer.put([SnapshotChunk(1, b"long"), write(2)])
         assert not writer.put([write(3)])
-        nursery.start_soon(writer.run)
+        nursery.start_soon(writer.run, reported.append)
         while reported != [3]:
             await trio.lowlevel.checkpoint()
         assert writer.put([write(4)])
@@ -233,4 +233,4 @@ async def test_immediate_failure_is_raised_at_the_call() -> None:
     disk.error = StorageError("no space left")
     disk.go.release()
     with pytest.raises(StorageError, match="no space"):
-        Writer(disk, lambda ticket: None, pause_us_max=1).put([write(1)])
+        Writer(disk, pause_us_max=1).put([write(1)])

@@ -58,68 +58,68 @@ _ALL: Final = (
     AdminCommand(
         ("connection_stat_reset", "crst"),
         statistics_commands.reset_connections,
-        "sets the counters of all connections to 0",
+        "set the counters of all connections to 0",
         changes=True,
     ),
     AdminCommand(
         ("configuration", "conf", "config"),
         ensemble_commands.configuration,
-        "ports, directories and times that the server was given",
+        "configured ports, directories and times",
     ),
-    AdminCommand(("connections", "cons"), statistics_commands.connections, "the connections of clients"),
+    AdminCommand(("connections", "cons"), statistics_commands.connections, "the clients' connections"),
     AdminCommand(("dirs",), statistics_commands.dirs, "the size of the data directory, in bytes"),
+    AdminCommand(("dump",), statistics_commands.dump, "expiry times of sessions (at the leader), and their ephemerals"),
     AdminCommand(
-        ("dump",), statistics_commands.dump, "when sessions end (at the leader), and which ephemerals they own"
+        ("environment", "env", "envi"), environment_commands.environment, "machine, system and versions", always=True
     ),
-    AdminCommand(("environment", "env", "envi"), environment_commands.environment, "where it runs", always=True),
-    AdminCommand(
-        ("get_trace_mask", "gtmk"), _get_trace_mask, "the number that `set_trace_mask` was given", always=True
-    ),
-    AdminCommand(("hash",), statistics_commands.hashes, "the last digests of the tree, to be compared between servers"),
+    AdminCommand(("get_trace_mask", "gtmk"), _get_trace_mask, "the number of the last `set_trace_mask`", always=True),
+    AdminCommand(("hash",), statistics_commands.hashes, "the last digests of the tree, for comparison between servers"),
     AdminCommand(
         ("initial_configuration", "icfg"),
         ensemble_commands.initial_configuration,
-        "always null: passwords stand in a configuration",
+        "always null, because a configuration contains passwords",
     ),
     AdminCommand(
-        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether it serves reads only, for want of a leader"
+        ("is_read_only", "isro"), ensemble_commands.is_read_only, "whether it serves only reads, without a leader"
     ),
     AdminCommand(
         ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the last snapshot on its disk"
     ),
-    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether it leads, and who does"),
+    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether it leads, and the leader's address"),
     AdminCommand(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
     AdminCommand(
         ("observer_connection_stat_reset", "orst"),
         _nothing,
-        "nothing here: an observer's connection has no counters to be reset",
+        "no effect: an observer's connection has no counters",
         changes=True,
     ),
     AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the observers that follow this leader"),
-    AdminCommand(("ruok",), _nothing, "no error, if it serves"),
+    AdminCommand(("ruok",), _nothing, "no error if it serves"),
     AdminCommand(("server_stats", "srvr"), statistics_commands.server_stats, "version, counters and latency"),
     AdminCommand(
         ("stat_reset", "srst"),
         statistics_commands.reset,
-        "sets the counters and the latency of the server to 0",
+        "set the counters and the latency of the server to 0",
         changes=True,
     ),
-    AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and the connections in short"),
+    AdminCommand(("stats", "stat"), statistics_commands.stats, "`server_stats`, and a short list of connections"),
     AdminCommand(
         ("system_properties", "sysp"),
         environment_commands.system_properties,
-        "of the system and of Python; none of its settings",
+        "of the system and of Python; no settings",
         always=True,
     ),
-    AdminCommand(("voting_view",), ensemble_commands.voting_view, "who votes, and where they are"),
+    AdminCommand(("voting_view",), ensemble_commands.voting_view, "the voters with their addresses"),
     AdminCommand(
         ("watch_summary", "wchs"),
         statistics_commands.watch_summary,
-        "how many watches on how many paths by how many connections",
+        "the numbers of watches, paths and connections",
     ),
     AdminCommand(("watches", "wchc"), statistics_commands.watches, "the watched paths, by session"),
-    AdminCommand(("watches_by_path", "wchp"), statistics_commands.watches_by_path, "the sessions that watch, by path"),
-    AdminCommand(("zabstate",), ensemble_commands.zabstate, "its part in the protocol: addresses, epoch, phase"),
+    AdminCommand(
+        ("watches_by_path", "wchp"), statistics_commands.watches_by_path, "the sessions with watches, by path"
+    ),
+    AdminCommand(("zabstate",), ensemble_commands.zabstate, "its state in the protocol: addresses, epoch, phase"),
 )
 _BY_NAME: Final = {name: command for command in _ALL for name in command.names}
 SET_TRACE_MASK: Final = ("set_trace_mask", "stmk")
@@ -129,12 +129,12 @@ GIVE_UP_HISTORY: Final = ("give_up_history",)
 _OTHERS: Final = (SET_TRACE_MASK, SNAPSHOT, RESTORE, GIVE_UP_HISTORY)
 NAMES: Final = tuple(sorted(names[0] for names in (*(each.names for each in _ALL), *_OTHERS)))
 _MORE: Final = (
-    (SET_TRACE_MASK, "keeps the number `traceMask`; it has no effect", True, True),
-    (SNAPSHOT, "takes a snapshot, or streams one; see below", False, False),
+    (SET_TRACE_MASK, "store the number `traceMask`; no other effect", True, True),
+    (SNAPSHOT, "take a snapshot, or stream one; see below", False, False),
     (RESTORE, "refused; see below", True, True),
     (
         GIVE_UP_HISTORY,
-        "gives up committed history that the leader lacks; see below; not a command of ZooKeeper's",
+        "give up committed history that the leader lacks; see below; not a command of ZooKeeper's",
         True,
         True,
     ),
@@ -184,4 +184,4 @@ def table() -> str:
         f"| {'POST' if changes else 'GET'} | {says} |"
         for names, says, always, changes in all_
     ]
-    return "\n".join(["| Command | Also | Method | What it says or does |", "|---|---|---|---|", *rows])
+    return "\n".join(["| Command | Alias | Method | Result or effect |", "|---|---|---|---|", *rows])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zab.core.ensemble import Role, Server
 from zab.core.messages import State
 from zab.core.zxid import Zxid, counter_of, epoch_of
-from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.member_options import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -8,7 +8,7 @@ from zab.admin.summary import Summary
 from zab.host.clocks import wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
-from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.member_options import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

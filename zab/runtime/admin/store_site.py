@@ -21,7 +21,7 @@ from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE
 from zab.runtime.admin.give_up_command import give_up_history
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.store_metrics import store_samples
-from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.member_options import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -26,7 +26,7 @@ from zab.core.errors import (
 from zab.core.zxid import ServerId, Zxid, counter_of
 from zab.net.wakeup import Wakeup
 from zab.runtime.member import Member
-from zab.runtime.member_runtime import NO_HOST
+from zab.runtime.member_options import NO_HOST
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.store.error_codes import ErrorCode, RequestFailed

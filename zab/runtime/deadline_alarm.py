@@ -1,0 +1,49 @@
+"""The time at which the node wants its next tick, kept by one sleeping task.
+
+A timeout around the wait of each turn would cost a tenth of the turn. So one task sleeps until the deadline, and a turn
+that brings the deadline forward wakes nothing: it moves the deadline of the sleeping task's scope.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from zab.core.node import Node
+from zab.core.zxid import Millis
+from zab.host.clocks import now_ms
+from zab.net.wakeup import Wakeup
+
+
+def _trio_time(deadline: Millis) -> float:
+    """Return the deadline plus half a millisecond, so that it is over in whole milliseconds when the alarm rings."""
+    return (deadline + 0.5) / 1000
+
+
+class DeadlineAlarm:
+    """Rings the wakeup when the node's deadline is over."""
+
+    def __init__(self, node: Node, wakeup: Wakeup) -> None:
+        self.at: Millis = node.deadline
+        """The time of the next ring. Once a turn has ended, it is never later than the node's deadline."""
+        self._node = node
+        self._wakeup = wakeup
+        self._scope = trio.CancelScope()
+        """The scope in which `run` sleeps until `at`."""
+
+    async def run(self) -> None:
+        """Ring at each deadline, until cancelled."""
+        node = self._node
+        while True:
+            self.at = node.deadline
+            with trio.CancelScope(deadline=_trio_time(self.at)) as self._scope:
+                await trio.sleep_forever()
+            if now_ms() >= node.deadline:
+                self._wakeup.ring()
+                await trio.sleep(0.001)  # the turn comes first, and moves the deadline
+
+    def advance(self) -> None:
+        """Ring earlier if the node's deadline has come forward."""
+        deadline = self._node.deadline
+        if deadline < self.at:
+            self.at = deadline
+            self._scope.deadline = _trio_time(deadline)

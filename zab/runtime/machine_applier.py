@@ -1,0 +1,190 @@
+"""Applying what is committed to the user's machine, and restoring a snapshot into it.
+
+Both can be long. After a restart, or far behind, a whole log is applied: then other tasks run every few milliseconds.
+A snapshot is restored in a thread: until it is done, nothing may read the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from typing import Final, TypeAlias
+
+import trio
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.messages import ALIVE
+from zab.core.ready import Activate, Apply, Ready, Restore
+from zab.core.zxid import Millis, Zxid, show
+from zab.host.pace import beside_the_loop
+from zab.host.watchdog import STALL_S, Watchdog
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
+from zab.runtime.links import Links
+from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.service.replicated_machine import Describes, Machine
+from zab.service.request_path import RequestPath
+from zab.storage.storage import Storage
+from zab.wire.relay import TAG, TAG_BYTES
+
+APPLY_S: Final = 0.02
+"""A turn applies committed transactions for this long before other tasks run."""
+
+_unpack_tag: Final = TAG.unpack_from
+
+OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
+"""Called with None when a membership is in force, and with its zxid when everything before it is applied."""
+
+
+class Pause(Enum):
+    """A reason for a turn to wait, beside a `Restore`."""
+
+    LET_OTHERS = "other tasks need the loop"
+    TURN_AGAIN = "other tasks need the loop, and another turn has to follow"
+
+
+TurnWait: TypeAlias = Restore | Pause
+
+
+class RestoreGate:
+    """Closed while a thread replaces the machine's state. Readers of the machine wait until it is open."""
+
+    def __init__(self) -> None:
+        self._opened: trio.Event | None = None
+        """None while the gate is open."""
+
+    @property
+    def closed(self) -> bool:
+        """Return whether a restore is under way."""
+        return self._opened is not None
+
+    def close(self) -> None:
+        """Keep readers out: the state is about to be replaced."""
+        assert self._opened is None, "two restores at once"
+        self._opened = trio.Event()
+
+    def open(self) -> None:
+        """Let readers in."""
+        assert self._opened is not None, "no restore is under way"
+        self._opened.set()
+        self._opened = None
+
+    async def passed(self) -> None:
+        """Wait until the gate is open."""
+        while self._opened is not None:
+            await self._opened.wait()
+
+
+class MachineApplier:
+    """Applies committed batches to the machine, and gives the results of own submissions to their callers."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        storage: Storage,
+        links: Links,
+        requests: RequestPath,
+        snapshots: SnapshotTaker,
+        gate: RestoreGate,
+        on_membership: OnMembership,
+        alive_ms: Millis,
+        watchdog: Watchdog,
+        clock: Callable[[], float],
+        environment: Environment = REAL_ENVIRONMENT,
+    ) -> None:
+        """`alive_ms`: while a snapshot is restored, the leader gets a sign of life as often."""
+        self.machine = machine
+        self.applied = self.applied_bytes = self.restores = 0
+        """Counted since the start of this member."""
+        self._storage = storage
+        self._links = links
+        self._requests = requests
+        self._snapshots = snapshots
+        self._gate = gate
+        self._on_membership = on_membership
+        self._alive_ms = alive_ms
+        self._watchdog = watchdog
+        self._clock = clock
+        self._environment = environment
+        self._pause_at = 0.0
+        """The time at which the turn stops applying and lets other tasks run."""
+
+    def begin_turn(self, now: float) -> None:
+        """Start the time that this turn may apply without a pause."""
+        self._pause_at = now + APPLY_S
+
+    def apply(self, ready: Ready) -> Iterator[TurnWait]:
+        """Carry out `Ready.apply` in its order: batches, memberships that come into force, snapshots."""
+        zxid: Zxid | None = None
+        self._pause_at = self._clock() + APPLY_S
+        for item in ready.apply:
+            if isinstance(item, Apply):
+                yield from self.apply_batch(item.batch)
+                zxid = item.batch.last
+            elif isinstance(item, Activate):
+                self._requests.changes.activated(item.ensemble.version)
+                self._on_membership(item.ensemble, None)
+            else:
+                self._gate.close()
+                yield item
+                zxid = item.zxid
+        if zxid is not None:
+            self._requests.reached(zxid)
+
+    def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
+        """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`."""
+        payloads = batch.payloads()
+        count, size = batch.count, len(batch.body)
+        self._snapshots.count(count, size)
+        self.applied += count
+        self.applied_bytes += size
+        self._storage.know_committed(batch.last)
+        if batch.config:
+            (text,) = payloads
+            self._on_membership(Ensemble.parse(text.decode()), batch.last)
+            return
+        apply, pending = self.machine.apply, self._requests.pending
+        mine, applied, clock = pending.tag, pending.applied, self._clock
+        started = clock()
+        for zxid, payload in zip(batch.zxids, payloads, strict=True):
+            result = apply(zxid, payload[TAG_BYTES:])
+            origin, counter = _unpack_tag(payload)
+            if origin == mine:
+                applied(counter, result)
+            ended = clock()
+            if ended - started > STALL_S:
+                self._watchdog.took(ended - started, partial(self._describe, zxid, payload))
+            if ended >= self._pause_at:
+                yield Pause.LET_OTHERS
+                ended = clock()
+                self._pause_at = ended + APPLY_S
+            started = ended
+
+    def _describe(self, zxid: Zxid, payload: bytes) -> str:
+        machine, txn = self.machine, payload[TAG_BYTES:]
+        described = machine.describe_transaction(txn) if isinstance(machine, Describes) else "a transaction"
+        return f"applying {described} of {len(txn)} bytes, zxid {show(zxid)}"
+
+    async def restore(self, restore: Restore) -> None:
+        """Restore in a thread, so that the rest of the application continues. Then open the gate."""
+        assert self._gate.closed, "the gate is closed when the turn begins to wait"
+        chunks = self._storage.read_snapshot(restore.zxid)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._report_alive)
+            with beside_the_loop():
+                await self._environment.in_thread(
+                    partial(self.machine.restore, chunks), limiter=trio.CapacityLimiter(1)
+                )
+            nursery.cancel_scope.cancel()
+        self._gate.open()
+        self.restores += 1
+        self._storage.know_committed(restore.zxid)
+        self._snapshots.restored()
+        self._requests.restored(restore.zxid)
+
+    async def _report_alive(self) -> None:
+        """Tell the leader that this learner is alive, while no turn can: the restore may take minutes."""
+        while True:
+            await trio.sleep(self._alive_ms / 1_000)
+            self._links.report(ALIVE)

@@ -1,0 +1,64 @@
+"""The fixed arguments of a member, and the membership of a member that was given none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, frozen
+
+from zab.core.ensemble import Ensemble, Server
+from zab.core.ready import Settings
+from zab.core.zxid import ServerId, Zxid
+from zab.net.network import Network
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
+from zab.runtime.machine_applier import OnMembership
+from zab.service.limits import Limits
+from zab.service.side_channel import MessageHandler, ignore_message
+from zab.storage.storage import StorageSettings
+
+NO_HOST: Final = "embedded.invalid"
+"""The host of a member without an address: no server dials it, and it listens nowhere."""
+
+
+@frozen
+class MemberOptions:
+    """The fixed arguments of a member; `zab.Member` describes them."""
+
+    me: ServerId
+    ensemble: Ensemble
+    name: str
+    settings: Settings
+    limits: Limits
+    storage: StorageSettings
+    listen: bool
+    listen_host: str | None
+    network: Network
+    environment: Environment = REAL_ENVIRONMENT
+    admit_non_members: bool = False
+
+
+def ignore_membership(ensemble: Ensemble, zxid: Zxid | None) -> None:
+    """Do nothing: the application does not use memberships."""
+
+
+def ignore_turn() -> None:
+    """Do nothing: the application does not use turns."""
+
+
+@define
+class MemberHooks:
+    """The functions of the application that a member calls, in the event loop. They are fixed when the member runs."""
+
+    on_leader_message: MessageHandler = ignore_message
+    """Called at the leader with each message that a member has sent to it."""
+    on_member_message: MessageHandler = ignore_message
+    """Called at a follower with each message of its leader."""
+    on_membership: OnMembership = ignore_membership
+    on_turn: Callable[[], None] = ignore_turn
+    """Called at the end of each turn."""
+
+
+def single_server_ensemble(server_id: int) -> Ensemble:
+    """Return the membership of a member that was given none. To grow, it gives itself an address by `reconfigure`."""
+    return Ensemble((Server(ServerId(server_id), NO_HOST, 1, 2),))

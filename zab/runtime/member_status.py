@@ -1,0 +1,111 @@
+"""The status of a running member: one moment of all its parts, as frozen values."""
+
+from __future__ import annotations
+
+from zab.core.node import Node
+from zab.core.ready import Recovered
+from zab.core.zxid import ServerId
+from zab.runtime.election_links import ElectionLinks
+from zab.runtime.links import Links
+from zab.runtime.machine_applier import MachineApplier
+from zab.runtime.role_reporter import RoleReporter
+from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.runtime.status import Counters, DiskStatus, Status
+from zab.runtime.turn_runner import TurnRunner
+from zab.runtime.writer import Writer
+from zab.service.pending_submissions import PendingSubmissions
+from zab.service.request_path import RequestPath
+from zab.storage.disk import Disk
+from zab.storage.storage import Storage
+
+
+class MemberStatus:
+    """Reads the parts of a member. It changes none of them."""
+
+    def __init__(
+        self,
+        me: ServerId,
+        node: Node,
+        recovered: Recovered,
+        pending: PendingSubmissions,
+        requests: RequestPath,
+        roles: RoleReporter,
+        turns: TurnRunner,
+        applier: MachineApplier,
+        links: Links,
+        elections: ElectionLinks,
+        writer: Writer,
+        snapshots: SnapshotTaker,
+        storage: Storage,
+        disk: Disk,
+    ) -> None:
+        self._me = me
+        self._node = node
+        self._recovered = recovered
+        self._pending = pending
+        self._requests = requests
+        self._roles = roles
+        self._turns = turns
+        self._applier = applier
+        self._links = links
+        self._elections = elections
+        self._writer = writer
+        self._snapshots = snapshots
+        self._storage = storage
+        self._disk = disk
+
+    def member(self) -> Status:
+        """Return one moment of the member."""
+        node, disk = self._node, self._writer.counts
+        counters = Counters(
+            submits=self._pending.submits,
+            proposals=self._requests.queue.proposed,
+            batches=self._requests.queue.batches,
+            applied=self._applier.applied,
+            applied_bytes=self._applier.applied_bytes,
+            elections=node.elections,
+            barriers=self._requests.barriers.completed,
+            refusals=self._requests.intake.refused,
+            snapshots=self._snapshots.status.taken,
+            restores=self._applier.restores,
+            diffs_sent=self._links.diffs,
+            snapshots_sent=self._links.snapshots,
+            turns=self._turns.turns,
+            fsyncs=disk.fsyncs,
+            fsync_us=disk.fsync_us,
+            fsync_us_max=disk.fsync_us_max,
+            logged_bytes=disk.logged_bytes,
+        )
+        return Status(
+            server=self._me,
+            role=self._roles.role,
+            ensemble=node.ensemble,
+            pending=node.pending,
+            last=node.last,
+            durable=node.durable,
+            committed=node.committed,
+            applied=node.applied,
+            synced=node.synced,
+            voting=node.voting,
+            damage=() if node.voting else self._recovered.damage,
+            cut_off_since=node.cut_off_since,
+            heard=node.responsive_voters,
+            outstanding=len(self._pending),
+            links=self._links.status(),
+            election_links=self._elections.links(),
+            election_failures=self._elections.failures(),
+            counters=counters,
+        )
+
+    def disk(self) -> DiskStatus:
+        """Return one moment of the log and the snapshots."""
+        path = getattr(self._disk, "path", None)
+        return DiskStatus(
+            path=None if path is None else str(path),
+            log_path=None if path is None else str(getattr(self._disk, "log_path", path)),
+            fsyncs_us=tuple(self._writer.counts.recent_us),
+            writes=self._writer.counts.writes,
+            backlog_bytes=self._writer.backlog_bytes,
+            snapshot=self._snapshots.status,
+            rotten=self._storage.rotten,
+        )

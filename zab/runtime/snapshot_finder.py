@@ -1,0 +1,76 @@
+"""Answers to a node that asks which file holds the rest of a snapshot.
+
+A learner whose synchronization was interrupted keeps what it has received. If its leader has a file with the same
+snapshot, the leader sends the rest only. Looking for the file reads the disk, so it happens beside the turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from zab.core.errors import StorageError
+from zab.core.messages import SnapHeld
+from zab.core.node import Node
+from zab.core.ready import FindSnapshot, FoundSnapshot
+from zab.core.zxid import show
+from zab.host.logs import Log
+from zab.host.pace import beside_the_loop
+from zab.net.wakeup import Wakeup
+from zab.runtime.environment import REAL_ENVIRONMENT, Environment
+from zab.runtime.inbox import Inbox
+from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.storage.storage import Storage
+
+
+class SnapshotFinder:
+    """Answers the node's questions one after the other. An answer reaches the node in a later turn."""
+
+    def __init__(
+        self,
+        node: Node,
+        inbox: Inbox,
+        storage: Storage,
+        snapshots: SnapshotTaker,
+        log: Log,
+        environment: Environment = REAL_ENVIRONMENT,
+    ) -> None:
+        self._node = node
+        self._inbox = inbox
+        self._storage = storage
+        self._snapshots = snapshots
+        self._log = log
+        self._environment = environment
+        self._questions: deque[FindSnapshot] = deque()
+        """Questions without an answer, the oldest first."""
+        self._asked = Wakeup()
+        self._limiter = trio.CapacityLimiter(1)
+
+    def ask(self, questions: Sequence[FindSnapshot]) -> None:
+        """Queue questions of the node."""
+        self._questions += questions
+        self._asked.ring()
+
+    async def run(self) -> None:
+        """Answer questions until cancelled."""
+        while True:
+            await self._asked.wait()
+            while self._questions:
+                question = self._questions.popleft()
+                found = await self.find(question.held)
+                self._inbox.call(partial(self._node.found, question, found))
+
+    async def find(self, held: SnapHeld) -> FoundSnapshot | None:
+        """Return the file whose beginning a learner holds. If it is being written, wait until it is complete."""
+        await self._snapshots.wait_written(held.zxid)
+        try:
+            with beside_the_loop():
+                return await self._environment.in_thread(
+                    partial(self._storage.find_snapshot, held), limiter=self._limiter
+                )
+        except StorageError as error:
+            self._log.say("snapshot_unreadable", "warning", zxid=show(held.zxid), why=error)
+            return None

@@ -1,0 +1,113 @@
+"""Which task runs a turn: the member's own, or a task that is awake already and calls it.
+
+A turn in the member's own task costs two passes of Trio's loop. The reader of sockets and the report of the writer are
+in the loop when there is something to do, so they take the turn at once, by a call. Only a turn that has to wait needs
+the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import trio
+
+from zab.core.ready import Restore
+from zab.core.zxid import Ticket
+from zab.host.watchdog import Watchdog
+from zab.net.wakeup import Wakeup
+from zab.runtime.driver import Driver
+from zab.runtime.machine_applier import MachineApplier, Pause, TurnWait
+from zab.service.proposal_queue import ProposalQueue
+
+
+class TurnRunner:
+    """Runs the turns of one driver, one at a time, whichever task asks for them."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        applier: MachineApplier,
+        queue: ProposalQueue,
+        wakeup: Wakeup,
+        watchdog: Watchdog,
+        clock: Callable[[], float],
+        on_turn: Callable[[], None],
+    ) -> None:
+        self.turns = 0
+        """Turns that were begun."""
+        self.turning = False
+        """True while a turn runs, and False while it waits. `on_turn` follows in either case."""
+        self._driver = driver
+        self._applier = applier
+        self._queue = queue
+        self._wakeup = wakeup
+        """Rung when there is input. `run` waits for it."""
+        self._watchdog = watchdog
+        self._clock = clock
+        self._on_turn = on_turn
+        self._waiting: tuple[Iterator[TurnWait], TurnWait] | None = None
+        """A turn that waits, and its reason. No other turn begins before it has ended."""
+        self._failure: Exception | None = None
+        """Raised by a turn that `saved` ran; `run` raises it."""
+
+    async def run(self) -> None:
+        """Run turns until cancelled, whenever the wakeup is rung and no caller has taken the turn."""
+        wakeup = self._wakeup
+        while True:
+            await wakeup.wait()
+            if self._failure is not None:
+                raise self._failure
+            if self._waiting is None:
+                self.turn()
+            while self._waiting is not None:
+                steps, reason = self._waiting
+                if isinstance(reason, Restore):
+                    await self._applier.restore(reason)
+                else:
+                    await trio.lowlevel.checkpoint()
+                self._continue(steps)
+
+    def turn(self) -> bool:
+        """Run one turn, in whatever task this is called. False: it has to wait, so ring the wakeup for `run`."""
+        assert self._waiting is None, "a turn that waits comes first"
+        self.turns += 1
+        return self._continue(self._driver.turn())
+
+    def saved(self, ticket: Ticket) -> None:
+        """Take the writer's report, in the event loop. The turn that follows runs at once, in the caller's task."""
+        self._driver.saved(ticket)
+        wakeup = self._wakeup
+        if not wakeup.hold():
+            wakeup.ring()
+            return
+        try:
+            if not self.turn():
+                wakeup.ring()
+        except Exception as error:  # not the caller's: `run` raises it
+            self._failure = error
+            wakeup.ring()
+        finally:
+            wakeup.release()
+
+    def _continue(self, steps: Iterator[TurnWait]) -> bool:
+        watchdog, queue, applier = self._watchdog, self._queue, self._applier
+        started, stalls, applied, proposed = self._clock(), watchdog.stalls, applier.applied, queue.proposed
+        self.turning = True
+        self._waiting = None
+        try:
+            for reason in steps:
+                if reason is Pause.TURN_AGAIN:
+                    self._wakeup.ring()
+                self._waiting = steps, reason
+                break
+        finally:
+            # An exception ends the member. Other tasks learn of it only if they do not wait for the end of this turn.
+            self.turning = False
+        self._on_turn()
+        watchdog.turns += 1
+        if watchdog.stalls == stalls:  # else the request at fault is reported already
+            watchdog.took(
+                self._clock() - started,
+                lambda: f"applying {applier.applied - applied} transactions, proposing {queue.proposed - proposed}",
+            )
+        return self._waiting is None
