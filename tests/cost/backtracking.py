@@ -1,11 +1,11 @@
-"""A backtracking matcher that counts its steps: what `re` does, slowly, with a number for the work.
+"""A backtracking matcher that counts its steps: a slow `re` that reports its work.
 
-`re` cannot say how much work a match took, and seconds depend on the machine. This interprets the tree that `re` itself
+`re` does not report the work of a match, and seconds depend on the machine. This interprets the tree that `re` itself
 parses (`re._parser`) in the same order as its engine, including atomic groups and possessive quantifiers, and counts
 every attempt of an item at a position.
 
 `hostile_inputs` derives attacks from the pattern: a string that reaches a repetition, a string pumped n times, and a
-character that makes what follows fail.
+character that makes the rest of the pattern fail.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Matcher:
     def _repeat_single(
         self, kind: object, least: int, most: int, item: Item, at: int, groups: Groups, flags: int
     ) -> Iterator[State]:
-        """One character, again and again: no stack is needed."""
+        """Repeat one character, without a stack."""
 
         def fits(end: int) -> bool:
             self._step()
@@ -287,7 +287,7 @@ def _matcher(pattern: re.Pattern[Any]) -> Matcher:
 
 
 def _alphabet(matcher: Matcher) -> list[str]:
-    """One character of each class that the pattern can tell from the others."""
+    """Return one character of each class that the pattern distinguishes."""
     singles = [matcher._single(item, matcher.flags) for item in _items(matcher.tree) if item[0] in _SINGLE]
     extent = 0x100 if matcher._bytes else 0x180
     codes = [*range(0x20, 0x7F), *range(0x20), *range(0x7F, extent)]
@@ -349,7 +349,7 @@ class _Attacks:
         return made
 
     def _walk(self, items: list[Item], before: str) -> None:
-        """Note what leads to each repetition, and what it repeats."""
+        """Record the way to each repetition, and its body."""
         for number, item in enumerate(items):
             reached = [before + self._sample(items[:number], often) for often in (0, 1)]
             if item[0] in _REPEATS:
@@ -366,7 +366,7 @@ class _Attacks:
 
 
 def _ways(items: list[Item]) -> list[list[Item]]:
-    """The alternatives, if the items are nothing else."""
+    """Return the alternatives if the items are only alternatives."""
     while len(items) == 1 and items[0][0] in (ops.SUBPATTERN, ops.ATOMIC_GROUP):
         items = _insides(items[0])[0]
     return _insides(items[0]) if len(items) == 1 and items[0][0] is ops.BRANCH else []

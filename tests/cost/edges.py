@@ -1,6 +1,6 @@
-"""Requests of clients with one field at an edge of its type: what the wire admits, and a little that it does not.
+"""Requests of clients with one field at an edge of its type: values that the wire allows, and a few that it does not.
 
-The bytes are made here and not by `replica.wire.encoding`, which refuses most of them.
+This module makes the bytes itself, because `replica.wire.encoding` refuses most of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HUGE: Final = 2**31 - 1
 
 @frozen
 class Raw:
-    """Bytes that stand in the request as they are, and what to call them."""
+    """Raw bytes of a request, with a name."""
 
     data: bytes
     name: str

@@ -1,4 +1,4 @@
-"""Measure what a hostile client costs a server, and what the other clients lose by it.
+"""Measure the cost of a hostile client for a server, and the delay of other clients.
 
 Two gauges, neither of which reads a wall clock:
 
@@ -6,7 +6,7 @@ Two gauges, neither of which reads a wall clock:
     Meter         CPU time of a server's process, in units of a control request that the same server has just served
 
 A `Meter` also runs a bystander: a second client that sends one small request after the other for as long as the
-hostile requests take. What the server computes between such a request and its reply is a stall.
+hostile requests take. The server's CPU time between such a request and its reply is a stall.
 
     with Meter(process.pid, log, control=lambda: client.ping(1_000), bystander=other.ping) as meter:
         cost = meter.measure(lambda: hostile.send(frame))

@@ -1,7 +1,7 @@
 """Hostile requests of the client protocol, drawn from a schema of every request type.
 
-A request has one large field, which takes what is left of its size, and small ones at the edges of their types. Paths
-are drawn from what a hostile client has built before: see `LANDMARKS`.
+A request has one large field, which takes the rest of its size, and small ones at the edges of their types. Paths
+are those that a hostile client has built before: see `LANDMARKS`.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _small(chance: Random, kind: Kind) -> bytes:
 
 
 def drawn(chance: Random, op: int, size: int) -> Iterator[Hostile]:
-    """One request for each large field of `op`, and each thing that may be wrong with it; all of about this size."""
+    """Yield one request for each large field of `op` and each of its faults, all of about this size."""
     kinds = SCHEMA[op]
     for place, kind in enumerate(kinds):
         for wrong, draw in LARGE.get(kind, {}).items():

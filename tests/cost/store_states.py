@@ -1,4 +1,4 @@
-"""Hostile state, built by legal requests: what makes a small request dear later."""
+"""Hostile state, built by legal requests, which makes later small requests expensive."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def quotas(scale: Scale) -> Iterator[Operation]:
 
 
 def guard(accepts: Callable[[Operation], bool]) -> int:
-    """Create a node with as many entries in its ACL as the server accepts; the last one lets anybody in."""
+    """Create a node with as many entries in its ACL as the server accepts; the last one grants access to the world."""
     for entries in (30_000, 10_000, 3_000, 1_000, 300, 100, 30):
         acl: list[AclEntry] = [(1, "ip", f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}/31") for n in range(entries - 1)]
         if accepts((Op.CREATE, ("/guarded", b"", (*acl, (31, "world", "anyone")), 0))):

@@ -30,7 +30,7 @@ _SETTINGS: Final = StoreSettings(
 
 
 class PureServer:
-    """One store with one client."""
+    """A pure store with one client."""
 
     def __init__(self) -> None:
         self.session = SESSION

@@ -137,7 +137,7 @@ class _Uses(ast.NodeVisitor):
             self.found[text if isinstance(text, re.Pattern) else re.compile(text)].add(method)
 
     def visit_Name(self, node: ast.Name) -> None:
-        """A pattern that is handed on: the code that uses it is somewhere else."""
+        """Record a pattern that other code uses."""
         if node.id in self._named and isinstance(node.ctx, ast.Load):
             self.unclear.append(f"{self._name}, line {node.lineno}: {node.id} is not used by a method of its own")
 

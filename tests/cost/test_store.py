@@ -1,4 +1,4 @@
-"""A running store under hostile requests: what one client asks for does not keep the others waiting.
+"""A running store under hostile requests: one client does not delay the others.
 
 The bounds are in controls (see `zookeeper.control_of`), some three milliseconds of CPU each. No request may hold up
 the server for longer than `STALL_MAX`, and none may cost it more than `WORK_MAX` for each megabyte.
@@ -44,7 +44,7 @@ class Attacked:
         work_max: float | None = None,
         stall_max: float = STALL_MAX,
     ) -> None:
-        """Attack over a new connection, some times if need be, and check what it costs."""
+        """Attack over a new connection, repeatedly if necessary, and check the cost."""
         for tries_left in reversed(range(TRIES)):
             client = Client(self.store.port)
             if before is not None:

@@ -1,6 +1,6 @@
 """Every request type of the store, at hostile sizes: the steps that it takes are bounded by its bytes.
 
-The state is hostile, too. A request whose steps grow faster than its size, or that walks what others have stored for
+The state is hostile, too. A request whose steps grow faster than its size, or that walks other clients' data for
 each of its parts, exceeds the bound by far.
 """
 
@@ -72,7 +72,7 @@ def cpu(call: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("scheme", frames.SCHEMES)
 def test_regular_expressions_end_in_time(scheme: str) -> None:
-    """They run in C, where no step is counted: a loop of Python of some milliseconds is the control."""
+    """Regular expressions run in C, without counted steps: the control is a Python loop of some milliseconds."""
     server, chance = PureServer(), Random(1)
     control = cpu(lambda: sum(number for number in range(50_000)))
     for size in (500, 3_900, 16_000):

@@ -16,7 +16,7 @@ REQUESTS = 40
 
 
 def work() -> None:
-    """Hold the loop for a quarter of what one turn may take."""
+    """Block the loop for a quarter of a turn's limit."""
     ends = trio.current_time() + APPLY_S / 4
     while trio.current_time() < ends:
         pass

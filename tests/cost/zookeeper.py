@@ -141,7 +141,7 @@ class Client:
 
 
 def word(port: int, four_letters: bytes) -> bytes:
-    """Send a four-letter word; return what it says."""
+    """Send a four-letter word; return the reply."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         connection.sendall(four_letters)
         found = b""
@@ -189,7 +189,7 @@ def control_of(client: Client) -> Callable[[], None]:
 
 @contextmanager
 def store_process(folder: Path, *lines: str) -> Iterator[StoreProcess]:
-    """One server alone, with everything open that a configuration can open; `lines` stand at the end of it."""
+    """Run one server with all optional ports and features open. `lines` are appended to its configuration."""
     port, admin_port = free_port(), free_port()
     config = folder / "zoo.cfg"
     config.write_text(

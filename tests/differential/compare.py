@@ -1,4 +1,4 @@
-"""One script at both servers, and the first thing in which they differ."""
+"""One script at both servers, and their first difference."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _unnumbered(lines: list[Line]) -> list[Line]:
 
 
 def excused(script: Script, theirs: Line, ours: Line) -> bool:
-    """Of a body that is not what it should be, the original makes what it can, and we make nothing: both refuse."""
+    """For an invalid body the original decodes a part, and we decode nothing: both refuse it."""
     step = theirs[0]
     if theirs[:2] != ours[:2] or step < 0:
         return False
@@ -70,7 +70,7 @@ def excused(script: Script, theirs: Line, ours: Line) -> bool:
 
 
 def smallest(peers: Peers, found: Unlike) -> Unlike:
-    """What is left of a script when all is taken out that the difference does not need."""
+    """Return the script without all steps that the difference does not need."""
     last = found
 
     def fails(script: Script) -> bool:

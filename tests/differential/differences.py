@@ -1,7 +1,7 @@
-"""Where we answer otherwise than the original, and mean it. Everything else that a script can show is a fault.
+"""The deliberate differences from the original. Every other difference that a script shows is a bug.
 
-Each has the smallest script that shows it; a test holds that it still does, and that docs/reference/differences.md
-says it. Random scripts keep away from these.
+Each has the smallest script that shows it. A test checks that it still does, and that docs/reference/differences.md
+lists it. Random scripts avoid them.
 """
 
 from __future__ import annotations
@@ -146,6 +146,6 @@ UNSEEN: Final = {
 
 
 def bullets() -> list[str]:
-    """As they stand in docs/reference/differences.md."""
+    """Return the bullets of docs/reference/differences.md."""
     seen = [f"- **{each.what}.** {each.why}" for each in DIFFERENCES]
     return seen + [f"- **{name}.** {text}" for name, text in UNSEEN.items()]

@@ -256,7 +256,7 @@ class Writer:
     # -- wrong ones --------------------------------------------------------------------------------
 
     def damaged(self) -> tuple[int, bytes]:
-        """A body that is not quite what it should be."""
+        """Return a slightly damaged body."""
         random = self._random
         op, fields = self.request()
         while op in (Op.SET_WATCHES, Op.SET_WATCHES2):  # a zxid that came about by damage means nothing to either

@@ -1,7 +1,7 @@
-"""Plays a script at one server, with nothing but sockets and codecs, and writes down all that it says.
+"""Play a script at one server, with only sockets and codecs, and record all replies and events.
 
-One step at a time: the next is not begun before the last one's reply is there. So which event stands in front
-of which reply of its connection is decided by the servers' promises and not by chance, and can be compared.
+Steps run one at a time: the next begins after the last one's reply. So the order of events
+and replies of a connection follows from the servers' guarantees and not from chance, and can be compared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Connected:
 
 @frozen
 class Replied:
-    """`xid` is how far it is from what was asked: 0 where all is well. `extra`: bytes that no field explains."""
+    """One reply. `xid` is its distance from the requested one, 0 if correct. `extra`: bytes after the last field."""
 
     op: int
     xid: int
@@ -72,7 +72,7 @@ class Ended:
 
 @frozen
 class Silent:
-    """For longer than anything takes."""
+    """No reply within the time limit."""
 
 
 Heard: TypeAlias = Connected | Replied | Told | Ended | Silent
@@ -80,7 +80,7 @@ Heard: TypeAlias = Connected | Replied | Told | Ended | Silent
 
 @frozen
 class Found:
-    """One node when all was over."""
+    """One node at the end of the script."""
 
     path: str
     data: bytes | None
@@ -152,7 +152,7 @@ class Wire:
 
 @define
 class Slot:
-    """A client: what it would remember of its session."""
+    """A client with its memory of its session."""
 
     wire: Wire | None = None
     session: int = 0
@@ -193,7 +193,7 @@ class Player:
         return self._heard
 
     def _end(self, client: int) -> None:
-        """Its session goes, and with it its ephemerals; what it hears of that is not of interest."""
+        """Close the session with its ephemerals, and ignore the events."""
         slot = self._slots[client]
         wire = slot.wire
         if wire is None and slot.session:
@@ -297,7 +297,7 @@ class Player:
         self._listen(client, waiting)
 
     def _listen(self, client: int, waiting: dict[int, int] | None) -> None:
-        """Until all is answered that waits, or the connection ends."""
+        """Read until all pending requests are answered, or the connection ends."""
         slot = self._slots[client]
         wire = slot.wire
         assert wire is not None
@@ -332,7 +332,7 @@ class Player:
 
 
 def last_words(op: int, error: int) -> bool:
-    """Whether nothing can come after this reply."""
+    """Return whether this reply is the last of its connection."""
     if op == Op.CLOSE_SESSION:
         return not error
     return error == ErrorCode.AUTH_FAILED or (error == ErrorCode.UNIMPLEMENTED and op not in requests.SHAPES)
@@ -344,7 +344,7 @@ KEPT: Final = ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config")
 
 
 class Janitor:
-    """May do anything: looks at what a script has left, and sweeps it away."""
+    """A super user that reads and deletes the remains of a script."""
 
     def __init__(self, port: int) -> None:
         self._wire = Wire(port)
@@ -392,7 +392,7 @@ class Janitor:
                 self.ask(Op.SET_DATA, path, b"", -1)
 
     def versions(self) -> dict[str, int]:
-        """What of the kept nodes counts on from script to script."""
+        """Return the counters of permanent nodes that continue from script to script."""
         kept = {}
         for path in KEPT:
             _, stat = self.ask(Op.GET_DATA, path, False)
@@ -405,7 +405,7 @@ class Janitor:
 
 
 def play(port: int, script: Script) -> Transcript:
-    """On a server that nobody else speaks to. Leaves it as it was, but for counters that only grow."""
+    """Play a script on a server without other clients. Afterwards only growing counters have changed."""
     janitor = Janitor(port)
     try:
         versions = janitor.versions()

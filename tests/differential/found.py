@@ -1,4 +1,4 @@
-"""Scripts that once told the servers apart, made as small as they can be. They must not do so again."""
+"""Shrunk scripts that once showed a difference. They must show none now."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What two servers said, without what must differ: then the rest must be the same, word for word.
+"""Replies of two servers without the parts that must differ: the rest must be equal.
 
-zxids become their rank among the changes of this script, session ids the order in which they were given out,
-times nothing (but they are checked against the zxids they belong to). The order of sets, which is nobody's
-promise, becomes the alphabet's.
+zxids become their rank among the changes of this script, session ids the order of their creation. Times are
+removed, after a check against their zxids. Sets, whose order no server guarantees, are
+sorted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def normal(transcript: Transcript) -> list[Line]:
 
 
 def without_addresses(data: bytes) -> bytes:
-    """Two ensembles on one machine have other ports, and the first configuration has another number."""
+    """Remove ports, which differ on one machine, and the number of the first configuration."""
     if not data.startswith(b"server."):
         return data
     return re.sub(rb"version=.*", b"version", re.sub(rb":\d+", b":port", data))
@@ -66,7 +66,7 @@ def _stats(transcript: Transcript) -> Iterator[Stat]:
 
 
 def wrong_times(transcript: Transcript) -> list[str]:
-    """One change happened at one time, and a later one not before it."""
+    """Return violations of: one change has one time, and a later one no earlier time."""
     times: dict[int, int] = {}
     wrong = []
     for stat in _stats(transcript):
@@ -184,7 +184,7 @@ class _Names:
 
 
 def in_order(acl: tuple[tuple[int, str, str], ...]) -> list[tuple[int, str, str]]:
-    """What `auth` has become: the identities of a connection, which are a set."""
+    """Sort the entries that `auth` expanded to: the identities of a connection, a set."""
     listed = list(acl or ())
     start = 0
     while start < len(listed):

@@ -54,7 +54,7 @@ class Peers:
     ours: int
 
     def equalize(self) -> None:
-        """After something that was done to one of them only: what counts on from script to script is made the same."""
+        """Equalize the counters that continue from script to script, after a step at one server only."""
         with janitor(self.theirs) as theirs, janitor(self.ours) as ours:
             for path in KEPT[:3]:
                 for one, other in ((theirs, ours), (ours, theirs)):
@@ -105,7 +105,7 @@ def wait_for(port: int) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[Peers]:
-    """One server each."""
+    """Run one server of each kind."""
     with our_server(folder) as ours, apache.running(folder, **THEIRS) as server:
         wait_for(ours)
         yield Peers(server.port, ours)
@@ -125,7 +125,7 @@ def three(folder: Path) -> Iterator[Peers]:
 
 
 def _follower(ports: list[int]) -> int:
-    """One of the two, when one leads."""
+    """Return a follower when a leader exists."""
     while True:
         modes = [apache.ask(port, "srvr") for port in ports]
         if sum("Mode: follower" in mode for mode in modes) == len(ports) - 1:

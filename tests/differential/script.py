@@ -1,7 +1,7 @@
-"""What is done to both servers: a script of plain steps, printable, and read back as what was printed.
+"""A script of plain steps for both servers, which round-trips through its printed form.
 
-A script names no session, zxid or password: what differs between two servers is said in words (`SEEN`, "right")
-and filled in when it is played.
+A script names no session, zxid or password: values that differ between two servers are symbols (`SEEN`, "right")
+that playing fills in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Zxid: TypeAlias = Literal["seen", "start", "zero", "future"]
 
 
 def _op(value: int) -> int:
-    """By name where it has one, so that a printed script can be read."""
+    """Format an operation by its name if it has one, for readable scripts."""
     return Op(value) if value in Op.__members__.values() else value
 
 
@@ -47,7 +47,7 @@ class Connect:
 
 @frozen(repr=False)
 class Ask:
-    """One request; played until its reply, or the end of the connection. Bytes in place of fields are its body."""
+    """One request; played until its reply, or the end of the connection. Bytes in place of fields are the raw body."""
 
     client: int
     op: int = field(converter=_op)
@@ -88,7 +88,7 @@ Script: TypeAlias = tuple[Step, ...]
 
 
 def _plain(value: object) -> str:
-    """As it would be typed."""
+    """Format a value as source text."""
     if isinstance(value, Op):
         return f"Op.{value.name}"
     if isinstance(value, tuple):

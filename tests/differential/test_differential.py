@@ -1,6 +1,6 @@
-"""The same scripts at Apache ZooKeeper and at ours: not a byte that a client sees may differ, but for what is meant.
+"""The same scripts at Apache ZooKeeper and at ours: no byte that a client sees may differ, except on purpose.
 
-`make differential` goes on where this ends.
+`make differential` runs more scripts.
 """
 
 from __future__ import annotations

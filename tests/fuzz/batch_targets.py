@@ -33,7 +33,7 @@ def _batch(data: bytes) -> bool:
 
 
 def _sealed(data: bytes) -> bool:
-    """With a checksum that fits, so that noise comes further than the door."""
+    """Add a matching checksum, so that noise passes the first check."""
     if len(data) < HEADER_BYTES:
         return _batch(data)
     header = parse_header(data)

@@ -1,4 +1,4 @@
-"""A whole client, to which a server says whatever it likes: every call is told what became of it, once."""
+"""A whole client at a server of arbitrary bytes: every call ends exactly once."""
 
 from __future__ import annotations
 

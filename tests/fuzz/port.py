@@ -1,7 +1,7 @@
-"""What may be thrown at a running client port, and how it has to bear it.
+"""Arbitrary bytes at a running client port, and the required behaviour.
 
-`python -m tests.fuzz.port` throws for ever what atheris thinks of, at a server in the same process, whose branches it
-watches; it needs the extra `fuzz`.
+`python -m tests.fuzz.port` sends inputs of atheris without end, at a server in the same process with traced
+branches; it needs the extra `fuzz`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Caller:
 
 
 def still_serves(port: int) -> None:
-    """Somebody else gets in, writes, and reads what was written."""
+    """Check that another client connects, writes, and reads its write."""
     caller = Caller(port)
     path = "/still"
     assert caller.ask(Op.CREATE, (path, b"x", OPEN, 1)) == 0
@@ -76,7 +76,7 @@ def still_serves(port: int) -> None:
 
 
 def throw(port: int, data: bytes, *, then: Callable[[socket.socket], None] | None = None) -> None:
-    """All of it, as far as it is taken; and then the connection is closed, whatever has come back."""
+    """Send as many bytes as the port accepts, then close the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         try:
             connection.sendall(data)
@@ -161,7 +161,7 @@ def never_reads(port: int) -> socket.socket:
 
 @contextmanager
 def served(folder: Path) -> Iterator[int]:
-    """In a thread of this process."""
+    """Run a server in a thread of this process."""
     started = threading.Event()
     ports: list[int] = []
     stop: list[Callable[[], None]] = []
@@ -191,7 +191,7 @@ def served(folder: Path) -> Iterator[int]:
 
 
 def main() -> int:
-    """For ever, or until something is found."""
+    """Fuzz until a failure."""
     try:
         atheris = import_module("atheris")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is fuzzed: a function that any bytes may be thrown at, and bytes that it accepts."""
+"""A fuzz target: a function of arbitrary bytes, with accepted seeds."""
 
 from __future__ import annotations
 

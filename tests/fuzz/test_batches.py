@@ -1,4 +1,4 @@
-"""Noise, and good bytes gone wrong, at what reads record batches."""
+"""Noise and damaged batches at the readers of record batches."""
 
 from __future__ import annotations
 

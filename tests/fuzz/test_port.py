@@ -1,4 +1,4 @@
-"""Whatever comes in at the client port: somebody else is served as before, and the server stays as small as it was."""
+"""Arbitrary bytes at the client port: other clients are served, and the server's memory does not grow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ trio.run(main)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """In a process of its own, so that its memory can be told from ours."""
+    """Run a server in a process of its own, to measure its memory."""
     folder = tmp_path_factory.mktemp("port")
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -104,7 +104,7 @@ def test_client_that_never_reads_is_not_served(server: Served) -> None:
 
 
 def test_many_silent_connections(server: Served) -> None:
-    """They are shown out after `first_frame_ms`; meanwhile others come in."""
+    """Silent connections end after `first_frame_ms`; meanwhile other clients connect."""
     silent = [socket.create_connection(("127.0.0.1", server.port), timeout=at.PATIENCE_S) for _ in range(200)]
     at.still_serves(server.port)
     for connection in silent:
@@ -113,7 +113,7 @@ def test_many_silent_connections(server: Served) -> None:
 
 
 def test_reason_is_logged_once(server: Served) -> None:
-    """Who sends garbage a hundred times does not fill the disk with it."""
+    """Repeated garbage does not fill the disk with log lines."""
     for _ in range(100):
         at.throw(server.port, at.NASTY["a negative length"], then=at.hear_out)
     at.still_serves(server.port)
@@ -148,7 +148,7 @@ def test_long_campaign_of_any_bytes_leaves_the_port_serving(server: Served, said
 
 
 def test_nothing_of_it_was_a_mistake_of_ours(server: Served) -> None:
-    """The last one here, for it reads what the server said to all the others."""
+    """This test is the last one, because it reads the server's log of all others."""
     said = server.log.read_text()
     assert "client_failed" not in said
     assert "Traceback" not in said

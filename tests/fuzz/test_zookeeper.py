@@ -88,7 +88,7 @@ def test_a_body_takes_no_more_memory_than_a_few_times_its_size(opcode: int, body
 
 
 def test_a_frame_that_never_ends_is_not_collected() -> None:
-    """Its length is within the bounds, and its bytes are all that is ever held."""
+    """The length is within the bounds, and only its received bytes are held."""
     reader = RequestReader(FRAME_BYTES := 1 << 16)
     reader.feed(FRAME_BYTES.to_bytes(4, "big"))
     for _ in range(FRAME_BYTES // 1024 - 1):

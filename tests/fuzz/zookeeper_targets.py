@@ -1,9 +1,9 @@
-"""Every decoder, first of all those of ZooKeeper's protocol and files, as a function that any bytes may be thrown at.
+"""Every decoder, first of all those of ZooKeeper's protocol and files, as a function of arbitrary bytes.
 
-A target returns, whatever it is given, or raises what its module declares: anything else is a bug. It comes
-with seeds, bytes that it accepts: noise alone seldom gets past the first length.
+A target returns, or raises a declared error of its module: anything else is a bug. It has
+seeds, accepted bytes, because noise alone seldom passes the first length.
 
-Run under atheris, which watches the branches it takes: `python -m tests.fuzz.zookeeper_targets requests`.
+Run under atheris, which traces branches: `python -m tests.fuzz.zookeeper_targets requests`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from zab.wire.sasl import DigestClient, DigestServer, SaslError, parse_directive
 
 
 def _requests(data: bytes) -> bool:
-    """The first byte picks the operation: else most of the search would be for an opcode."""
+    """The first byte selects the operation, else the search would mostly be for an opcode."""
     known = sorted(requests.SHAPES)
     opcode, body = known[data[0] % len(known)] if data else 999, data[1:]
     fields = requests.decode_request(opcode, body)
@@ -185,7 +185,7 @@ _USERS: Final = {"bob": "secret", "jürgen": "größe"}
 
 
 def _sasl_server(data: bytes) -> bool:
-    """No noise is a proof: whoever is believed has sent just what who knows the password sends."""
+    """No noise is a proof: an accepted client has sent exactly the right response."""
     server = DigestServer(b"nonce", _USERS.get)
     server.step(b"")
     with suppress(SaslError):
@@ -280,7 +280,7 @@ _SNAPPY_BLOCK: Final = b"\x11\x08abc\x15\x03\x04xy\x0a\x02\x00"
 
 
 def _response(user: str) -> bytes:
-    """What who knows the password answers."""
+    """Return the right response."""
     return DigestClient(user, _USERS[user], b"cnonce").step(DigestServer(b"nonce", _USERS.get).step(b""))
 
 
@@ -374,7 +374,7 @@ TARGETS: Final = {
 
 
 def main(name: str) -> None:
-    """For ever, or until something is found."""
+    """Fuzz until a failure."""
     target = TARGETS[name]
     atheris = import_module("atheris")
     atheris.instrument_all()

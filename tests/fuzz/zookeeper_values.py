@@ -80,7 +80,7 @@ _OF_BODY: Final[list[tuple[Body, st.SearchStrategy[Any]]]] = [
 
 
 def of_body(body: Body) -> st.SearchStrategy[Any]:
-    """What a reply of this kind says."""
+    """Return the fields of a reply of this kind."""
     for known, strategy in _OF_BODY:
         if known is body:
             return strategy

@@ -1,7 +1,7 @@
 """Apache ZooKeeper itself, on loopback, for tests that compare with it.
 
-Its jars come inside the pyspark wheel. `ZAB_ZOOKEEPER_JARS` names a folder that holds them; else an
-installed pyspark is looked for. Without them, or without java, the tests that need it are skipped and say so.
+Its jars come inside the pyspark wheel. `ZAB_ZOOKEEPER_JARS` names a folder that holds them; else the
+jars of an installed pyspark are used. Without them, or without java, tests are skipped with the reason.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def why_not() -> str | None:
 
 @cache
 def class_path() -> str:
-    """A folder that somebody names has what it should have."""
+    """Return the class path, from the named folder or from pyspark."""
     folder = jars()
     if folder is None or os.environ.get("ZAB_ZOOKEEPER_JARS"):
         return f"{folder}/*"
@@ -82,7 +82,7 @@ def client(name: str, *arguments: str, properties: tuple[str, ...] = ()) -> list
 
 @cache
 def _clients() -> Path:
-    """All of them, compiled together: that takes hardly longer than one, and each is run more than once."""
+    """Compile all clients together, which takes hardly longer than one."""
     folder = Path(tempfile.mkdtemp(prefix="zab-clients-"))
     register(partial(shutil.rmtree, folder, ignore_errors=True))
     without = () if any((jars() or folder).glob("curator-recipes-*.jar")) else ("org.apache.curator",)
@@ -97,7 +97,7 @@ def compile_java(folder: Path, sources: list[Path]) -> None:
 
 
 def ask(port: int, word: str, seconds: float = 60) -> str:
-    """A four-letter word, and what the server says to it."""
+    """Send a four-letter word, and return the reply."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(word.encode())
         return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
@@ -117,9 +117,9 @@ class Server:
 def running(
     folder: Path, system: tuple[str, ...] = (), classes: Path | None = None, /, **properties: str
 ) -> Iterator[Server]:
-    """One standalone server. Its data directory stays, for whoever wants to read what it wrote.
+    """Run one standalone server. Its data directory stays for inspection.
 
-    `system`, as `name=value`, is for what it does not read from its file.
+    `system` has Java system properties as `name=value`.
     """
     server = Server(free_port(), folder / "data")
     with _process(folder, server, properties, system, classes) as process:
@@ -138,7 +138,7 @@ def ensemble(folder: Path, classes: Path | None = None, /, **properties: str) ->
 def members(
     folder: Path, classes: Path | None = None, /, **properties: str
 ) -> Iterator[list[tuple[Server, subprocess.Popen[bytes]]]]:
-    """Three of them, with their processes, for who wants to end one."""
+    """Run three servers, and return their processes."""
     ports = {(sid, what): free_port() for sid in (1, 2, 3) for what in ("peer", "election")}
     lines = {
         f"server.{sid}": f"127.0.0.1:{ports[sid, 'peer']}:{ports[sid, 'election']}:participant" for sid in (1, 2, 3)
@@ -212,7 +212,7 @@ class Heard:
 
 @contextmanager
 def recording(port: int) -> Iterator[tuple[int, list[Heard]]]:
-    """A port that leads to `port`, and everything that is said through it."""
+    """Proxy `port`, and record all bytes."""
     connections: list[Heard] = []
     sockets: list[socket.socket] = []
     lock = Lock()

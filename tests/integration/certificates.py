@@ -25,7 +25,7 @@ needs_keytool = pytest.mark.skipif(shutil.which("keytool") is None, reason="ther
 
 
 class Authority:
-    """It signs what it is asked to, and writes it into `folder`."""
+    """An authority that signs certificates and writes them into `folder`."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ class Authority:
         return StoreFile(str(path), password)
 
     def as_jks(self, store: StoreFile, password: str = PASSWORD) -> StoreFile:
-        """By Java's own tool."""
+        """Convert a store to JKS with Java's own tool."""
         source, path = self.as_pkcs12(store, password), Path(store.path).with_suffix(".jks")
         _keytool("-importkeystore", "-srckeystore", source.path, "-srcstorepass", password, "-destkeystore", str(path),
                  "-deststoretype", "JKS", "-deststorepass", password)  # fmt: skip

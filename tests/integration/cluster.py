@@ -24,7 +24,7 @@ seconds, because a machine that is busy with something else may not let a proces
 
 
 class Recorder:
-    """Remembers every transaction that was applied. Refuses what asks for it."""
+    """A machine that records every applied transaction, and refuses requests that demand it."""
 
     def __init__(self) -> None:
         self.log: list[bytes] = []
@@ -54,7 +54,7 @@ def loopback(count: int, host: str = "127.0.0.1", role: Role = Role.PARTICIPANT,
 
 
 class Cluster:
-    """Servers by id. What a server is started with is kept for its next start."""
+    """Servers by id. The arguments of a server are kept for its next start."""
 
     def __init__(self, nursery: trio.Nursery, path: Path, ensemble: Ensemble, options: dict[str, Any]) -> None:
         self.ensemble = ensemble
@@ -100,7 +100,7 @@ class Cluster:
         return self.failures.get(sid)
 
     async def serving(self) -> Member:
-        """Everybody serves; returns the leader."""
+        """Wait until all servers serve; return the leader."""
         while True:
             for member in self.members.values():
                 await member.wait_serving()
@@ -116,7 +116,7 @@ class Cluster:
         return next(member for member in self.members.values() if member is not leader)
 
     async def agree(self, given_up: bool = False) -> list[bytes]:
-        """Everybody has applied the same; returns it.
+        """Wait until all servers have applied the same transactions; return them.
 
         `given_up`: somebody did not wait for the end of a request. It may be carried out between the barrier of one
         member and that of another, and then it takes one more round until all have it.

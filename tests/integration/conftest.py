@@ -1,4 +1,4 @@
-"""What is true of every machine that these tests run on: others are busy there, too."""
+"""Fixtures for busy machines."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ class Door:
         return self.stores.hosts()
 
     def names(self, path: str) -> list[str]:
-        """Of the children that the store has, without asking anybody."""
+        """Return the names of a node's children, directly from the store."""
         found = self.server.machine.tree.children.get(path, ())
         return sorted(found)
 
     def expire(self, session: Session) -> None:
-        """As the leader does when it has heard nothing for too long."""
+        """Expire a session as the leader does."""
         self.server.clients.sessions.close(session.id)
 
 
@@ -61,7 +61,7 @@ async def opened(path: Path, door: str = "process") -> AsyncIterator[Door]:
 
 
 def in_doubt(session: Session, chance: Random, share: float) -> None:
-    """From now on this share of the session's writes has no answer, and half of those were made all the same."""
+    """Drop the replies of this share of the session's writes, half of which are carried out."""
     real = session._ask
 
     async def ask(op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:

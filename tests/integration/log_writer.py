@@ -1,4 +1,4 @@
-"""Appends to the logs in a directory until it is killed, and says after each round how far they reach."""
+"""Append to the logs in a directory until killed, and print their ends after each round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the clients and servers of others are that Python's index does not have: `make peers` brings them."""
+"""Locations of clients and servers that PyPI does not have; `make peers` installs them."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Processes:
             )
 
     def kill(self, sid: int) -> None:
-        """As a power failure would, as far as the process is concerned."""
+        """Kill the process with SIGKILL."""
         process = self.running.pop(sid)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -87,7 +87,7 @@ class Processes:
         return status
 
     async def leader(self) -> int:
-        """Of all who run, when all agree."""
+        """Return the leader when all running servers agree on it."""
         while True:
             states = [await self.status(sid) for sid in self.running]
             if all(state["serving"] for state in states) and len({state["leader"] for state in states}) == 1:
@@ -96,7 +96,7 @@ class Processes:
 
 
 async def exchange(stream: trio.SocketStream, line: str) -> str | None:
-    """None when the connection broke: then the outcome is not known."""
+    """Return None if the connection broke: then the outcome is unknown."""
     reply = b""
     try:
         await stream.send_all(line.encode() + b"\n")

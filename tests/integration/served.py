@@ -22,14 +22,14 @@ PATIENCE_S = 240
 
 @define
 class Served:
-    """One of them. `said` are the lines of its stdout, as they come."""
+    """One server process. `said` has the lines of its stdout."""
 
     process: subprocess.Popen[str]
     log: Path
     said: Queue[str] = field(factory=Queue)
 
     def ready(self) -> str:
-        """The line that says so."""
+        """Wait for the line that reports readiness, and return it."""
         while True:
             line = self.said.get(timeout=PATIENCE_S)
             if not line:
@@ -76,7 +76,7 @@ def serve(config: Path, *options: str) -> Iterator[Served]:
 
 
 def three_configs(folder: Path) -> tuple[list[Path], list[int]]:
-    """As one writes them: each the same but for its directory and port, and a `myid` in each directory."""
+    """Write three configurations that differ in directory and port, with a `myid` in each directory."""
     clients = free_ports(3)
     servers = "".join(f"server.{sid}=127.0.0.1:{free_port()}:{free_port()}\n" for sid in (1, 2, 3))
     configs = []

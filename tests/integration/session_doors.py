@@ -1,8 +1,8 @@
-"""The doors of the store, for tests that must pass at every one of them.
+"""The kinds of sessions, for tests that must pass with every one.
 
 `process`  a session in this process
 `client`   our client, at our server
-`rooted`   the same, and what the session takes for `/` is another node
+`rooted`   the same, with a chroot
 `apache`   our client, at Apache ZooKeeper's server
 """
 
@@ -115,7 +115,7 @@ REMOTE = ["client", "rooted", pytest.param("apache", marks=apache.needs_apache)]
 
 
 class Proxy:
-    """A port that leads to another one, until the test says otherwise."""
+    """A proxy to another port, until the test cuts it."""
 
     def __init__(self, target: int) -> None:
         self.port = 0
@@ -128,7 +128,7 @@ class Proxy:
         self._scopes: set[trio.CancelScope] = set()
 
     def cut(self) -> None:
-        """All connections."""
+        """Cut all connections."""
         for scope in self._scopes:
             scope.cancel()
 

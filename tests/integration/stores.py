@@ -41,7 +41,7 @@ class Stores:
         return tuple(evolve(each, client_host="127.0.0.1", client_port=self.ports[each.id]) for each in servers)
 
     def spare(self) -> Server:
-        """Of one that is no member yet. Start it with an ensemble in which it is an observer."""
+        """Return the address of a future member. Start it with an ensemble in which it is an observer."""
         sid = max(self.ports) + 1
         self.ports[sid] = free_port()
         (server,) = self._addressed(loopback(1, first=sid))

@@ -1,4 +1,4 @@
-"""All of kazoo's recipes, before and after one server is restarted, or of three the leader is stopped."""
+"""All of kazoo's recipes, before and after the restart of one server, or the stop of a leader of three."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def watchers(one: Any, two: Any, at: str) -> None:
 
 
 def interface(one: Any, two: Any, at: str) -> None:
-    """What `test_kazoo` does not try."""
+    """Calls that `test_kazoo` does not cover."""
     assert one.create_async(f"{at}/i/j", b"x", makepath=True).get(timeout=PATIENCE_S) == f"{at}/i/j"
     one.ensure_path(f"{at}/i/j")
     assert one.get_async(f"{at}/i/j").get(timeout=PATIENCE_S)[0] == b"x"

@@ -1,4 +1,4 @@
-"""Machines whose snapshot is one chunk, however large: what a frame holds is not their business."""
+"""Machines with a snapshot of one large chunk, regardless of the frame limit."""
 
 from __future__ import annotations
 

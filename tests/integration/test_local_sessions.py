@@ -1,4 +1,4 @@
-"""Sessions that cost no transaction, and what becomes of them when they need one."""
+"""Local sessions, and their upgrade."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def close(xid: int) -> bytes:
 
 
 def known(running: Stores) -> list[int]:
-    """By every server."""
+    """Wait until every server has the session."""
     return [len(server.machine.sessions.table) for server in running.servers.values()]
 
 
@@ -131,7 +131,7 @@ async def test_a_multi_may_make_one(tmp_path: Path) -> None:
 
 
 async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> None:
-    """Whoever comes back at once finds the session on its way, or there; and the node with it."""
+    """A client that reconnects at once finds the session pending or present, and the node with it."""
     async with stores(tmp_path, 3, doors=UPGRADING) as running:
         leader = await running.leader()
         here = next(sid for sid in running.servers if sid != leader)

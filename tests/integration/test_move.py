@@ -74,9 +74,9 @@ def tree(client: KazooClient, path: str = "/") -> dict[str, object]:
 
 
 def written_by_zookeeper(folder: Path) -> tuple[Path, dict[str, object], int]:
-    """A copy of the directory under a server's feet: an old snapshot, and a log behind it whose file goes on as zeros.
+    """A copy of a running server's directory: an old snapshot, and a log after it whose file ends with zeros.
 
-    What the server had when it was made, and the session whose ephemeral is in it.
+    Return the server's state at the copy, and the session of its ephemeral.
     """
     folder.mkdir()
     with apache.running(folder, snapCount="100") as server:

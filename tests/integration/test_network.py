@@ -1,4 +1,4 @@
-"""What a network may do to a member, by malice, mistake or age."""
+"""Faults of a network: malice, mistakes and age."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hello(server: int = 9, ensemble: str = "zab", purpose: str = "learner", vers
 
 
 async def answer_to(server: Server, port: int, data: bytes) -> bytes:
-    """What comes back, until the connection is closed."""
+    """Return the received bytes until the connection is closed."""
     stream = await trio.open_tcp_stream(server.host, port)
     reply = b""
     async with stream:
@@ -164,7 +164,7 @@ async def test_silent_connection_is_not_waited_for(tmp_path: Path) -> None:
 
 @pytest.mark.mechanism(97)
 async def test_members_connect_despite_many_silent_connections(tmp_path: Path) -> None:
-    """Hundreds of connections on both ports of everybody, again and again, while a leader is elected."""
+    """Hundreds of connections on both ports of all servers, repeatedly, during an election."""
     limits = Limits(handshakes_max=5)
     async with cluster(tmp_path, start=False, limits=limits) as made, trio.open_nursery() as nursery:
         crowd: list[trio.SocketStream] = []
@@ -349,7 +349,7 @@ async def test_a_peer_with_a_certificate_for_another_host(tmp_path: Path, caplog
 
 
 async def test_peers_with_key_stores(tmp_path: Path) -> None:
-    """As `ssl.quorum.*` has them, with names of hosts that are checked at both ends."""
+    """Key stores as in `ssl.quorum.*`, with host names checked at both ends."""
     ca = Authority(tmp_path / "tls")
     async with cluster(tmp_path, start=False) as made:
         for sid in made.ensemble.by_id:

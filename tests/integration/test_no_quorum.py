@@ -1,4 +1,4 @@
-"""A server without a quorum says which servers are missing, and why."""
+"""A server without a quorum logs the missing servers and the reasons."""
 
 from __future__ import annotations
 

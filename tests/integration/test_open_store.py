@@ -166,7 +166,7 @@ async def test_cancelling_a_change_leaves_the_session_usable(tmp_path: Path) -> 
 
 
 async def test_sync_waits_for_cancelled_writes(tmp_path: Path) -> None:
-    """Else whoever was cancelled while creating could not find out whether the node is there."""
+    """Otherwise a client with a cancelled create could not find out whether the node exists."""
     async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
         found = 0
         for steps in range(12):
@@ -230,7 +230,7 @@ async def test_session_in_the_process_is_suspended_without_a_leader(tmp_path: Pa
 
 
 class Lets:
-    """How an `open_store` can end while somebody else has a session in it."""
+    """A way to end an `open_store` while another task has a session in it."""
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
@@ -322,7 +322,7 @@ async def test_a_read_that_waits_for_a_leader_does_not_outlive_its_store(tmp_pat
 
 
 async def test_all_doors_let_in_the_same(tmp_path: Path) -> None:
-    """To the byte: nobody finds out later that a node which was made here cannot be written from there."""
+    """The size limits agree to the byte, so a node created one way can be written the other way."""
     async with (
         open_store(tmp_path, client_port=0) as store,
         store.session() as here,
@@ -400,7 +400,7 @@ async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
 
 
 async def test_restore_fires_watches_and_ends_missing_sessions(tmp_path: Path) -> None:
-    """As when a server was so far behind that its leader sent a snapshot, while its clients stayed connected."""
+    """A server lagged so far that its leader sent a snapshot, while its clients stayed connected."""
     async with open_store(tmp_path / "ahead", settings=FAST) as ahead, ahead.session() as session:
         for name in ("/a", "/b", "/c", "/d"):
             await session.create(name)

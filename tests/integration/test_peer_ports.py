@@ -142,7 +142,7 @@ async def test_removed_server_applies_its_removal_and_is_disconnected(
 
 
 async def test_a_server_that_missed_a_change_catches_up(tmp_path: Path) -> None:
-    """It meets a leader that it has never heard of: the members that both know tell it of the change."""
+    """The leader is unknown to it: members of both memberships send it the change."""
     async with cluster(tmp_path, 5) as made:
         await made.serving()
         await made.stop(1)
@@ -167,7 +167,7 @@ async def test_a_server_that_missed_a_change_catches_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("purpose", list(Purpose))
 async def test_a_certificate_speaks_for_its_own_server_only(tmp_path: Path, purpose: Purpose) -> None:
-    """All of them are signed by the authority that the servers trust."""
+    """All certificates are signed by the servers' trusted authority."""
     ca = Authority(tmp_path / "tls")
     servers = [*loopback(1, "127.0.0.1"), *loopback(1, "127.0.0.2", first=2), *loopback(1, "127.0.0.3", first=3)]
     files = {int(server.id): ca.issue(str(server.id), server.host).path for server in servers}

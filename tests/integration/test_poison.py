@@ -1,4 +1,4 @@
-"""Requests that bring out a bug in the machine: the ensemble lives on, and whoever asked is told."""
+"""Requests that trigger a bug in the machine: the ensemble survives, and the caller gets an error."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Mortal(Recorder):
 async def test_a_request_that_ends_every_leader_is_refused_and_service_comes_back(
     tmp_path: Path, leaders_lost_max: int
 ) -> None:
-    """It is asked for at an observer, which never leads, so whoever asked lives to see the end."""
+    """The caller is at an observer, which never leads, so it survives to the end."""
     ends: list[tuple[bytes, object]] = []
     ensemble = Ensemble((*loopback(3), *loopback(1, role=Role.OBSERVER, first=4)))
     async with trio.open_nursery() as nursery:
@@ -138,7 +138,7 @@ async def test_a_request_that_ends_every_leader_is_refused_and_service_comes_bac
 
 
 def test_stored_acls_beyond_the_bounds_break_nothing(tmp_path: Path) -> None:
-    """No door lets them in. A store that has them from before answers, and is moved out of."""
+    """Clients cannot create them. A store with old ones answers, and can be exported."""
     lists = {
         "/wide": ((1 << 40 | 31, "world", "anyone"),),
         "/torn": ((31, "world", "anyone"), (1, "digest", "a\ud800:b")),

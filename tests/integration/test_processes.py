@@ -1,4 +1,4 @@
-"""Real processes, `kill -9`, and what the clients were told. `ZAB_KILLS=100` for a long evening."""
+"""Real processes, `kill -9`, and the replies to clients. `ZAB_KILLS=100` runs longer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENTS = 6
 
 
 class Adder:
-    """Adds 1 to a number of its own, again and again, through whichever server it finds.
+    """A client that adds 1 to its own number repeatedly, through any server.
 
     A reply says how many of its additions happened. One whose reply was lost may have happened or not; none
     may happen twice, and none that was acknowledged may be missing from any later reply.

@@ -42,7 +42,7 @@ async def word(running: Stores, sid: int, letters: bytes) -> bytes:
 
 
 async def alone(running: Stores) -> int:
-    """One server is left of three."""
+    """Leave one server of three."""
     leader = await running.leader()
     left, other = (sid for sid in running.servers if sid != leader)
     for sid in (other, leader):  # in this order nobody is elected in between
@@ -177,7 +177,7 @@ async def test_a_session_made_here_ends_here(tmp_path: Path) -> None:
 
 
 async def test_it_is_off_unless_asked_for(tmp_path: Path) -> None:
-    """Whoever accepts it then waits for a leader like everybody else."""
+    """A client that accepts it waits for a leader like all others."""
     async with stores(tmp_path, 3) as running:
         left = await alone(running)
         with trio.fail_after(PATIENCE_S):

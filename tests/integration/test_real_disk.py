@@ -1,4 +1,4 @@
-"""The real disk: what the memory disk promises on its behalf, kept by real files; and how it says no."""
+"""The real disk: the guarantees of the memory disk on real files, and its errors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_log_over_many_files(disk: RealDisk) -> None:
 
 
 def test_reading_beside_writing(disk: RealDisk) -> None:
-    """Two threads read what is there while one appends, takes snapshots and purges: right, or purged, never wrong."""
+    """Two threads read while one appends, takes snapshots and purges: each read is right or raises purged."""
     storage, _ = Storage.open(disk, StorageSettings(segment_bytes=20_000))
     storage.perform([epochs(1, 1), append("1/1", b"1" * 10)])
     wrong: list[BaseException] = []

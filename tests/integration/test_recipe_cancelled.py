@@ -1,4 +1,4 @@
-"""Whoever is cancelled, at whatever step, leaves nothing behind and takes nothing along."""
+"""Cancellation at every step leaves no node and takes no entry."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ async def taken_and_given_back(what: Holdable) -> None:
 
 
 async def test_a_lock_that_they_wait_for_in_vain(tmp_path: Path) -> None:
-    """They give up, and nothing of theirs is left in our way."""
+    """kazoo's clients give up, and leave no node."""
     async with both(tmp_path) as (store, session, zk), Lock(session, "/l"):
         with pytest.raises(LockTimeout):
             await in_thread(partial(zk.Lock("/l").acquire, timeout=0.1))
@@ -235,7 +235,7 @@ async def test_a_barrier_of_both(tmp_path: Path, door: str) -> None:
 @doors
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 async def test_a_double_barrier_of_both(tmp_path: Path, door: str, first: str) -> None:
-    """Round after round: nobody begins alone, and nobody ends before the others are through."""
+    """In every round all begin and end together."""
     async with both(tmp_path, door) as (store, session, zk):
         began, ended = [], []
         theirs = [zk.DoubleBarrier("/d", 3, f"{number}") for number in range(2)]

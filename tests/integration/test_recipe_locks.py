@@ -1,4 +1,4 @@
-"""Locks, elections and semaphores: who has it, who waits for whom, and what is left of those who went."""
+"""Locks, elections and semaphores: holders, waiters, and cleanup."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ async def test_a_lock_is_given_up_when_the_connection_is_lost_if_so_wished(tmp_p
 
 @pytest.mark.parametrize("state", [SessionState.SUSPENDED, SessionState.READ_ONLY])
 async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, state: SessionState) -> None:
-    """Nor is one that is lost once more, but each time for less than it may; for longer, it is."""
+    """Neither are several short losses; a long one is."""
     async with opened(tmp_path) as store, store.session() as session:
         lock = Lock(session, "/l", settings=RecipeSettings(suspended_ms=5_000))
         async with lock:
@@ -275,7 +275,7 @@ async def test_lock_is_released_when_a_server_accepts_writes(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("well", [True, False])
 async def test_lost_block_ends_at_once_and_its_node_is_removed_later(tmp_path: Path, well: bool) -> None:
-    """Else the node of a session that is saved in the end would stay, and nobody have the lock."""
+    """Otherwise the node of a rescued session would stay, and no session would hold the lock."""
     settings = RecipeSettings(suspended_ms=0, leave_ms=1 if well else 1_000_000)
     async with opened(tmp_path) as store, store.session() as session:
         real, back = session._ask, trio.Event()
@@ -395,7 +395,7 @@ async def test_a_writer_that_waits_is_not_overtaken_by_readers(tmp_path: Path, d
 
 @doors
 async def test_a_plain_lock_does_not_see_readers(tmp_path: Path, door: str) -> None:
-    """As with kazoo: only a writer waits for readers."""
+    """As in kazoo, only a writer waits for readers."""
     async with opened(tmp_path, door) as store, store.session() as session, ReadLock(session, "/rw"):
         async with Lock(session, "/rw").hold(wait=False):
             pass

@@ -1,4 +1,4 @@
-"""Queues and counters: everything passes once, whatever happens to those who pass it."""
+"""Queues and counters: every entry is delivered once, despite failures of producers and consumers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_entry_of_an_ended_consumer_goes_to_the_next(tmp_path: Path, door:
 @pytest.mark.parametrize("doubt", [0, 0.3])
 @pytest.mark.parametrize("seed", range(5))
 async def test_every_entry_is_done_with_once(tmp_path: Path, doubt: float, seed: int) -> None:
-    """By consumers that are cancelled, do not hear their answers, and whose sessions end."""
+    """Consumers are cancelled, lose replies, and lose their sessions."""
     done = Multiset[bytes]()
     lost: set[bytes] = set()
 

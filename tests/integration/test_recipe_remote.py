@@ -206,7 +206,7 @@ async def test_lock_excludes_others_when_a_connection_falls_silent(door: Door) -
 
 
 async def test_holder_gives_up_without_contact_to_the_store(door: Door) -> None:
-    """Long before its session's end, because it has said so; and the store is told as soon as it can be."""
+    """It gives up long before its session's end, as set; and removes its node as soon as possible."""
     settings = RecipeSettings(suspended_ms=50)
     async with door.open() as it, behind_a_proxy(it) as (session, proxy), it.session() as other:
         with pytest.raises(Lost, match="the connection is lost, and the session may be over"):

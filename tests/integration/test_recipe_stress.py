@@ -1,7 +1,7 @@
-"""Contenders that are cancelled, that do not hear their answers, and whose sessions end, all by chance from a seed.
+"""Contenders with random cancellations, lost replies and session ends, from a seed.
 
-What must hold: never two inside whom the store would not let in together, tokens only grow, and at the end nothing is
-left behind and everybody can go on.
+Invariants: no two holders of an exclusive lock, tokens only grow, and at the end no node is
+left and all can continue.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def semaphore(session: Session, chance: Random) -> Holdable:
 
 
 class Inside:
-    """Who believes to be inside, and whether the store still thinks so, too."""
+    """The assumed holders, compared with the store."""
 
     def __init__(self, store: Door) -> None:
         self._store = store

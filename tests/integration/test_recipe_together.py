@@ -1,4 +1,4 @@
-"""Barriers and parties: who waits for whom, and who is there."""
+"""Barriers and parties."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -
 
 
 async def test_leaders_own_client_can_remove_it(tmp_path: Path) -> None:
-    """It hands over, goes on following without a vote, and answers its client, who keeps its session."""
+    """The leader hands over, follows without a vote, and answers its client, which keeps its session."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
         leader = await running.leader()
         with trio.fail_after(PATIENCE_S):
@@ -136,7 +136,7 @@ async def test_leaders_own_client_can_remove_it(tmp_path: Path) -> None:
 
 
 async def test_refusals_with_reasons(tmp_path: Path) -> None:
-    """In the order of the original: who may do it at all is looked at last."""
+    """The order is the original's: the permission is checked last."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running) as client:
         await client.connect()
         nowhere = "server.9=127.0.0.1:1:2;3"
@@ -161,7 +161,7 @@ async def test_refusals_with_reasons(tmp_path: Path) -> None:
 
 
 async def test_its_place_among_the_requests(tmp_path: Path) -> None:
-    """Behind what was asked before it, in front of what was asked after it, whatever it says."""
+    """A reconfiguration comes after earlier requests and before later ones, regardless of its result."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
         leader = await running.leader()
         async with raw(running, next(sid for sid in running.servers if sid != leader)) as client:
@@ -213,7 +213,7 @@ async def test_a_restart_shows_the_last_one(tmp_path: Path) -> None:
 
 
 async def test_client_port_follows_the_membership(tmp_path: Path) -> None:
-    """A server's own line with another port: who is connected stays, and whoever comes, comes to the new one."""
+    """A server's own line with another port: existing connections stay, and new ones use the new port."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as client:
         await as_super(client)
         assert running.ensemble is not None
@@ -241,7 +241,7 @@ async def test_client_port_follows_the_membership(tmp_path: Path) -> None:
 
 
 async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In other words it is the same, and nothing happens. Who has one address is in the way of having all, and back."""
+    """An equivalent address changes nothing. One address conflicts with all addresses on the same port."""
     quorum, election, port = free_ports(3)
     made = Ensemble.parse(f"server.1=127.0.0.1:{quorum}:{election};127.0.0.1:{port}")
     caplog.set_level("INFO", "zab")
@@ -282,7 +282,7 @@ async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.L
 
 
 async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:
-    """Without a version both are made, one after the other; with one, the second is told that it came too late."""
+    """Without a version both changes apply, one after the other; with one, the second fails."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as one, raw(running, 2) as two:
         for each in (one, two):
             await as_super(each)
@@ -410,7 +410,7 @@ async def test_zkcli(tmp_path: Path) -> None:
     reason="no jars of Curator",
 )
 async def test_curator_follows_the_ensemble(tmp_path: Path) -> None:
-    """It is told of one server, finds the others, and hears of those that come and go."""
+    """Curator gets one server, finds the others, and follows changes."""
     async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
         joining = "server.9=127.0.0.1:1:2:observer;127.0.0.1:3"
         async with program("Tracker", running.hosts(2), joining) as java:

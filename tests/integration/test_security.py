@@ -1,4 +1,4 @@
-"""Who may come to the client port, as whom: byte by byte, with kazoo and with the Java client."""
+"""Authentication at the client port: byte by byte, with kazoo and with the Java client."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def answered(reply: Reply) -> bytes:
 
 
 async def log_in(client: Client, user: str, password: str) -> Reply:
-    """Up to the answer to what should prove it."""
+    """Log in, up to the reply to the proof."""
     digest = DigestClient(user, password, b"a number used once")
     ((challenge),) = await client.ask(sasl(1, b""))
     ((last),) = await client.ask(sasl(2, digest.step(answered(challenge))))
@@ -414,7 +414,7 @@ async def java(name: str, *arguments: str, properties: tuple[str, ...]) -> list[
 
 
 def login(path: Path, user: str, password: str) -> tuple[str, ...]:
-    """What says who the Java client is. Since 3.9 it will not speak DIGEST-MD5 unless `fips-mode` is switched off."""
+    """Return the Java client's login configuration. Since 3.9 it supports DIGEST-MD5 only without `fips-mode`."""
     file = path / "jaas.conf"
     module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
     file.write_text(f'Client {{ {module} username="{user}" password="{password}"; }};')

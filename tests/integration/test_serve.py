@@ -280,7 +280,7 @@ def test_tls_for_clients_and_between_servers(tmp_path: Path) -> None:
 
 
 def test_json_logs_contain_only_objects(tmp_path: Path) -> None:
-    """Also when it does not start."""
+    """This includes a failed start."""
     config = tmp_path / "zoo.cfg"
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

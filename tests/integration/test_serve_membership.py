@@ -73,7 +73,7 @@ def started(stack: ExitStack, configs: list[Path], *options: str) -> list[Served
 
 
 def refused(path: Path, *options: str) -> str:
-    """What it says then."""
+    """Start a server that refuses its file, and return its output."""
     path.with_suffix(".log").unlink(missing_ok=True)
     with serve(path, *options) as server:
         assert server.process.wait(timeout=PATIENCE_S) == 2

@@ -1,4 +1,4 @@
-"""What a session can do, the same at every door: in this process, by our client at our server, and at Apache's."""
+"""The session API, the same in this process, with our client at our server, and at Apache's."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ async def test_a_path_is_made_and_a_tree_is_felled(door: Door) -> None:
 
 
 async def test_long_paths_and_large_trees_take_few_steps(door: Door) -> None:
-    """Each step of its own is a write that somebody waits for, at the disks of a quorum."""
+    """Each step is a write to the disks of a quorum."""
     async with door.open() as it, it.session() as session:
         deep = f"{it.root}/deep" + "".join(f"/{number}" for number in range(90))
         await session.ensure_path(deep)
@@ -639,7 +639,7 @@ async def test_config_ignores_the_sessions_root(door: Door) -> None:
 async def test_a_read_comes_after_the_writes_that_its_session_asked_for_before(
     name: str, request: pytest.FixtureRequest
 ) -> None:
-    """Whether somebody still waits for them or not."""
+    """This includes cancelled writes."""
     async with door_of(name, request).open() as it, it.session() as session:
         path = await session.create(f"{it.root}/a", b"0")
         async with trio.open_nursery() as nursery:

@@ -48,7 +48,7 @@ async def behind_a_proxy(
 
 
 async def reached(session: zab.Session, wanted: SessionState) -> None:
-    """It is so, or becomes so. What may be over when one looks is no matter for this: ask for `states()` before it."""
+    """Wait for a state that lasts. For a passing one use `states()` beforehand."""
     async for state in session.states():
         if state is wanted:
             return
@@ -226,7 +226,7 @@ async def test_client_leaves_a_silent_server(door: Door) -> None:
 
 
 async def test_heard_at_is_the_request_time_of_the_last_answered_sync(door: Door) -> None:
-    """An event, or an answer to something else, does not show that the server has heard of the session since."""
+    """Events and other replies do not prove a sign of life at the leader."""
     async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=8_000) as (session, proxy):
         path = await session.create(f"{it.root}/a")
         async with session.watch(path) as events:

@@ -196,7 +196,7 @@ async def test_a_terminal(tmp_path: Path) -> None:
 
 
 def told(text: str) -> list[str]:
-    """What does not change from run to run, of what was said about nodes; events come when they come."""
+    """Return the constant parts of the output; events arrive at any time."""
     text = re.sub(r"\[zk: [^\]]*\] ", "", text)  # with one version of its terminal's library it prompts even a pipe
     lines = [re.sub(r"((?:zxid|time) = ).*", r"\1...", line, flags=re.IGNORECASE) for line in text.splitlines()]
     lines = [re.sub(r"ephemeralOwner = 0x[1-9a-f].*", "ephemeralOwner = ...", line) for line in lines]

@@ -1,4 +1,4 @@
-"""A server that is cut off and does not know it yet: whoever holds something through it stops in time.
+"""A cut-off server that has not noticed: holders of locks through it stop in time.
 
 Three servers in this process, on virtual time: streams in memory, disks in memory, no threads.
 """
@@ -63,7 +63,7 @@ HOST = Environment(in_thread=in_loop, check_cancelled=lambda: None, writer=loop_
 
 
 class Silenced(trio.abc.Stream):
-    """One end of a cable. While either server is cut off, what is sent goes nowhere, and nobody is told."""
+    """One end of a cable. While either server is cut off, sent bytes are lost silently."""
 
     def __init__(self, inner: trio.abc.Stream, ends: tuple[int, int], cut: set[int]) -> None:
         self._inner, self._ends, self._cut = inner, ends, cut
@@ -111,7 +111,7 @@ class Cables:
 
 
 class Plug:
-    """What one server sees of the network: a `zab.net.network.Network`."""
+    """The network of one server: a `zab.net.network.Network`."""
 
     def __init__(self, cables: Cables, sid: int) -> None:
         self._cables, self._sid = cables, sid
@@ -153,7 +153,7 @@ class Three:
 
     @property
     def roles(self) -> tuple[int, list[int]]:
-        """Who leads, and who follows."""
+        """Return the leader and the followers."""
         (leader,) = [sid for sid, each in self.servers.items() if each.member.status().role.state is State.LEADING]
         return leader, [sid for sid in self.servers if sid != leader]
 
@@ -254,7 +254,7 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, door: s
 @pytest.mark.parametrize("door", ["process", "client"])
 @on_virtual_time
 async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
-    """Pings are answered meanwhile, and a `sync` waits; the new leader gives everybody the full time again."""
+    """Pings are answered meanwhile, and a `sync` waits; the new leader gives every session its full timeout again."""
     async with three(monkeypatch) as made:
         leader, (follower, _) = made.roles
         async with made.session(door, follower) as session, Lock(session, "/held") as held:

@@ -1,4 +1,4 @@
-"""One member, alone: the embedded default."""
+"""A single member, the embedded default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zab.storage.storage import StorageSettings
 
 
 class NoNetwork:
-    """Fails the test of whoever touches it."""
+    """A network that fails the test on any use."""
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         raise AssertionError("a member alone dials nobody")
@@ -69,7 +69,7 @@ async def test_a_refusal_reaches_the_submitter_and_leaves_no_trace(tmp_path: Pat
 
 async def test_prepare_sees_outstanding_transactions(tmp_path: Path) -> None:
     class Seats(Recorder):
-        """Three seats. Without a look at what is outstanding, requests of one turn would overbook."""
+        """A machine of three seats. Without the outstanding transactions, requests of one turn would overbook."""
 
         views: list[View]
 
@@ -244,7 +244,7 @@ def test_ensemble_without_voters_is_refused_before_the_start(text: str, tmp_path
 
 
 def test_a_batch_that_no_epoch_has_room_for_is_refused_before_anything_begins(tmp_path: Path) -> None:
-    """It would end each leader that begins to serve, and the next."""
+    """Such a batch would end one leader after the other."""
     with pytest.raises(ConfigError, match="Limits.batch_entries_max = 4096: at most Settings.counter_max = 40"):
         Member(Recorder(), tmp_path / "data", settings=Settings(counter_max=40))
     Member(Recorder(), tmp_path / "data", settings=Settings(counter_max=40), limits=Limits(batch_entries_max=40))

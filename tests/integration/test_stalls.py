@@ -20,7 +20,7 @@ from zab.store.acl import Identity
 
 
 class SlowScheme:
-    """An authentication scheme whose rule blocks the event loop."""
+    """An authentication scheme with a rule that blocks the event loop."""
 
     scheme = "slow"
     proves = True

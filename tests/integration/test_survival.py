@@ -1,6 +1,6 @@
-"""The promise that ZooKeeper does not make: whose server stays up, does not notice that the leader was lost.
+"""A guarantee beyond ZooKeeper's: clients of a surviving server do not notice the loss of the leader.
 
-Not the connection, not the session, not a watch; requests wait, and are answered in their order.
+Connection, session and watches survive; requests wait, and are answered in order.
 """
 
 from __future__ import annotations

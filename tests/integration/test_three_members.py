@@ -1,4 +1,4 @@
-"""Three members on real sockets: requests find their way, whoever leads, and whatever happens to the leader."""
+"""Three members on real sockets: requests reach the leader, also across its failures."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ async def test_a_failing_disk_stops_one_and_the_others_carry_on(tmp_path: Path) 
 
 
 async def test_a_slow_machine_elsewhere_does_not_slow_the_rest(tmp_path: Path) -> None:
-    """One of three does not take part at all: it neither logs nor acknowledges."""
+    """One of three members neither logs nor acknowledges."""
     async with cluster(tmp_path, start=False) as made:
         for sid in (1, 2):
             await made.start(sid)

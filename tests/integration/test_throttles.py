@@ -109,7 +109,7 @@ async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Pa
 
 
 async def test_idle_connections_by_the_hundred(tmp_path: Path) -> None:
-    """They send nothing, or half of a frame. The oldest of them makes room for a client beyond the limit."""
+    """The connections send nothing, or half of a frame. The oldest is dropped for a client beyond the limit."""
     few = evolve(DOORS, connections_max=100, connections_per_host_max=0)
     async with stores(tmp_path, 1, doors=few) as running:
         async with raw(running) as client:

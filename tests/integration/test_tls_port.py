@@ -1,4 +1,4 @@
-"""The client port over TLS: who gets in, who does not, and what the log says then."""
+"""The client port over TLS: accepted and refused clients, and the log."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def said(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
 
 
 async def first_said(caplog: pytest.LogCaptureFixture, event: str) -> str:
-    """A client may see that it was refused before the server has said why."""
+    """Wait for the server's first line: a client may see its refusal before the log has the reason."""
     while not (lines := said(caplog, event)):
         await trio.sleep(0.01)
     return lines[0]
@@ -222,7 +222,7 @@ async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:
 
 
 async def refused(server: ServerRuntime, tls: ssl.SSLContext) -> str:
-    """What a client is told."""
+    """Return the error of a refused client."""
     stream = await trio.open_ssl_over_tcp_stream("localhost", server.secure_client_port or 0, ssl_context=tls)
     try:
         await stream.do_handshake()

@@ -1,4 +1,4 @@
-"""Who is told to end while Spark or a cluster starts, ends what it has started, and says what is kept."""
+"""SIGTERM during a start of Spark or a cluster: stop all child processes and report what was saved."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lives(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    """Within a while: it has been told."""
+    """Wait until the process has ended."""
     patience = time.monotonic() + 60
     while lives(pid) and time.monotonic() < patience:
         time.sleep(0.05)

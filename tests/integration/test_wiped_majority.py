@@ -1,4 +1,4 @@
-"""Two of three servers lose their disks and begin anew: the third keeps what was committed until told otherwise."""
+"""Two of three servers lose their disks and begin anew: the third keeps its history until an operator decides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IMPATIENT = evolve(FAST, veto_retry_ms=200)
 
 
 async def wiped(made: Cluster, path: Path, *sids: int) -> None:
-    """All end, these servers lose their directories, and they alone start again."""
+    """Stop all servers, wipe these directories, and start only these servers again."""
     for sid in list(made.members):
         await made.stop(sid)
     for sid in sids:
@@ -39,7 +39,7 @@ async def wiped(made: Cluster, path: Path, *sids: int) -> None:
 
 
 async def divided(made: Cluster, path: Path) -> None:
-    """Servers 1 and 2 have begun anew, and 3 has what was acknowledged before."""
+    """Return an ensemble in which servers 1 and 2 have begun anew, and 3 has the acknowledged history."""
     for request in OLD:
         await made.members[1].submit(request)
     await made.agree()

@@ -34,7 +34,7 @@ async def hear(port: int, letters: bytes) -> str:
 
 
 def shape(word: str, said: str) -> object:
-    """What of it does not depend on who, when and how much."""
+    """Return the output without addresses, times and counts."""
     lines = [line for line in said.splitlines() if line.strip()]
     match word:
         case "conf" | "envi":
@@ -64,7 +64,7 @@ def shape(word: str, said: str) -> object:
 
 
 def situation(port: int) -> Any:
-    """One session with an ephemeral node, which watches it."""
+    """Run one session with a watched ephemeral node."""
     from kazoo.client import KazooClient
 
     zk = KazooClient(hosts=f"127.0.0.1:{port}")

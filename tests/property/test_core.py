@@ -1,7 +1,6 @@
-"""Whatever a short run of bad luck does to three servers: they never disagree, and when it is over they serve.
+"""Three servers under random faults: they never disagree, and serve after the faults.
 
-The world of the scenarios judges every step. What Hypothesis finds here it shrinks to a few commands that can be
-pasted into a story.
+The world of the scenarios checks every step. Hypothesis shrinks a failure to a few commands for a story.
 """
 
 from __future__ import annotations

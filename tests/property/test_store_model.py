@@ -1,7 +1,7 @@
-"""The store against a model of it: whatever is asked, in whatever order, and however much is outstanding.
+"""The store against its model: random operations in random order with outstanding transactions.
 
-What is prepared early, applied late, by several servers, some of which were restored from a snapshot taken
-in between, has to come out as if every operation had been carried out at once and alone.
+Requests are prepared early and applied late, by several servers, some restored from a snapshot
+in between. The result must be as if every operation had been carried out at once and alone.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Both:
         assert not self.leader.store.watches.paths_of(client)
 
     def snapshot(self) -> None:
-        """Whatever is applied: in the midst of what is outstanding, too. Consumed only after more has been applied."""
+        """Take a snapshot of the applied state, also with outstanding transactions. Consume it later."""
         chunks = self.leader.store.snapshot()
         before = dump(self.leader.store)
         before["nodes"], before["ephemerals"] = (
@@ -262,7 +262,7 @@ def shown(op: int, result: Any) -> Any:
 @settings(max_examples=150)
 @given(st.lists(STEPS, max_size=60))
 def test_store_matches_the_model(steps: list[Any]) -> None:
-    """Short histories, which shrink to the shortest that shows what is wrong."""
+    """Short histories, which shrink to the shortest failure."""
     both = Both()
     for step in steps:
         both.run(step)
@@ -273,14 +273,14 @@ def test_store_matches_the_model(steps: list[Any]) -> None:
 
 
 class Chance:
-    """Steps that mostly make sense, for what only happens in a tree that has had some life in it."""
+    """Mostly valid steps, for behaviour that needs a grown tree."""
 
     def __init__(self, seed: int, model: Model) -> None:
         self.random = Random(seed)
         self.model = model
 
     def path(self) -> str:
-        """Of a node that is there, or of one that could be."""
+        """Return the path of an existing or possible node."""
         random = self.random
         known = [path for path in self.model.nodes if not path.startswith("/zookeeper")]
         if random.random() < 0.6:

@@ -1,4 +1,4 @@
-"""ZooKeeper's client protocol: whatever is said arrives, however the stream is cut."""
+"""ZooKeeper's client protocol: messages round-trip for any split of the stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The floors, read from the source: what computes imports nothing that acts, and `import zab` needs little.
+"""The floors, read from the source: pure modules import nothing that acts, and `import zab` needs little.
 
-The contracts in pyproject.toml hold the order of the floors. Here stands what they cannot say: which
-modules of others a floor may use, and what a fresh interpreter has really loaded.
+The contracts in pyproject.toml hold the order of the floors. This file checks the rest: which foreign
+modules a floor may use, and which modules a fresh interpreter loads.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_import_zab_loads_nothing_of_the_others() -> None:
 
 
 def test_all_of_zab_loads_nothing_of_the_others() -> None:
-    """Also when every public name has been touched."""
+    """This includes every public name."""
     loaded = loaded_by("from zab import *")
     assert not loaded & NOT_FOR_ZAB
     foreign = loaded - loaded_by("") - set(sys.stdlib_module_names)
@@ -181,7 +181,7 @@ def test_all_of_zab_loads_nothing_of_the_others() -> None:
 
 
 def test_import_zab_alone_does_not_wait_for_trio() -> None:
-    """Trio is most of what a start would cost; who asks for a `zab.Ensemble` does not need it."""
+    """Trio is most of the cost of a start, and `zab.Ensemble` does not need it."""
     assert "trio" not in loaded_by("import zab; zab.Ensemble")
 
 

@@ -1,6 +1,6 @@
-"""The docs say what is: links lead somewhere, names and paths exist, and every example runs.
+"""The docs are true: links lead somewhere, names and paths exist, and every example runs.
 
-An example that cannot run here says so, and why, where its reader sees it, in its first line:
+An example that cannot run here gives the reason in its first line:
 `# Not run by the tests: <reason>`.
 """
 
@@ -54,7 +54,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """As the usual renderers make them: lower case, spaces to hyphens, punctuation gone."""
+    """Return the anchors of common renderers: lower case, hyphens for spaces, no punctuation."""
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in HEADING.findall(prose(page))}
 
 
@@ -70,7 +70,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def resolve(name: str) -> object:
-    """The value of a dotted name, whose first parts are a module and whose others are attributes."""
+    """Return the value of a dotted name: a module, then attributes."""
     module, *rest = name.split(".")
     value: object = import_module(module)
     for part in rest:
@@ -148,7 +148,7 @@ def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
 
 @cache
 def help_of(program: str, *subcommand: str) -> str:
-    """Asked in this process: starting one for each would take longer than all else here."""
+    """Return the help text, in this process: a process for each would take longer than all other tests."""
     if program == "zab":
         return CliRunner().invoke(zab_command, [*subcommand, "--help"], catch_exceptions=False).output
     said = StringIO()
@@ -200,7 +200,7 @@ def test_every_error_has_its_section() -> None:
 
 
 def test_the_tree_of_errors_is_the_real_one() -> None:
-    """By indentation: each stands below its base."""
+    """Each error is indented below its base class."""
     (tree,) = [block for _, block in FENCE.findall((DOCS / "errors.md").read_text()) if block.startswith("ZabError")]
     above: list[str] = []
     for line in tree.splitlines():
@@ -231,7 +231,7 @@ def test_every_operation_of_a_session_is_explained() -> None:
 
 
 def script_of(text: str) -> str:
-    """All Python blocks of a page, each on the lines where it stands, so that a traceback points into the page."""
+    """Return all Python blocks of a page on their own lines, so that a traceback points into the page."""
     lines = [""] * (text.count("\n") + 1)
     for match in FENCE.finditer(text):
         if match[1] != "python" or NOT_RUN.match(match[2]):
@@ -292,7 +292,7 @@ def harness_lines(page: Path) -> list[str]:
     "page", [page for page in PAGES if harness_lines(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_harness_examples_run(page: Path, tmp_path: Path) -> None:
-    """In order, in one folder, beside these docs. A comment `exit status N` is held to, every other line to 0."""
+    """Run commands in order in one folder. The exit status must be 0, or N of a comment `exit status N`."""
     (tmp_path / "docs").symlink_to(DOCS)
     for line in harness_lines(page):
         command, _, comment = line.partition(" #")

@@ -1,4 +1,4 @@
-"""What the parts of the tree import, the extras that are installed for them bring."""
+"""The extras include all imports of their parts of the tree."""
 
 from __future__ import annotations
 

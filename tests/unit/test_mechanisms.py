@@ -1,4 +1,4 @@
-"""The page of mechanisms says what the tests say."""
+"""The page of mechanisms matches the marks of the tests."""
 
 from __future__ import annotations
 

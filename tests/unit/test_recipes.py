@@ -1,4 +1,4 @@
-"""The face of `zab.recipes`, and what stands below all of them: a block, and what must hold while it runs."""
+"""The public names of `zab.recipes`, and the guarded block under all recipes."""
 
 from __future__ import annotations
 
