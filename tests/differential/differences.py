@@ -21,27 +21,29 @@ _PRIVATE: Final = ((31, "digest", "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ="),)
 class Difference:
     what: str
     theirs: str
-    """What the original says..."""
+    """The reply of the original at the first difference."""
     ours: str
-    """...and what we say, at the first place where it shows."""
+    """Our reply there."""
     why: str
     script: Script
 
 
 DIFFERENCES: Final = (
     Difference(
-        "A wrong password disturbs nobody",
+        "A wrong password has no effect on others",
         "connection closed",
         "reply to PING",
-        "Who guesses at a password shall not be able to cut the connection of the session's owner: the password is "
-        "looked at first.",
+        (
+            "A client that guesses at a password must not cut the connection of the session's owner, so the "
+            "server checks the password first."
+        ),
         (Connect(1), Connect(2, session=1, password="wrong"), Ask(1, Op.PING)),
     ),
     Difference(
-        "A returning client is not told of nodes that it may not read",
+        "A returning client gets no events of nodes that it may not read",
         "event 3",
         "reply to SET_WATCHES",
-        "Events that are made up for a client that comes back are held against the node's ACL, as all others are.",
+        "Events that are generated for a returning client pass the node's ACL, as all others do.",
         (
             Connect(1),
             Ask(1, Op.CREATE, ("/a", b"", _PRIVATE, 0)),
@@ -52,35 +54,38 @@ DIFFERENCES: Final = (
         "A session keeps its timeout",
         "timeout_ms=30000",
         "timeout_ms=20000",
-        "It is agreed once, when the session begins, and is the same on every server. A client that comes back is told "
-        "which it is.",
+        (
+            "It is negotiated once, when the session begins, and is the same on every server. A returning client "
+            "receives it."
+        ),
         (Connect(1, timeout_ms=20_000), Connect(1, session=1)),
     ),
     Difference(
-        "Containers are not for clients to delete",
+        "Clients cannot delete containers",
         "reply to DELETE_CONTAINER zxid=2 None",
         "reply to DELETE_CONTAINER zxid=-1 error=-6",
-        "The operation by which servers clear away empty containers asks for no permission, so it is refused on the "
-        "client port.",
+        ("The operation by which servers delete empty containers checks no permission, so the client port refuses it."),
         (Connect(1), Ask(1, Op.CREATE, ("/a", b"", OPEN, 0)), Ask(1, Op.DELETE_CONTAINER, b"\0\0\0\2/a")),
     ),
     Difference(
-        "Nobody opens a session inside a session",
+        "A session cannot be opened inside a session",
         "reply to NOTIFICATION",
         "reply to CREATE_SESSION zxid=-1 error=-6",
-        "That, too, is an operation among servers. The original answers with the frame that opens a connection, which "
-        "no client can read where it comes.",
+        (
+            "That, too, is an operation among servers. The original answers with the frame that opens a "
+            "connection, which no client can read at that point."
+        ),
         (Connect(1), Ask(1, Op.CREATE_SESSION, b"\0\0\0\0")),
     ),
     Difference(
         "The empty path is no node",
         "reply to GET_DATA zxid=0 (b''",
         "error=-101",
-        "To the original it is another name of the root, for reads only. Client libraries never send it.",
+        "In the original it is another name of the root, for reads only. Client libraries never send it.",
         (Connect(1), Ask(1, Op.GET_DATA, ("", False))),
     ),
     Difference(
-        "No path at all is an error, for `sync` too",
+        "A missing path is an error, for `sync` too",
         "reply to SYNC zxid=0 None",
         "reply to SYNC zxid=0 error=-5",
         "As for every other operation with a path.",
@@ -90,59 +95,73 @@ DIFFERENCES: Final = (
         "Negative counts are no empty lists",
         "error=-114",
         "error=-5",
-        "A count below -1 means that the bytes are damaged, and is answered as such.",
+        "A count below -1 means that the bytes are damaged, and gets the same error.",
         (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
     ),
     Difference(
         "Text is UTF-8",
         "extra=b'",
         "reply to SYNC zxid=0 '/\U0001f600'",
-        "Characters beyond the basic plane leave us as four bytes; the original writes them as two times three, which "
-        "only Java takes for text. Both forms are understood.",
+        (
+            "We write characters beyond the basic plane as four bytes; the original writes them as two times "
+            "three, which only Java reads. Both forms are understood."
+        ),
         (Connect(1), Ask(1, Op.SYNC, ("/\U0001f600",))),
     ),
     Difference(
-        "Credentials that cannot be read are answered",
+        "Unreadable credentials get a reply",
         "connection closed",
         "reply to AUTH zxid=0 error=-115",
-        "Authentication has failed, and its error says so before the connection is closed.",
+        "The reply reports the failed authentication before the connection is closed.",
         (Connect(1), Ask(1, Op.AUTH, b"\0")),
     ),
 )
 
 
 UNSEEN: Final = {
-    "zxids": "A server that is alone has epochs, too, and a session that is attached anew is a transaction; so the "
-    "numbers are others, in the same order.",
-    "The date behind the version": (
-        "Month first, as ZooKeeper wrote it until 3.5, because go-zookeeper takes nothing else."
+    "zxids": (
+        "A single server has epochs, too, and a re-attached session is a transaction; so the numbers differ, "
+        "in the same order."
+    ),
+    "The date after the version": (
+        "Month first, as ZooKeeper wrote it until 3.5, because go-zookeeper accepts nothing else."
     ),
     "Session passwords": "They cannot be computed from the session's id.",
-    "Pings": "They are answered at once, and not behind a write that waits: a client whose write waits for an election "
-    "keeps its connection.",
+    "Pings": (
+        "They are answered at once, not behind a pending write: a client whose write waits for an election "
+        "keeps its connection."
+    ),
     "Elections": "Clients whose server stays up keep their connection; requests wait, for a bounded time.",
-    "sync": "A read behind it sees everything that was committed anywhere before it, whoever leads meanwhile.",
-    "A new ACL": "It is in force for all requests behind it, also for those that do not wait for its reply; the "
-    "original may judge them by the old one.",
-    "Sets": "The order in which children, ephemeral nodes, identities and the deletions of a closed session are told.",
-    "A multiRead": "It has a bound, since its reply can be thousands of times as large as itself. Where that would be "
-    "larger than `multi_read_bytes_max` (16 MiB), it is not built, and the answer is `MARSHALLING_ERROR`.",
-    "Bounds on the work of one request": ""
-    "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a multi of more than 10,000 "
-    "operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the paths of its "
-    "session take more than 2 MiB, with 64 bytes more for each; a path of more than 100 names is "
-    "`BADARGUMENTS`; the 101st identity of a connection is `AUTHFAILED`. The original has no bound but "
-    "the size of the request. Each is a [setting](zoo-cfg.md).",
-    "Bounds on watches": "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a "
-    "server, is `QUOTAEXCEEDED` and leaves none. A `setWatches` ends the connection as well, because clients do not "
-    "look at its error: they try another server. The original has no bound.",
-    "Bounds on quotas": ""
-    "A node of limits or statistics that holds more than 1,024 bytes says nothing, and a multi that "
-    "creates the statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path "
-    "parses these nodes, and their creation walks the limited subtree: after a walk over 100,000 nodes the next "
-    "one is `THROTTLEDOP` for a second. The original has no bound.",
+    "sync": "A read after it sees everything that was committed anywhere before it, under any leader.",
+    "A new ACL": (
+        "It is in force for all later requests, also for those sent before its reply; the original may check "
+        "them against the old one."
+    ),
+    "Sets": "The order of children, ephemeral nodes, identities and the deletions of a closed session.",
+    "A multiRead": (
+        "It has a bound, since its reply can be thousands of times as large as itself. A reply larger than "
+        "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLING_ERROR`."
+    ),
+    "Bounds on the work of one request": (
+        "A list of more than 500 entries, with `auth` expanded, is `INVALIDACL`; a multi of more than 10,000 "
+        "operations is `BADARGUMENTS`, as a whole; an ephemeral node is `QUOTAEXCEEDED` if the paths of its "
+        "session take more than 2 MiB, with 64 bytes more for each; a path of more than 100 names is "
+        "`BADARGUMENTS`; the 101st identity of a connection is `AUTHFAILED`. The original bounds only the "
+        "size of the request. Each bound is a [setting](zoo-cfg.md)."
+    ),
+    "Bounds on watches": (
+        "A request that would leave one watch more than 100,000 of a client, or 1,000,000 of a server, is "
+        "`QUOTAEXCEEDED` and leaves none. A `setWatches` also ends the connection, because clients ignore "
+        "its error: they try another server. The original has no bound."
+    ),
+    "Bounds on quotas": (
+        "A node of limits or statistics with more than 1,024 bytes is ignored, and a multi that creates the "
+        "statistics of more than one quota is `BADARGUMENTS`. Every change below a limited path parses these "
+        "nodes, and their creation walks the limited subtree: after a walk over 100,000 nodes the next one "
+        "is `THROTTLEDOP` for a second. The original has no bound."
+    ),
 }
-"""What scripts cannot show, because it differs from run to run, or needs a failure at the right moment."""
+"""Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""
 
 
 def bullets() -> list[str]:

@@ -68,7 +68,7 @@ def test_deliberate_differences_match_their_description(peers: Peers, difference
 
 
 def test_page_matches_the_table() -> None:
-    page, _, _ = (ROOT / "docs/reference/differences.md").read_text().partition("## What operators can see")
+    page, _, _ = (ROOT / "docs/reference/differences.md").read_text().partition("## Visible to operators")
     assert [line for line in page.splitlines() if line.startswith("- **")] == bullets()
 
 
