@@ -167,13 +167,13 @@ class RecordingMachine(ClientProtocol):
                 self._tape.acknowledged += 1
         return super()._answer(call, error_code, body)
 
-    def _aside(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
+    def _on_special(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
             if name is not None and self.hears(event, path):
                 self._tape.add(Fired(self._tape.now_us(), self._client.id, self.session, name, path, zxid))
-        super()._aside(xid, zxid, error_code, body)
+        super()._on_special(xid, zxid, error_code, body)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:
         """What it names to its next server. None: all that it was told it watches."""
@@ -204,11 +204,11 @@ class RecordedSession(RemoteSession):
     ) -> None:
         hosts = parse_hosts(host)
         super().__init__(hosts, timeout_ms, settings=settings)
-        self._machine = self.machine = self.machine_type(client, self, self._book, settings, timeout_ms)
+        self._protocol = self.machine = self.machine_type(client, self, self._book, settings, timeout_ms)
         if user:
             self.machine.is_of(user)
         self.connector = Connector(
-            self, self._machine, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
+            self, self._protocol, hosts, settings, tls=None, sasl=None, read_only=False, wait_ms=None, outside=outside
         )
 
     def expired(self, why: str) -> None:

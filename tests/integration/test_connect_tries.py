@@ -88,7 +88,7 @@ async def test_a_silent_server_does_not_use_up_the_time_of_the_others(tmp_path: 
 @pytest.mark.usefixtures("in_order")
 async def test_unreachable_names_the_failure_of_each_server() -> None:
     async with saying(hangs=True) as silent, saying(hangs=True) as other:
-        nothing = "it accepts, and then says nothing"
+        nothing = "it accepts connections and sends nothing"
         await told(
             f"127.0.0.1:1,127.0.0.1:{silent},127.0.0.1:{other}",
             "127.0.0.1:1: [Errno",

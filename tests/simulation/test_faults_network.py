@@ -16,7 +16,7 @@ SILENT = (505, 695)
 
 
 def silence(run: Played, servers: int = 3) -> set[tuple[int, int]]:
-    """The directions in which nothing was heard for as long, while others talked."""
+    """The directions in which nothing was received for as long, while others talked."""
     sids = range(1, servers + 1)
     quiet = {(one, other) for one in sids for other in sids if one != other and not run.heard(other, one, *SILENT)}
     before = {(one, other) for one, other in quiet if run.heard(other, one, 300, 500)}

@@ -14,7 +14,7 @@ from zab.store.operations import WRITES, Fields
 from zab.wire.client.requests import SHAPES
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
-"""Called once: with the value, or with what became of it instead."""
+"""(value, error): called once, with the value or with the error"""
 
 _WRITES: Final = frozenset(map(int, WRITES))
 _ENCODERS: Final = {int(op): shape.encode for op, shape in SHAPES.items()}
@@ -50,15 +50,13 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
     try:
         return _ENCODERS[op](fields)
     except (struct.error, TypeError, ValueError, AttributeError) as error:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{what}, which cannot be sent: {error}") from None
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{what}: the request cannot be encoded: {error}") from None
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:
-    """Refuse an oversized request before it is sent: a server would close the connection, and all other requests with
-    it.
-    """
+    """Refuse an oversized request before it is sent: a server would close the connection of all other requests, too."""
     if len(call.body) + 8 > frame_bytes_max:
         raise LocalProtocolError(
             f"{named(call.op, call.what)}: a request of {len(call.body) + 8} bytes; frame_bytes_max is "
-            f"{frame_bytes_max}, and servers take no more than their jute.maxbuffer"
+            f"{frame_bytes_max}, and a server accepts no more than its jute.maxbuffer"
         )

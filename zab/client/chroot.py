@@ -1,6 +1,6 @@
-"""A session that works under a root: its `/` is another node to the server (ZooKeeper calls it chroot).
+"""The root of a session, as ZooKeeper's chroot: the session's `/` is another node at the server.
 
-Requests are moved below the root before they are sent; what comes back is moved out of it again.
+Paths of requests get the root in front, and paths of replies lose it again.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ def path_below(root: str, path: str) -> str:
 
 
 def path_out_of(root: str, path: str) -> str:
-    """Return the path as the client sees it. A path outside the root stays as it is: the configuration node is one for
-    all.
-    """
+    """Return the path as the session sees it. A path outside the root, of the configuration node, stays as it is."""
     if path == root:
         return ROOT
     return path[len(root) :] if path.startswith(f"{root}/") else path
 
 
 def fields_below(root: str, op: int, fields: Fields) -> Fields:
+    """Return the fields of a request with the root in front of its paths."""
     if op in (Op.MULTI, Op.MULTI_READ):
         return tuple((each, fields_below(root, each, parts)) for each, parts in fields)
     if op in (Op.RECONFIG, Op.WHO_AM_I, Op.CLOSE_SESSION):
         return fields
     if op == Op.GET_EPHEMERALS:
-        return (root + fields[0],)  # a prefix, not a path: "/" must stand for all that is below
+        return (root + fields[0],)  # a prefix, not a path: "/" stands for every path below the root
     if op in CREATES and fields[0] == ROOT and fields[3] in _NUMBERED:
-        return (f"{root}/", *fields[1:])  # a child without a name but its number, not a sibling of the root
+        return (f"{root}/", *fields[1:])  # a child whose name is only its number, not a sibling of the root
     return path_below(root, fields[0]), *fields[1:]
 
 
 def value_out_of(root: str, op: int, value: Any) -> Any:
+    """Return the value of a reply without the root in front of its paths."""
     if op in (Op.CREATE, Op.SYNC):
         return path_out_of(root, value)
     if op in _CREATED:

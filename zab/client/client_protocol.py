@@ -1,8 +1,8 @@
-"""The client's end of the protocol, without a socket and without a clock.
+"""The client's side of the protocol, without a socket and without a clock.
 
 It lives as long as the session and outlasts any number of connections: `connected` begins one, `lost` ends it,
 `receive` consumes received bytes, `take` returns the bytes to send. Replies come in the order of the requests; a reply
-out of order is the server's fault and ends the connection.
+out of order is an error of the server and ends the connection.
 
 Requests made without a connection wait. After a lost connection, reads are repeated on the next one, in their order and
 before everything else. A change that was sent but not answered is in doubt, and its caller gets an error that says so.
@@ -37,17 +37,21 @@ _QUEUE_SLACK: Final = 1_000
 
 
 class Owner(Protocol):
+    """The session that the protocol works for."""
+
     def wake(self) -> None:
-        """There is something to `take`."""
+        """Called when there are bytes to `take`."""
 
     def opened(self) -> None:
         """Called when the server has accepted the session and its identities: requests are sent from now on."""
 
     def auth_failed(self, code: int, why: str) -> None:
-        """The server does not believe the session's credentials. It will not help to ask another one."""
+        """Called when the server has refused the session's credentials, as any other server would."""
 
 
 class Auth:
+    """An identity of the session, which every server receives. `done`: the calls that wait for its acceptance."""
+
     __slots__ = ("credentials", "done", "scheme")
 
     def __init__(self, scheme: str, credentials: bytes) -> None:
@@ -56,46 +60,61 @@ class Auth:
         self.done: list[Done] = []
 
 
-def nobody(value: Any, error: Exception | None) -> None:
-    """Ignore the outcome: no caller waits for it."""
+def ignore_outcome(value: Any, error: Exception | None) -> None:
+    """Ignore the outcome, for which no caller waits."""
 
 
 class ClientProtocol:
-    def __init__(self, owner: Owner, book: WatchManager, settings: ClientSettings, timeout_ms: int) -> None:
+    """The requests, identities and watches of one session, over any number of connections."""
+
+    def __init__(self, owner: Owner, watches: WatchManager, settings: ClientSettings, timeout_ms: int) -> None:
         self.session = 0
+        """The session's id; 0 before a server has accepted it."""
         self.password = NO_PASSWORD
         self.timeout_ms = timeout_ms
+        """The timeout that the server has granted; before, the one to ask for."""
         self.last_zxid = 0
-        """The newest state that this session has seen. It never looks at an older one."""
+        """The newest zxid that this session has seen. Only a server that is as new accepts the session."""
         self.open = False
+        """True if a connection exists and the server has received the identities: requests may be sent."""
         self.read_only = False
+        """True if the present server has no quorum."""
         self.known_to_all = False
-        """Whether the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
+        """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
         self._owner = owner
-        self._book = book
+        self._watches = watches
         self._settings = settings
         self._queue: deque[Call] = deque()
+        """Calls that are not sent, in order. Their xid is 0."""
         self._cancelled = 0
         """The number of cancelled calls in the queue."""
         self._in_flight: deque[Call] = deque()
+        """Calls that are sent and not answered, in the order of their xids. Empty without a connection."""
         self._bytes = 0
+        """The bytes of the calls in flight."""
         self._auths: list[Auth] = []
+        """The identities that every new server receives."""
         self._auths_sent: deque[Auth] = deque()
+        """Identities that are sent and not answered, in order."""
         self._rewatches = 0
+        """Requests to restore watches that are sent and not answered."""
         self._xid = 0
+        """The xid of the last request: positive, and 1 follows the greatest."""
         self._out: list[bytes] = []
+        """Frames that `take` will return."""
         self._reader = ReplyReader(settings.reply_bytes_max)
         self._sasl: DigestClient | None = None
+        """The SASL exchange of this connection; None if there is none."""
 
     # -- connections -------------------------------------------------------------------------------
 
     def connect_request(self, asked_ms: int, *, read_only: bool) -> ConnectRequest:
-        """A session that only one server knows cannot be taken elsewhere: there, a new one begins."""
+        """Return the first message of a connection. It asks for a new session if only one server knew the old one."""
         session, password = (self.session, self.password) if self.known_to_all else (0, NO_PASSWORD)
         return ConnectRequest(self.last_zxid, asked_ms, session, password, read_only)
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
-        """The server's answer, and not that the session is over."""
+        """Begin a connection whose server has accepted the session."""
         assert not self._in_flight, "a connection is lost before the next"
         self.session, self.timeout_ms = response.session, response.timeout_ms
         self.password = response.password or NO_PASSWORD
@@ -106,18 +125,18 @@ class ClientProtocol:
         if sasl is None:
             self._begin()
         else:
-            self._prove(b"")
+            self._send_token(b"")
 
-    def _prove(self, token: bytes) -> None:
-        self._send(Call(Op.SASL, (token,), "SASL", self._proved))
+    def _send_token(self, token: bytes) -> None:
+        self._send(Call(Op.SASL, (token,), "SASL", self._on_token))
 
-    def _proved(self, token: bytes | None, error: Exception | None) -> None:
+    def _on_token(self, token: bytes | None, error: Exception | None) -> None:
         sasl = self._sasl
         if isinstance(error, OutcomeUnknown | Unreachable) or sasl is None:
             return
         try:
             if error is not None:
-                raise SaslError("the server refuses who this is")
+                raise SaslError("the server has refused the login")
             answer = sasl.step(token or b"")
         except SaslError as failure:
             self._owner.auth_failed(ErrorCode.AUTH_FAILED, f"SASL: {failure}")
@@ -125,10 +144,10 @@ class ClientProtocol:
         if sasl.complete:
             self._begin()
         else:
-            self._prove(answer)
+            self._send_token(answer)
 
     def _begin(self) -> None:
-        """Send the identities first, then the watches, then the requests: the server works in this order."""
+        """Send the identities, then the watches, then the requests: the server handles them in this order."""
         for auth in self._auths:
             self._send_auth(auth)
         for frame in self._watch_requests():
@@ -139,7 +158,8 @@ class ClientProtocol:
         self._pump()
 
     def _watch_requests(self) -> Iterator[bytes]:
-        lists = self._book.lists()
+        """Yield the requests that restore the watches, each of at most `watch_bytes_max` bytes of paths."""
+        lists = self._watches.lists()
         stay = bool(lists[3] or lists[4])
         op, count = (Op.SET_WATCHES2, 5) if stay else (Op.SET_WATCHES, 3)
         batch: list[list[str]] = [[] for _ in range(count)]
@@ -156,7 +176,7 @@ class ClientProtocol:
             yield encode_request(op, SET_WATCHES_XID, (self.last_zxid, *batch))
 
     def lost(self, why: str) -> None:
-        """The connection is gone, and with it what was on its way. What it did, only the servers know."""
+        """End a connection. Changes in flight are in doubt; reads in flight go back to the front of the queue."""
         self.open = False
         self._out.clear()
         self._bytes = self._rewatches = 0
@@ -164,25 +184,25 @@ class ClientProtocol:
         in_flight, self._in_flight = self._in_flight, deque()
         again: list[Call] = []
         for call in in_flight:
-            if call.done is None or call.done is nobody:
+            if call.done is None or call.done is ignore_outcome:
                 continue
             call.tries += 1
             if call.changes or call.op == Op.SASL:
-                call.end(OutcomeUnknown(f"{_name(call)}: the connection was lost before the answer came: {why}"))
+                call.end(OutcomeUnknown(f"{_name(call)}: the connection was lost before the reply: {why}"))
             elif call.tries >= self._settings.tries_max:
-                call.end(Unreachable(f"{_name(call)}: {call.tries} connections were lost over it, the last: {why}"))
+                call.end(Unreachable(f"{_name(call)}: {call.tries} connections were lost before the reply: {why}"))
             else:
                 call.xid = 0
                 again.append(call)
         self._queue.extendleft(reversed(again))
 
     def close(self, call: Call, error_code: int, why: str) -> None:
-        """The last request. What has not been sent yet never will be."""
+        """Submit the last request, in place of all that are not sent yet."""
         self._give_up(error_code, why)
         self.submit(call)
 
     def end(self, error_code: int, why: str) -> None:
-        """The session is over."""
+        """End the session: no call gets a reply any more."""
         self.lost(why)
         self._give_up(error_code, why)
 
@@ -214,8 +234,9 @@ class ClientProtocol:
                 self._cancelled = 0
 
     def unwatch(self, path: str, kind: WatchKind) -> None:
-        """Remove a watch soon, unless a new one like it is set meanwhile. Without a connection there is nothing to
-        remove.
+        """Remove a watch at the server, unless a call in flight or in the queue sets one at the same path.
+
+        Without a connection there is nothing to remove.
         """
         if not self.open or any(
             call.watch is not None and call.done is not None and call.fields[0] == path
@@ -223,7 +244,7 @@ class ClientProtocol:
             for call in calls
         ):
             return
-        self.submit(Call(Op.REMOVE_WATCHES, (path, int(kind)), path, nobody))
+        self.submit(Call(Op.REMOVE_WATCHES, (path, int(kind)), path, ignore_outcome))
 
     def _has_room(self) -> bool:
         return len(self._in_flight) < self._settings.requests_max and self._bytes < self._settings.request_bytes_max
@@ -261,10 +282,10 @@ class ClientProtocol:
     def ping(self) -> None:
         self._put(PING)
 
-    # -- who asks ----------------------------------------------------------------------------------
+    # -- identities --------------------------------------------------------------------------------
 
     def add_auth(self, scheme: str, credentials: bytes, done: Done) -> None:
-        """Shown to every server from now on."""
+        """Add an identity. Every server receives it from now on."""
         auth = next((each for each in self._auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
         if auth is None:
             auth = Auth(scheme, credentials)
@@ -283,19 +304,19 @@ class ClientProtocol:
 
     def _on_auth(self, error: int) -> None:
         if not self._auths_sent:
-            raise RemoteProtocolError("an answer to credentials that were not sent")
+            raise RemoteProtocolError("a reply to credentials that were not sent")
         auth = self._auths_sent.popleft()
         if error:
-            self._owner.auth_failed(error, f"the server refuses what was shown to it as {auth.scheme!r}")
+            self._owner.auth_failed(error, f"the server has refused the credentials of scheme {auth.scheme!r}")
             return
         waiting, auth.done = auth.done, []
         for done in waiting:
             done(None, None)
 
-    # -- what the server says ----------------------------------------------------------------------
+    # -- replies and events ------------------------------------------------------------------------
 
     def receive(self, data: bytes | bytearray) -> None:
-        """Raises `RemoteProtocolError`; then the connection is to be given up."""
+        """Consume received bytes. If this raises `RemoteProtocolError` or `WireError`, the connection must end."""
         in_flight = self._in_flight
         for xid, zxid, error_code, body in self._read(data):
             if xid > 0:
@@ -303,25 +324,25 @@ class ClientProtocol:
                     self.last_zxid = zxid
                 if not in_flight or in_flight[0].xid != xid:
                     expected = in_flight[0].xid if in_flight else "none"
-                    raise RemoteProtocolError(f"a reply with number {xid}, where {expected} was to come")
+                    raise RemoteProtocolError(f"a reply with xid {xid}; expected: {expected}")
                 call = in_flight.popleft()
                 self._bytes -= len(call.body)
                 self._answer(call, error_code, body)
             else:
-                self._aside(xid, zxid, error_code, body)
+                self._on_special(xid, zxid, error_code, body)
             if in_flight is not self._in_flight:
-                return  # the session has ended meanwhile, and this connection with it
+                return  # a callback has ended the connection
         if self._queue:
             self._pump()
         if self._reader.held_bytes:
-            self._read(b"")  # what lies behind whole replies may be none, and never become one
+            self._read(b"")  # the beginning of the next frame may be invalid already
 
     def _read(self, data: bytes | bytearray) -> list[Reply]:
         try:
             return self._reader.feed(data)
         except WireError as error:
             if self._in_flight and not self._in_flight[0].changes:
-                # It must not be asked again: its reply would end the next connection, too.
+                # The read must not be repeated: its reply would end the next connection as well.
                 call = self._in_flight[0]
                 call.end(WireError(f"{_name(call)}: {error}"))
             raise
@@ -332,7 +353,7 @@ class ClientProtocol:
             return
         if error_code:
             if call.watch is not None:
-                self._book.answered(call.op, call.fields, error_code, call.watch)
+                self._watches.answered(call.op, call.fields, error_code, call.watch)
             done(None, refused(error_code, call.op, call.fields, call.what))
             return
         try:
@@ -340,30 +361,33 @@ class ClientProtocol:
         except WireError as error:
             call.end(WireError(f"{_name(call)}: {error}"))
             raise
-        if call.watch is not None or (call.op == Op.REMOVE_WATCHES and done is not nobody):
-            self._book.answered(call.op, call.fields, 0, call.watch)
+        if call.watch is not None or (call.op == Op.REMOVE_WATCHES and done is not ignore_outcome):
+            self._watches.answered(call.op, call.fields, 0, call.watch)
         call.done = None
         done(value, None)
 
-    def _aside(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
+    def _on_special(self, xid: int, zxid: int, error_code: int, body: bytes) -> None:
+        """Handle a frame with one of ZooKeeper's special xids: an event, or the reply to a ping, to an identity or to
+        restored watches.
+        """
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
             if not path.startswith("/"):
-                raise RemoteProtocolError(f"an event at {path!r}, which is no path")
+                raise RemoteProtocolError(f"an event at {path!r}, which is not a path")
             if EventType.CREATED <= event <= EventType.CHILDREN_CHANGED:
-                self._book.happened(event, path, zxid)
+                self._watches.happened(event, path, zxid)
         elif xid == PING_XID:
             self.last_zxid = max(zxid, self.last_zxid)
         elif xid == AUTH_XID:
             self._on_auth(error_code)
         elif xid == SET_WATCHES_XID:
             if not self._rewatches:
-                raise RemoteProtocolError("an answer to watches that were not told")
+                raise RemoteProtocolError("a reply to watches that were not sent")
             self._rewatches -= 1
             if error_code:
-                raise RemoteProtocolError(f"the server does not take this session's watches: error {error_code}")
+                raise RemoteProtocolError(f"the server refused to restore this session's watches: error {error_code}")
         else:
-            raise RemoteProtocolError(f"a reply with number {xid}, which nothing has")
+            raise RemoteProtocolError(f"a reply with the unknown xid {xid}")
 
 
 def _name(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""The bounds and habits of a client. Counts, bytes and milliseconds; each name says which."""
+"""The limits and intervals of a client. Each name ends with its unit."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from zab.wire.client.frames import FRAME_BYTES_MAX
 
 @frozen
 class ClientSettings:
-    """Bounds and habits of a client.
+    """Limits and intervals of a client.
 
-    frame_bytes_max    one request; not more than the servers accept (their `jute.maxbuffer`)
-    reply_bytes_max    one reply: a list of a million children is long
-    requests_max       requests under way at the same time; further calls wait
-    request_bytes_max  the same in bytes
+    frame_bytes_max    bytes of one request; at most what the servers accept (their `jute.maxbuffer`)
+    reply_bytes_max    bytes of one reply: a list of a million children is long
+    requests_max       requests in flight; further calls wait
+    request_bytes_max  bytes of the requests in flight; further calls wait
     events_max         unread events of one watch
-    auths_max          identities that a session shows to every new server
-    connect_ms         time for one address until the session stands; 0: the timeout, divided among the hosts
-    hopeless_ends      give up the first connection at once if every server fails for a reason that waiting does not
-                       mend: TLS that does not match, an unknown name. For interactive use
-    refused_ends       count a refused connection among those reasons, too
+    auths_max          identities of a session
+    connect_ms         time for one address until the session is established; 0: the timeout, divided among the hosts
+    hopeless_ends      give up the first connection at once if every server fails for a permanent reason: TLS that does
+                       not match, an unknown name. For interactive use
+    refused_ends       count a refused connection as such a reason
     pause_ms_min       pause before the next round of attempts; doubled from round to round, with some jitter
     pause_ms_max       the longest pause
-    tries_max          how often a read is repeated because its connection was lost
+    tries_max          attempts of a read whose connection is lost each time
     watch_bytes_max    bytes of paths in one request, when a new server receives the watches
-    search_ms_min      pause between searches for a better server while the present one is read only; doubled likewise
+    search_ms_min      pause between searches for a server with a quorum while the present one has none; also doubled
     search_ms_max      the longest such pause
     close_ms           how long the end of the block waits for the server's reply to its close
     """

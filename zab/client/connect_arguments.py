@@ -36,12 +36,12 @@ def check_arguments(
         if not isinstance(wait_ms, (int, float)) or isinstance(wait_ms, bool):
             raise TypeError(f"wait_ms is a number of milliseconds, or None for ever, not {type(wait_ms).__name__}")
         if not wait_ms >= 0:
-            raise LocalProtocolError(f"wait_ms is {wait_ms}; None waits for ever")
+            raise LocalProtocolError(f"wait_ms is {wait_ms}; it must be 0, positive or None, which waits for ever")
     if reattach is not None:
         if not _are(reattach, int, bytes):
             raise TypeError("reattach is (id, password) of a session: `session.id` and `session.password`")
         if reattach[0].bit_length() >= _ID_BITS:
-            raise LocalProtocolError(f"reattach: {reattach[0]} is no session's id")
+            raise LocalProtocolError(f"reattach: {reattach[0]} is not a session's id")
     if not isinstance(settings, ClientSettings):
         raise TypeError(f"settings is a zab.ClientSettings, not {type(settings).__name__}")
 
@@ -52,7 +52,7 @@ def checked_auth(auth: object) -> list[tuple[str, bytes]]:
     pairs: list[Any] = list(auth)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"{_AUTH}; one of what is given is a {type(pair).__name__} by itself")
+            raise TypeError(f"{_AUTH}; one of its items is a {type(pair).__name__}")
     return [credentials_of(*pair) for pair in pairs]
 
 

@@ -1,7 +1,7 @@
-"""Keeps a session connected: one server after another, for as long as there is a session.
+"""Keep a session connected to one server after another, for as long as the session lasts.
 
-The order is shuffled in every round, so that a thousand clients of a server that fails do not all run to the
-same next one; for the same reason there is a pause between rounds, part of it chance.
+The order of the servers is random in every round, so that the clients of a failed server do not all connect to the same
+next one. For the same reason the pause between two rounds is partly random.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""However many servers share the time that is given for the first connection: less is no try."""
+"""The shortest attempt, even if many servers share the time for the first connection."""
 STEADY_S: Final = 1.0
-"""A connection that stood for so long was no accident: the next pause is a short one again."""
+"""A connection of at least this duration was a success: the next pause is a short one again."""
 
 _log: Final = logging.getLogger("zab.client")
 
 
-class Served(Protocol):
-    """The session, as it is seen from here."""
+class ConnectedSession(Protocol):
+    """The session, as the connector uses it."""
 
     @property
     def ended(self) -> bool: ...
@@ -45,7 +45,7 @@ class Served(Protocol):
 
 
 class Backoff:
-    """Doubles, up to a bound; some of it is chance."""
+    """Pauses that double up to a limit. Up to half of each is random."""
 
     def __init__(self, least_ms: int, most_ms: int, random: Random) -> None:
         self._random = random
@@ -61,9 +61,11 @@ class Backoff:
 
 
 class Connector:
+    """Finds a server for the session, and moves bytes between the server and the protocol until the connection ends."""
+
     def __init__(
         self,
-        session: Served,
+        session: ConnectedSession,
         machine: ClientProtocol,
         hosts: Hosts,
         settings: ClientSettings,
@@ -74,13 +76,15 @@ class Connector:
         wait_ms: float | None,
         outside: Outside = OUTSIDE,
     ) -> None:
-        self.tries = ConnectAttempts(hosts.hosts)
+        self.attempts = ConnectAttempts(hosts.hosts)
         self.server: Address | None = None
-        """The server that the session is connected to."""
-        self.bell = Wakeup()
-        self.hopeless: Callable[[], object] | None = None
-        """Called when every server has refused, in one round, for what waiting does not mend."""
-        self._may_pass = False
+        """The server that the session is connected to; None without a connection."""
+        self.wakeup = Wakeup()
+        """Rung when the protocol has bytes to send."""
+        self.on_permanent_failure: Callable[[], object] | None = None
+        """Called after a round in which every server failed for a permanent reason."""
+        self._may_recover = False
+        """True if a failure of this round may go away by waiting."""
         self._outside = outside
         self._random = outside.random
         self._session = session
@@ -92,25 +96,28 @@ class Connector:
         self._sasl = sasl
         self._read_only = read_only
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """The time for each server before the first connection, so that every one is tried."""
+        """The time for each server before the first connection, so that every one is tried; None afterwards."""
         self._better: Address | None = None
+        """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
+        """Ends the present connection."""
         self._sent_at = self._received_at = self._pinged_at = 0.0
         self.heard_at = trio.current_time()
-        """The time of the last request that a leader has answered since: it received a sign of life then or later.
+        """The time at which the last request was sent that a leader has answered: it has received a sign of life since.
 
-        Only the attachment of a session and a `sync` count; a server that is cut off may answer all else, pings
-        included.
+        Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
+        pings included.
         """
         self._unanswered_at: float | None = None
-        """The time of the oldest ping after which nothing was received."""
+        """The time of the oldest ping after which nothing was received; None if there is no such ping."""
 
     def _connect_s(self, addresses: int = 1) -> float:
-        """Return the time for one of a host's addresses."""
+        """Return the longest duration of an attempt at one of a host's addresses."""
         usual_s = (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 
     async def run(self) -> None:
+        """Connect again and again until the session has ended."""
         pause = Backoff(self._settings.pause_ms_min, self._settings.pause_ms_max, self._random)
         while not self._session.ended:
             if await self._round() >= STEADY_S:
@@ -119,9 +126,9 @@ class Connector:
                 await trio.sleep(pause.next_s())
 
     async def _round(self) -> float:
-        """Every address once, until one serves. For how long it did."""
+        """Try every address once, until one serves. Return for how long it served, or 0 if none did."""
         better, self._better = self._better, None
-        self._may_pass = False
+        self._may_recover = False
         if better is not None:
             stood_s = await self._connection(better, self._connect_s())
             if stood_s is not None or self._session.ended:
@@ -132,27 +139,27 @@ class Connector:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
                 if stood_s is not None or self._session.ended:
                     return stood_s or 0.0
-        if self.hopeless is not None and not self._may_pass:
-            self.hopeless()
+        if self.on_permanent_failure is not None and not self._may_recover:
+            self.on_permanent_failure()
         return 0.0
 
-    def _is_hopeless(self, error: BaseException) -> bool:
+    def _is_permanent(self, error: BaseException) -> bool:
         return is_permanent(error, refusals=self._settings.refused_ends)
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         at: Host = host, port
-        unanswered = "its name has no address: no answer to the question for it"
-        self.tries.begin(at, shown(at), unanswered)
+        unanswered = "its name has no address: the resolver does not answer"
+        self.attempts.begin(at, shown(at), unanswered)
         try:
             with trio.fail_after(self._connect_s()):
                 found = await self._outside.addresses(host, port)
         except (OSError, UnicodeError) as error:
-            self._may_pass |= not self._is_hopeless(error)
-            self.tries.failed(at, shown(at), f"its name has no address: {error}", warn=False)
+            self._may_recover |= not self._is_permanent(error)
+            self.attempts.failed(at, shown(at), f"its name has no address: {error}", warn=False)
             return []
         except trio.TooSlowError:
-            self._may_pass = True
-            self.tries.failed(at, shown(at), unanswered, warn=False)
+            self._may_recover = True
+            self.attempts.failed(at, shown(at), unanswered, warn=False)
             return []
         self._random.shuffle(found)
         return found
@@ -162,29 +169,29 @@ class Connector:
     async def _connection(self, address: Address, patience_s: float) -> float | None:
         """Connect and serve until the connection ends. Return how long it served, or None if it never did."""
         began: float | None = None
-        why, wrong, hopeless = "it ended", False, False
-        at, name, tries = (address.host, address.port), str(address), self.tries
+        why, violation, permanent = "it ended", False, False
+        at, name, attempts = (address.host, address.port), str(address), self.attempts
         stream: trio.abc.Stream | None = None
         try:
             with trio.fail_after(patience_s):
-                tries.begin(at, name, "it does not answer")
+                attempts.begin(at, name, "it does not answer")
                 stream = await self._outside.dial(address, self._tls, self._machine.timeout_ms)
-                tries.begin(at, name, "it accepts, and then says nothing")
+                attempts.begin(at, name, "it accepts connections and sends nothing")
                 await shake_hands(stream)
                 response, rest = await self._greet(stream)
             began = trio.current_time()
             await self._converse(stream, address, response, rest)
         except* ConnectionOver as errors:
-            why = str(_first(errors))
-            hopeless = self._is_hopeless(_first(errors))
+            why = str(_first_cause(errors))
+            permanent = self._is_permanent(_first_cause(errors))
         except* trio.TooSlowError:
-            why = f"{tries.doing}, for {patience_s:.3g} s"
+            why = f"{attempts.doing}, for {patience_s:.3g} s"
         except* (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as errors:
-            error = _first(errors)
+            error = _first_cause(errors)
             why = str(error.__cause__ or error) or type(error).__name__
-            hopeless = self._is_hopeless(error)
+            permanent = self._is_permanent(error)
         except* RemoteProtocolError as errors:
-            why, wrong = f"it broke the protocol: {_first(errors)}", True
+            why, violation = f"it broke the protocol: {_first_cause(errors)}", True
         finally:
             self.server = None
             if began is not None:
@@ -192,13 +199,13 @@ class Connector:
                 self._session.disconnected()
             if stream is not None:
                 await trio.aclose_forcefully(stream)
-        event = "client_cuts_connection" if wrong else "client_cannot_connect"
+        event = "client_cuts_connection" if violation else "client_cannot_connect"
         if began is None:
-            self._may_pass |= not hopeless
-            tries.failed(at, name, why, event, warn=wrong)
+            self._may_recover |= not permanent
+            attempts.failed(at, name, why, event, warn=violation)
             return None
-        if wrong:
-            tries.failed(at, name, why, event, warn=True)
+        if violation:
+            attempts.failed(at, name, why, event, warn=True)
         _log.info("client_disconnected server=%s session=%#x why=%r", address, self._machine.session, why)
         return trio.current_time() - began
 
@@ -223,10 +230,12 @@ class Connector:
             raise error if hint is None else WireError(f"{error}: {hint}") from None
         if response.timeout_ms <= 0:
             if request.session:
-                self._session.expired(f"{request.session:#x}: no server knows this session any more, or not so")
-            raise ConnectionOver("it gave us no session")
+                self._session.expired(f"{request.session:#x}: the session has expired, or its password is wrong")
+            raise ConnectionOver("it refused to open a session")
         if request.session and response.session != request.session:
-            raise RemoteProtocolError(f"session {response.session:#x}, where {request.session:#x} was asked for")
+            raise RemoteProtocolError(
+                f"it attached session {response.session:#x}, not the requested {request.session:#x}"
+            )
         if not response.read_only:
             self.heard(sent_at)
         return response, first.rest
@@ -236,8 +245,8 @@ class Connector:
     ) -> None:
         machine = self._machine
         self.server = address
-        self.tries.reached()
-        self.tries.begin((address.host, address.port), str(address), "it does not say whether it believes who this is")
+        self.attempts.reached()
+        self.attempts.begin((address.host, address.port), str(address), "it does not reply to the login")
         self._first_s = None
         self._sent_at = self._received_at = self._pinged_at = trio.current_time()
         self._unanswered_at = None
@@ -265,17 +274,17 @@ class Connector:
             nursery.cancel_scope.cancel()
 
     def heard(self, asked_at: float) -> None:
-        """A leader has answered what was asked for then."""
+        """Note that a leader has answered a request that was sent at this time."""
         self.heard_at = max(self.heard_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:
-        """The connection, not the session, and try this server before all others: for tests of what happens then."""
+        """End the connection, not the session, and try this server before all others. For tests."""
         self._better = then or self._better
         if self._scope is not None:
             self._scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream) -> None:
-        """Send everything that has gathered in one turn at once."""
+        """Send all frames of one turn of the event loop in one call."""
         machine = self._machine
         while True:
             data = machine.take()
@@ -283,12 +292,12 @@ class Connector:
                 self._sent_at = trio.current_time()
                 await stream.send_all(data)
             else:
-                await self.bell.wait()
+                await self.wakeup.wait()
 
     async def _keep_alive(self) -> None:
         """Ping whenever one side was silent for a third of the timeout; end the connection if a ping stays unanswered.
 
-        The unanswered ping counts, not the silence: if this process was suspended, the server had nothing to answer.
+        The unanswered ping counts, not the silence: while this process is suspended, the server has nothing to answer.
         """
         part_s = self._machine.timeout_ms / 3000
         while True:
@@ -297,42 +306,43 @@ class Connector:
             await trio.sleep_until(due if asked is None else min(due, asked + part_s))
             now = trio.current_time()
             if asked is not None and now >= asked + part_s and self._unanswered_at == asked:
-                await trio.sleep(part_s / 10)  # the answer may lie in the socket, and this task was woken first
+                await trio.sleep(part_s / 10)  # the reply may have arrived without having been read
                 if self._unanswered_at == asked:
-                    raise ConnectionOver(f"nothing was heard for {now - self._received_at:.3g} s")
+                    raise ConnectionOver(f"nothing was received for {now - self._received_at:.3g} s")
             elif now >= due:
                 self._pinged_at = now
                 if self._unanswered_at is None:
                     self._unanswered_at = now
                 self._machine.ping()
 
-    # -- while the server is read only ---------------------------------------------------------------
+    # -- while the server is read only -------------------------------------------------------------
 
     async def _search(self, here: Address) -> None:
+        """Look for a server with a quorum, and end the connection to the present one when there is one."""
         pause = Backoff(self._settings.search_ms_min, self._settings.search_ms_max, self._random)
         while True:
             await trio.sleep(pause.next_s())
             for host, port in self._random.sample(self._hosts, len(self._hosts)):
                 for address in await self._addresses(host, port):
-                    if address != here and await self._takes_changes(address):
+                    if address != here and await self._has_quorum(address):
                         self._better = address
-                        raise ConnectionOver(f"{address} is there, and is not read only")
+                        raise ConnectionOver(f"{address} has a quorum")
 
-    async def _takes_changes(self, address: Address) -> bool:
-        said = b""
+    async def _has_quorum(self, address: Address) -> bool:
+        reply = b""
         with trio.move_on_after(self._connect_s()):
             try:
                 async with await self._outside.dial(address, self._tls, self._machine.timeout_ms) as stream:
                     await shake_hands(stream)
                     await stream.send_all(b"isro")
-                    while len(said) < 2 and (data := await stream.receive_some(16)):
-                        said += data
+                    while len(reply) < 2 and (data := await stream.receive_some(16)):
+                        reply += data
             except (OSError, trio.BrokenResourceError, ConnectionOver):
                 return False
-        return said == b"rw"
+        return reply == b"rw"
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

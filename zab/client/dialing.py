@@ -1,4 +1,4 @@
-"""From a host's name to a stream: its addresses as they are now, TCP, and TLS where it is wanted."""
+"""Turn a host name into a stream: resolve the name, connect by TCP, and use TLS if it is wanted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zab.net.network import tune
 class ClientTls:
     """TLS settings of a client. Files are in PEM format.
 
-    ca              the authority of the servers' certificates; None: those that this system trusts
+    ca              the authority of the servers' certificates; None: the authorities that this system trusts
     cert, key       this client's certificate and key, for servers that ask for one
     check_hostname  whether a server's certificate must name the host that was dialled
     """
@@ -50,7 +50,7 @@ class ClientTls:
 
 @frozen
 class Address:
-    """One of those that a host's name has at the moment."""
+    """One of the addresses of a host's name."""
 
     host: str
     port: int
@@ -63,7 +63,7 @@ class Address:
 
 
 async def addresses_of(host: str, port: int) -> list[Address]:
-    """Asked anew at every call: servers move. Raises `OSError`."""
+    """Resolve the name, at every call: servers move. Raise `OSError`."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(Address(host, port, int(family), tuple(where)) for family, _, _, _, where in found))
 
@@ -83,7 +83,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:
-    """Do the TLS handshake, if there is TLS: done lazily, its failure could not be told from a port without TLS."""
+    """Do the TLS handshake at once, if there is TLS: a later failure could not be told from a port without TLS."""
     if isinstance(stream, trio.SSLStream):
         try:
             await stream.do_handshake()
@@ -93,7 +93,7 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
 
 @frozen
 class Outside:
-    """The client's outside world: names, streams and chance. A simulation provides others."""
+    """The environment of a client: names, streams and chance. A simulation provides its own."""
 
     addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
     dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial

@@ -17,7 +17,7 @@ Host: TypeAlias = tuple[str, int]
 
 @frozen
 class Hosts:
-    """`root` is empty, or a path without a slash at its end: what the session takes for `/`."""
+    """The hosts and the root of a connect string. `root` is empty, or the path that the session uses as `/`."""
 
     hosts: tuple[Host, ...]
     root: str = ""
@@ -32,10 +32,10 @@ def parse_hosts(text: str) -> Hosts:
     if root == ROOT:
         root = ""
     if root and not is_valid(root):
-        raise ConfigError(f"{text!r}: {root!r} is no path to work under")
+        raise ConfigError(f"{text!r}: {root!r} is not a valid root")
     hosts = tuple(_host(each.strip(), text) for each in listed.split(",") if each.strip())
     if not hosts:
-        raise ConfigError(f"{text!r}: no server in it; it looks like host1:2181,host2:2181/root")
+        raise ConfigError(f"{text!r}: it names no server; expected: host1:2181,host2:2181/root")
     return Hosts(tuple(dict.fromkeys(hosts)), root)
 
 
@@ -48,12 +48,12 @@ def _host(part: str, text: str) -> Host:
     if part.startswith("["):
         host, bracket, port = part[1:].partition("]")
         if not bracket or (port and not port.startswith(":")):
-            raise ConfigError(f"{text!r}: {part!r} is no address; IPv6 looks like [::1]:2181")
+            raise ConfigError(f"{text!r}: {part!r} is not an address; IPv6 is written [::1]:2181")
         port = port[1:]
     elif part.count(":") > 1:
-        raise ConfigError(f"{text!r}: {part!r} is no address; IPv6 looks like [::1]:2181")
+        raise ConfigError(f"{text!r}: {part!r} is not an address; IPv6 is written [::1]:2181")
     else:
         host, _, port = part.partition(":")
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
-        raise ConfigError(f"{text!r}: {part!r} is no host and port")
+        raise ConfigError(f"{text!r}: {part!r} is not HOST:PORT")
     return host, int(port) if port else DEFAULT_PORT

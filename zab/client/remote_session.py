@@ -1,4 +1,4 @@
-"""A session over the network: calls become requests of the machine, and the connector carries them."""
+"""A session over the network: the protocol turns its calls into requests, and the connector carries them."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ NONCE_BYTES: Final = 16
 
 
 class RemoteSession(Session):
+    """A session with servers that the connector finds. `connect` opens it and closes it."""
+
     def __init__(
         self,
         hosts: Hosts,
@@ -54,18 +56,21 @@ class RemoteSession(Session):
         acl: Callable[[str], Acl] | None = None,
     ) -> None:
         self._acl = acl
-        self._hosts, self._root = hosts, hosts.root
+        """Gives the ACL of a new node; None: the open ACL."""
+        self._hosts = hosts
+        self._root = hosts.root
+        """The node that the session takes for `/`; empty: the root itself."""
         super().__init__(SessionState.SUSPENDED, WatchManager(self._shown), settings.events_max)
         self.id = 0
         self.timeout_ms = timeout_ms
         self._settings = settings
-        self._machine = ClientProtocol(self, self._book, settings, timeout_ms)
+        self._protocol = ClientProtocol(self, self._book, settings, timeout_ms)
         if reattach is not None:
-            self._machine.session, self._machine.password = reattach
-            self._machine.known_to_all = True
+            self._protocol.session, self._protocol.password = reattach
+            self._protocol.known_to_all = True
         self.connector = Connector(
             self,
-            self._machine,
+            self._protocol,
             hosts,
             settings,
             tls=tls,
@@ -74,8 +79,9 @@ class RemoteSession(Session):
             wait_ms=wait_ms,
         )
         self.ended = False
-        """No server is to be looked for any more."""
+        """True if the connector must not look for a server any more."""
         self._opened_once = trio.Event()
+        """Set when a server has accepted the session, or the session has ended."""
 
     def _shown(self, path: str) -> str:
         return path_out_of(self._root, path) if self._root else path
@@ -85,8 +91,8 @@ class RemoteSession(Session):
 
     @property
     def password(self) -> bytes:
-        """The session's password: keep it secret. With it and the id, another process could take the session over."""
-        return self._machine.password
+        """The session's password. Keep it secret: with it and the id, another process can take over the session."""
+        return self._protocol.password
 
     def __repr__(self) -> str:
         """Leave out the password."""
@@ -98,18 +104,18 @@ class RemoteSession(Session):
     def heard_at(self) -> float:
         return self.connector.heard_at
 
-    # -- what the machine and the connector tell ---------------------------------------------------
+    # -- called by the protocol and the connector --------------------------------------------------
 
     def wake(self) -> None:
-        self.connector.bell.ring()
+        self.connector.wakeup.ring()
 
     def opened(self) -> None:
-        machine = self._machine
-        self.id, self.timeout_ms = machine.session, machine.timeout_ms
+        protocol = self._protocol
+        self.id, self.timeout_ms = protocol.session, protocol.timeout_ms
         if self._opened_once.is_set():
             self._book.interrupted()
         self._opened_once.set()
-        self._teller.tell(SessionState.READ_ONLY if machine.read_only else SessionState.CONNECTED)
+        self._teller.tell(SessionState.READ_ONLY if protocol.read_only else SessionState.CONNECTED)
 
     def disconnected(self) -> None:
         self._teller.tell(SessionState.SUSPENDED)
@@ -123,7 +129,7 @@ class RemoteSession(Session):
     def _end(self, state: SessionState, why: str, code: int) -> None:
         self.ended = True
         self._finish(state, why, code)
-        self._machine.end(code, why)
+        self._protocol.end(code, why)
         self._opened_once.set()
 
     # -- requests ----------------------------------------------------------------------------------
@@ -138,11 +144,11 @@ class RemoteSession(Session):
             fields = fields_below(root, op, fields)
         waiter, asked_at = Waiter(), trio.current_time()
         call = Call(op, fields, what, waiter.done, watch)
-        self._machine.submit(call)
+        self._protocol.submit(call)
         try:
             value = await waiter.wait()
         except trio.Cancelled:
-            self._machine.cancel(call)
+            self._protocol.cancel(call)
             raise
         if op is Op.SYNC:
             self.connector.heard(asked_at)
@@ -150,7 +156,7 @@ class RemoteSession(Session):
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:
         if self._over is None:
-            self._machine.unwatch(path, kind)
+            self._protocol.unwatch(path, kind)
 
     async def add_auth(self, scheme: str, credentials: bytes) -> None:
         """Add an identity, as in every session. Every server that this session moves to receives it, even if the call
@@ -158,10 +164,10 @@ class RemoteSession(Session):
         """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
-        if self._machine.auths >= self._settings.auths_max:
-            raise Overloaded(f"auths_max is {self._settings.auths_max}, and so many credentials are shown already")
+        if self._protocol.auths >= self._settings.auths_max:
+            raise Overloaded(f"auths_max is {self._settings.auths_max}, and this session has as many credentials")
         waiter = Waiter()
-        self._machine.add_auth(scheme, credentials, waiter.done)
+        self._protocol.add_auth(scheme, credentials, waiter.done)
         await waiter.wait()
 
     async def _make_root(self, acl: Acl) -> bool:
@@ -197,7 +203,7 @@ class RemoteSession(Session):
             while not self.ended:
                 waiter = Waiter()
                 call = Call(Op.CLOSE_SESSION, (), f"{self.id:#x}", waiter.done)
-                self._machine.close(call, ErrorCode.SESSION_EXPIRED, why)
+                self._protocol.close(call, ErrorCode.SESSION_EXPIRED, why)
                 try:
                     await waiter.wait()
                 except OutcomeUnknown:
@@ -206,7 +212,7 @@ class RemoteSession(Session):
                     pass
                 break
         self.ended = True
-        self._machine.end(ErrorCode.SESSION_EXPIRED, why)
+        self._protocol.end(ErrorCode.SESSION_EXPIRED, why)
 
 
 @asynccontextmanager
@@ -223,18 +229,18 @@ async def connect(
     settings: ClientSettings = DEFAULT_CLIENT,
     acl: Callable[[str], Acl] | None = None,
 ) -> AsyncIterator[RemoteSession]:
-    """A session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
+    """Open a session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
             async with zab.connect("host1:2181,host2:2181") as session:
                 print(await session.get("/a"))
 
-    hosts       `host1:2181,host2:2181`, or with a path behind: `host1:2181/app` takes `/app` for its root. The default
-                port is 2181; IPv6 looks like `[::1]:2181`. They are tried in random order
+    hosts       `host1:2181,host2:2181`, or with a path: `host1:2181/app` uses `/app` as the session's root. The default
+                port is 2181; an IPv6 address is written `[::1]:2181`. The hosts are tried in random order
     timeout_ms  how long the session outlives its connection; the servers have bounds, see `session.timeout_ms`
     auth        identities, a list of (scheme, credentials): [("digest", b"user:password")]
     tls         a `zab.ClientTls`, or an `ssl.SSLContext`
     sasl        (user, password), for DIGEST-MD5
-    read_only   accept a server that is cut off from the others, while no other is found
+    read_only   accept a server without a quorum, until another one is found
     wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` says
                 what each of them did. None: no limit
     reattach    id and password of a session to take over, in place of a new one
@@ -264,24 +270,26 @@ async def connect(
     )
     waiters = []
     if len(shown) > settings.auths_max:
-        raise Overloaded(f"auths_max is {settings.auths_max}, and these are {len(shown)} credentials")
+        raise Overloaded(f"auths_max is {settings.auths_max}; {len(shown)} credentials are too many")
     for scheme, credentials in shown:
         waiters.append(Waiter())
-        session._machine.add_auth(scheme, credentials, waiters[-1].done)
+        session._protocol.add_auth(scheme, credentials, waiters[-1].done)
     async with block_nursery() as nursery:
-        # A cancelled caller still closes its session: the end of the block ends this scope. The task is not awaited at
-        # its start: in a cancelled block it would be cut off from here and never end.
+        # A cancelled caller still closes its session, so the end of the block ends this scope. The start of the task is
+        # not awaited: a cancelled wait would leave a task that never ends.
         scope = trio.CancelScope(shield=True)
         nursery.start_soon(_run_in, scope, session.connector)
         try:
             with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
                 if settings.hopeless_ends:
-                    session.connector.hopeless = patience.cancel
+                    session.connector.on_permanent_failure = patience.cancel
                 await session.begun(waiters)
-            session.connector.hopeless = None
+            session.connector.on_permanent_failure = None
             if patience.cancelled_caught:
                 waited = trio.current_time() >= patience.deadline
-                raise Unreachable(_why(hosts, f" in {wait_ms} ms" if waited else "", session.connector))
+                within = f" within {wait_ms} ms" if waited else ""
+                attempts = session.connector.attempts.summary()
+                raise Unreachable(f"no server of {hosts} accepted this session{within}: {attempts}")
             yield session
         finally:
             await session.close()
@@ -291,7 +299,3 @@ async def connect(
 async def _run_in(scope: trio.CancelScope, connector: Connector) -> None:
     with scope:
         await connector.run()
-
-
-def _why(hosts: str, within: str, connector: Connector) -> str:
-    return f"no server of {hosts} took this session{within}: {connector.tries.told()}"

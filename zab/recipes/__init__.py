@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from zab.recipes.barrier import Barrier, DoubleBarrier
     from zab.recipes.cache import Cached, Change, ChildrenCache, NodeCache, TreeCache
     from zab.recipes.counter import Counter
+    from zab.recipes.election import Election
     from zab.recipes.holding import Held
-    from zab.recipes.leader_election import Election
     from zab.recipes.lock import Lock, ReadLock, WriteLock
     from zab.recipes.locking_queue import Entry, LockingQueue
     from zab.recipes.party import Party, ShallowParty
@@ -63,7 +63,7 @@ _HOMES: Final = {
     "barrier": ("Barrier", "DoubleBarrier"),
     "cache": ("Cached", "Change", "ChildrenCache", "NodeCache", "TreeCache"),
     "counter": ("Counter",),
-    "leader_election": ("Election",),
+    "election": ("Election",),
     "recipe_errors": ("Contended", "EntryInDoubt", "Lost", "Taken"),
     "holding": ("Held",),
     "lock": ("Lock", "ReadLock", "WriteLock"),

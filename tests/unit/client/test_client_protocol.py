@@ -130,7 +130,7 @@ def test_a_reply_out_of_order_ends_the_connection(xid: int) -> None:
     client.ask(Op.WHO_AM_I)
     client.ask(Op.WHO_AM_I)
     client.sent()
-    with pytest.raises(RemoteProtocolError, match=f"a reply with number {xid}, where 1 was to come"):
+    with pytest.raises(RemoteProtocolError, match=f"a reply with xid {xid}; expected: 1"):
         client.machine.receive(error_reply(xid, 1, 0))
 
 
@@ -184,7 +184,7 @@ def test_oversized_request_is_not_sent() -> None:
     client = connected(frame_bytes_max=100)
     with pytest.raises(LocalProtocolError, match="set_data /a: a request of 121 bytes; frame_bytes_max is 100"):
         client.ask(Op.SET_DATA, "/a", bytes(99), -1)
-    with pytest.raises(BadArguments, match="which cannot be sent"):
+    with pytest.raises(BadArguments, match="the request cannot be encoded"):
         client.ask(Op.SET_DATA, "/a", b"", 1 << 40)
     with pytest.raises(BadArguments):
         client.ask(Op.GET_DATA, "/\ud800", False)
@@ -242,7 +242,7 @@ def test_reads_are_asked_again_and_changes_are_in_doubt() -> None:
     assert len(client.sent()) == 3
     client.machine.lost("the plug was pulled")
     assert isinstance(write.error, OutcomeUnknown)
-    assert "delete /b: the connection was lost before the answer came: the plug was pulled" in str(write.error)
+    assert "delete /b: the connection was lost before the reply: the plug was pulled" in str(write.error)
     assert not any(each.times for each in (read, again, queued))
     client.connect()
     assert [fields[0] for _, _, fields in client.sent()] == ["/a", "/c", "/d"], "in their old order"
@@ -346,7 +346,7 @@ def test_credentials_that_are_refused_end_the_session() -> None:
     outcome = client.ask(Op.SYNC, "/")
     client.machine.add_auth("digest", b"a:b", lambda value, error: told.append(error))
     client.machine.receive(error_reply(AUTH_XID, 0, ErrorCode.AUTH_FAILED) + error_reply(1, 0, 0))
-    assert client.refused == [(ErrorCode.AUTH_FAILED, "the server refuses what was shown to it as 'digest'")]
+    assert client.refused == [(ErrorCode.AUTH_FAILED, "the server has refused the credentials of scheme 'digest'")]
     assert [type(error) for error in told] == [AuthFailed]
     assert isinstance(outcome.error, AuthFailed)
 
@@ -375,7 +375,7 @@ def test_sasl_that_is_refused_ends_the_session() -> None:
     client.reply(Op.SASL, xid, server.step(token))
     ((xid, _, _),) = client.sent()
     client.machine.receive(error_reply(xid, 0, ErrorCode.AUTH_FAILED))
-    assert client.refused == [(ErrorCode.AUTH_FAILED, "SASL: the server refuses who this is")]
+    assert client.refused == [(ErrorCode.AUTH_FAILED, "SASL: the server has refused the login")]
 
 
 def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
@@ -479,7 +479,7 @@ def test_watch_stays_at_the_server_while_one_watch_needs_it() -> None:
 def test_an_event_that_happens_nowhere_ends_the_connection(path: str) -> None:
     client = connected()
     client.book.answered(Op.ADD_WATCH, ("/", 1), 0, Heard())
-    with pytest.raises(RemoteProtocolError, match="which is no path"):
+    with pytest.raises(RemoteProtocolError, match="which is not a path"):
         client.machine.receive(encode_event(Event.CREATED, path, 1))
 
 

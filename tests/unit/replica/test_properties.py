@@ -232,9 +232,9 @@ listener.security.protocol.map=A:SSL,A:PLAINTEXT    A stands there twice, as SSL
 inter.broker.listener.name=IN                       there are PLAINTEXT, which speaks PLAINTEXT
 security.inter.broker.protocol=SSL                  there are PLAINTEXT, which speaks PLAINTEXT
 security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
-zookeeper.connect=a:b:c                             'a:b:c' is no address
-zookeeper.connect=h:0                               'h:0' is no host and port
-zookeeper.connect=h:2181/a//b                       '/a//b' is no path to work under
+zookeeper.connect=a:b:c                             'a:b:c' is not an address
+zookeeper.connect=h:0                               'h:0' is not HOST:PORT
+zookeeper.connect=h:2181/a//b                       '/a//b' is not a valid root
 """
 
 

@@ -71,14 +71,14 @@ class ToldMachine(RecordingMachine):
         self._calls.pop(call, None)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:
-        lists = zip(KINDS, self._book.lists(), strict=True)
+        lists = zip(KINDS, self._watches.lists(), strict=True)
         return tuple((kind, path) for kind, paths in lists for path in paths)
 
     def hears(self, event: int, path: str) -> bool:
         kinds = _CONCERNS[EventType(event)]
         in_vain = {(path, kind) for kind in kinds} & self._in_vain
         self._in_vain -= in_vain
-        return not in_vain or any(self._book.watches(path, kind) for kind in kinds)
+        return not in_vain or any(self._watches.watches(path, kind) for kind in kinds)
 
 
 class ToldSession(RecordedSession):
