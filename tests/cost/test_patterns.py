@@ -43,7 +43,7 @@ _NO_PATTERN: Final = frozenset({"escape", "error", "Pattern", "Match", "purge"})
 
 MADE_WITHOUT_NAME: Final[Mapping[tuple[str, str], tuple[tuple[str, re.Pattern[Any]], ...]]] = {
     ("zab.cli.zoo_cfg.keys", "<module>"): tuple(("fullmatch", family.pattern) for family in FAMILIES),
-    ("zab.recipes.waiting_queue", "in_line"): (("search", re.compile(r"(?:\-lock\-|\-read\-)(-?\d{10})$")),),
+    ("zab.recipes.waiting_queue", "in_order"): (("search", re.compile(r"(?:\-lock\-|\-read\-)(-?\d{10})$")),),
     ("kraft_controller.core.configs", "value"): tuple(
         ("fullmatch", re.compile(key.words))
         for table in vars(configs).values()

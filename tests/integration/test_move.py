@@ -133,7 +133,7 @@ def test_a_backup_in_their_format_starts_ours_and_theirs(tmp_path: Path) -> None
         leave(client)
         running = CliRunner().invoke(zab, ["snapshot", "take", str(tmp_path / "ours"), str(tmp_path / "backup")])
         assert running.exit_code == 2
-        assert "a server runs on it" in running.output
+        assert "a server uses this directory" in running.output
         assert server.stop() == 0
     run("snapshot", "take", tmp_path / "ours", tmp_path / "backup")
     (tmp_path / "backup").rename(tmp_path / "snapshot.today")

@@ -47,7 +47,7 @@ async def test_one_node_that_comes_changes_and_goes(tmp_path: Path, door: str) -
         with pytest.raises(StopAsyncIteration):
             await anext(changes)
         assert cache.value == b"3"
-        with pytest.raises(LocalProtocolError, match="has its one block already"):
+        with pytest.raises(LocalProtocolError, match="can be entered once only"):
             async with cache:
                 raise AssertionError("unreachable")
 

@@ -15,7 +15,7 @@ from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
 from zab.recipes.recipe_settings import RecipeSettings
-from zab.recipes.waiting_queue import in_line
+from zab.recipes.waiting_queue import in_order
 from zab.runtime.store_server.in_process_session import InProcessSession
 from zab.session.api import Session
 from zab.session.session_errors import NotReadOnly, SessionExpired
@@ -72,7 +72,7 @@ async def test_each_watches_only_the_one_before(tmp_path: Path, door: str) -> No
             await until(lambda number=number: len(store.names("/l")) == number + 2)  # type: ignore[misc]
         watched = store.server.machine.watches
         await until(lambda: len(watched.data_paths) == 3)
-        line = [child_of("/l", name) for _, name in in_line(store.names("/l"), ["__lock__"])]
+        line = [child_of("/l", name) for _, name in in_order(store.names("/l"), ["__lock__"])]
         assert set(watched.data_paths) == set(line[:-1]), "the holder looks at its own node, each other at one before"
         assert line[0] == held.path
         assert not watched.child_paths
@@ -171,7 +171,7 @@ async def test_block_that_missed_the_loss_raises_it_at_its_end(tmp_path: Path, d
 @doors
 async def test_a_lock_that_an_operator_removes_is_lost(tmp_path: Path, door: str) -> None:
     async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
-        with pytest.raises(Lost, match="was deleted by somebody else"):
+        with pytest.raises(Lost, match="was deleted by another client"):
             async with Lock(session, "/l") as held:
                 await other.set(held.path, b"this changes nothing")
                 await wait_all_tasks_blocked()
@@ -286,7 +286,7 @@ async def test_lost_block_ends_at_once_and_its_node_is_removed_later(tmp_path: P
             return await real(op, *arguments, **options)
 
         session._ask = ask  # type: ignore[method-assign]
-        with pytest.raises(Lost, match="could not be told" if well else "the connection is lost"):
+        with pytest.raises(Lost, match="could not be reached" if well else "the connection is lost"):
             async with Lock(session, "/l", settings=settings):
                 session._teller.tell(SessionState.SUSPENDED)
                 if not well:

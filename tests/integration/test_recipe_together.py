@@ -136,7 +136,7 @@ async def test_party_lists_present_members(tmp_path: Path, door: str, kind: type
 
 async def test_invalid_arguments_are_reported(tmp_path: Path) -> None:
     async with opened(tmp_path) as store, store.session() as session:
-        with pytest.raises(ConfigError, match="at least one must come"):
+        with pytest.raises(ConfigError, match="needs at least one participant"):
             DoubleBarrier(session, "/d", 0)
         for name in ("a/b", "\x00"):
             with pytest.raises(ConfigError, match="cannot be part of a node's name"):

@@ -186,7 +186,7 @@ async def test_history_of_a_stopped_server_is_given_up_by_the_command(tmp_path: 
         done = await trio.to_thread.run_sync(partial(run, log, [*command, "--yes"]))
         assert (done.exit_code, "up to 1/50" in done.output) == (0, True), done.output
         again = await trio.to_thread.run_sync(partial(run, log, [*command, "--yes"]))
-        assert (again.exit_code, "does not count anyway" in again.output) == (2, True), again.output
+        assert (again.exit_code, "nothing to give up" in again.output) == (2, True), again.output
         await made.start(3)
         with trio.fail_after(PATIENT):
             await made.serving()

@@ -12,10 +12,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from zab import recipes
 from zab.core.errors import ConfigError
-from zab.recipes.guarded_block import beside
+from zab.recipes.guarded_block import guarded_by
 from zab.recipes.queue import entry_of
 from zab.recipes.recipe_settings import RecipeSettings
-from zab.recipes.waiting_queue import in_line
+from zab.recipes.waiting_queue import in_order
 
 
 def test_every_public_name_is_there() -> None:
@@ -64,9 +64,9 @@ def test_a_line_is_in_the_order_of_its_numbers() -> None:
         "ready",
         "__lock__1",
     ]
-    assert in_line(names, ["__lock__"]) == [(9, "c__lock__0000000009"), (10, "b__lock__0000000010")]
-    assert [number for number, _ in in_line(names, ["__lock__", "__rlock__", "-lock-"])] == [1, 2, 9, 10]
-    assert in_line(["a__lock__-2147483648"], ["__lock__"]) == [(-2147483648, "a__lock__-2147483648")]
+    assert in_order(names, ["__lock__"]) == [(9, "c__lock__0000000009"), (10, "b__lock__0000000010")]
+    assert [number for number, _ in in_order(names, ["__lock__", "__rlock__", "-lock-"])] == [1, 2, 9, 10]
+    assert in_order(["a__lock__-2147483648"], ["__lock__"]) == [(-2147483648, "a__lock__-2147483648")]
 
 
 def test_a_priority_has_three_digits() -> None:
@@ -86,20 +86,20 @@ async def fails() -> None:
 
 async def test_block_raises_the_cause_of_its_end() -> None:
     with pytest.raises(KeyError, match="it holds no more"):
-        async with beside(trio.sleep_forever, fails):
+        async with guarded_by(trio.sleep_forever, fails):
             await trio.sleep_forever()
 
 
 async def test_block_that_missed_the_loss_raises_lost_at_its_end() -> None:
     with pytest.raises(KeyError, match="it holds no more"):
-        async with beside(fails):
+        async with guarded_by(fails):
             with trio.CancelScope(shield=True):
                 await wait_all_tasks_blocked(0.01)
 
 
 async def test_block_that_fails_during_cancellation_raises_both_errors() -> None:
     with pytest.raises(KeyError) as caught:
-        async with beside(fails):
+        async with guarded_by(fails):
             try:
                 await trio.sleep_forever()
             finally:
@@ -110,20 +110,20 @@ async def test_block_that_fails_during_cancellation_raises_both_errors() -> None
 async def test_the_errors_of_a_block_are_its_own() -> None:
     group = ExceptionGroup("mine", [ValueError("1"), OSError("2")])
     with pytest.raises(ExceptionGroup) as caught:
-        async with beside(trio.sleep_forever):
+        async with guarded_by(trio.sleep_forever):
             raise group
     assert caught.value is group
     with pytest.raises(ValueError, match="not lost in a cancellation"), trio.CancelScope() as scope:
-        async with beside(trio.sleep_forever):
+        async with guarded_by(trio.sleep_forever):
             scope.cancel()
             raise ValueError("not lost in a cancellation")
 
 
 async def test_a_block_can_be_cancelled_and_can_end() -> None:
     with trio.CancelScope() as scope:
-        async with beside(trio.sleep_forever):
+        async with guarded_by(trio.sleep_forever):
             scope.cancel()
             await trio.sleep_forever()
     assert scope.cancelled_caught
-    async with beside(trio.sleep_forever):
+    async with guarded_by(trio.sleep_forever):
         pass

@@ -1,4 +1,4 @@
-"""`zab dev`: an ensemble in one process, for trying things out, with real sockets, files and fsyncs."""
+"""`zab dev`: an ensemble in one process, with real sockets, files and fsyncs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
 ELECTION_OFFSET = 1707
 ADMIN_OFFSET = 5899
-"""From client port 2181 to the customary 2888, 3888 and 8080."""
+"""The distances from client port 2181 to the usual ports 2888, 3888 and 8080."""
 HOLDS = "store"
 SERVERS_MAX = 9
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000
@@ -45,34 +45,36 @@ _BROKERS: Final = "replica"
 
 @click.command()
 @click.option(
-    "--servers", type=click.IntRange(1, SERVERS_MAX), help="The number of servers.  [default: 3, or what the data has]"
+    "--servers",
+    type=click.IntRange(1, SERVERS_MAX),
+    help="The number of servers.  [default: 3, or as in --data]",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=Path("data"),
     show_default=True,
-    help="The directory of all logs and snapshots. The next start finds them there.",
+    help="The directory of all logs and snapshots. The next start uses them.",
 )
 @click.option(
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="The client port of server 1; the others follow. The servers' own ports are 707 and 1707 above it, the status "
-    "page 5899 above it.  [default: 2181, which gives 2888, 3888 and 8080]",
+    help="The client port of server 1; the others have the next ones. The ports between servers are 707 and 1707 "
+    "above, the status page 5899 above.  [default: 2181, which gives 2888, 3888 and 8080]",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(0, SERVERS_MAX),
     default=0,
     show_default=True,
-    help="Run this many Kafka brokers, too, at 9092 and above, as `zab-broker dev` does.",
+    help="Also run this many Kafka brokers, at port 9092 and above, as `zab-broker dev` does.",
 )
 @click.option(
     "--tick-ms",
     type=click.IntRange(10),
     default=Settings().tick_ms,
     show_default=True,
-    help="The unit of all timeouts: a leader pings every half tick, and a silent peer is given up after five ticks.",
+    help="The unit of all timeouts: a leader pings every half tick, and a silent peer is dropped after five ticks.",
 )
 @level_option("warning")
 @format_option
@@ -87,13 +89,13 @@ def dev(
 ) -> None:
     """Run an ensemble of the coordination store on loopback, in this process.
 
-    Its servers have sockets, disks and elections of their own, as if they were machines; any ZooKeeper client
-    can talk to each of them. When they are ready, commands to try are printed. Ctrl-C ends them; the data stays.
+    Each server has its own sockets and files, and takes part in real elections. Any ZooKeeper client can connect to
+    each of them. When they are ready, they print commands to try. Ctrl-C stops them; the data remains.
 
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183
-    zab dev --servers 1 --data /tmp/d    one, somewhere else
-    zab dev --brokers 3                  and three Kafka brokers, for Kafka's clients at 9092, 9093 and 9094
+    zab dev --servers 1 --data /tmp/d    one server, with its data in /tmp/d
+    zab dev --brokers 3                  also three Kafka brokers, at 9092, 9093 and 9094
     """
     if brokers:
         given: dict[str, object] = {
@@ -163,14 +165,14 @@ def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
                 if asked is not None and asked != have:
                     option = name.replace("_", "-")
                     raise Misused(
-                        f"{data} was made with --{option} {have}. Use that, or another --data, or remove {data}."
+                        f"{data} was made with --{option} {have}. Use that value, use another --data, or remove {data}."
                     )
             return found
         layout = Layout(servers or 3, port_base or 2181)
         data.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps({"holds": HOLDS, "servers": layout.servers, "port_base": layout.port_base}) + "\n")
     except OSError as error:
-        raise Misused(f"--data {data}: {error.strerror}. It has to be a directory to write in.") from error
+        raise Misused(f"--data {data}: {error.strerror}. It must be a writable directory.") from error
     return layout
 
 
@@ -189,7 +191,7 @@ def _kept_layout(kept: Path) -> Layout:
             raise ValueError(f"port_base: {layout.port_base!r}")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Misused(
-            f"{kept} does not say how many servers of a store there are, and where ({error}). Restore it, like "
+            f"{kept} does not name the number of servers and their ports ({error}). Restore it, like "
             '{"holds": "store", "servers": 3, "port_base": 2181}, or use another --data.'
         ) from None
     return layout
@@ -254,12 +256,12 @@ Try, in another terminal:
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 
-The root is open to everybody: whoever reaches these ports of {HOST} may read and change every node.
-Ctrl-C ends it; the data stays, and the next start finds it again."""
+The root is open to all clients: a client that reaches these ports of {HOST} may read and change every node.
+Ctrl-C stops the ensemble. The data remains, and the next start uses it."""
 
 
 def own_name() -> str:
-    """How to call this program again, as a person would type it."""
+    """Return the command of this program, as a user would type it."""
     if shutil.which("zab") == sys.argv[0]:
         return "zab"
     return f"{sys.executable} -m zab" if sys.argv[0].endswith("__main__.py") else sys.argv[0]

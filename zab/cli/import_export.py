@@ -1,4 +1,4 @@
-"""`zab import` and `zab export`: make our data directory from ZooKeeper's, and the reverse."""
+"""`zab import` and `zab export`: convert data directories from ZooKeeper's format, and back."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SOURCE = click.Path(exists=True, path_type=Path)
 @log_dir_option
 @report_failures
 def import_(source: Path, target: Path, log_dir: Path | None) -> None:
-    """Make our data directory DST from SRC: ZooKeeper's data directory, or a snapshot file.
+    """Make a data directory DST for `zab serve` from SRC: a data directory of ZooKeeper, or a snapshot file.
 
-    SRC is only read; stop its server first. DST must be empty or missing; it may contain a `myid`, else that of SRC is
-    copied. The newest snapshot is read and the log after it replayed, and the result is compared with the digest in
-    the log. Give the same import to every server of an ensemble.
+    Stop the server of SRC first; SRC is not changed. DST must be missing, or empty but for a `myid`; without one, the
+    `myid` of SRC is copied. The command reads the newest snapshot, replays the log after it, and compares the result
+    with the digest in the log. Run the same import for every server of an ensemble.
 
     \b
     zab import /var/lib/zookeeper /var/lib/zab
@@ -43,7 +43,7 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
     """
     check_new(target)
     if source.is_dir() and in_use(source):
-        raise Misused(f"{source}: a server runs on it: stop it first")
+        raise Misused(f"{source}: a server uses this directory: stop it first")
     with byte_progress("reading", _bytes_of(source, log_dir)) as progress:
         try:
             state = read_state(source, log_dir, progress)
@@ -62,17 +62,17 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 @log_dir_option
 @report_failures
 def export(source: Path, target: Path, log_dir: Path | None) -> None:
-    """Make ZooKeeper's data directory DST from SRC: our data directory, or a snapshot file.
+    """Make a data directory DST for ZooKeeper from SRC: a data directory of `zab serve`, or a snapshot file.
 
     Stop the server of SRC first. DST must be empty or missing. It gets one snapshot of the whole state, the epochs and
-    `myid`. Give the same export to every server of an ensemble.
+    the `myid`. Run the same export for every server of an ensemble.
 
     \b
     zab export /var/lib/zab /var/lib/zookeeper
     """
     check_new(target)
     if source.is_dir() and in_use(source):
-        raise Misused(f"{source}: a server runs on it: stop it first")
+        raise Misused(f"{source}: a server uses this directory: stop it first")
     state = read_state(source, log_dir)
     _tell_notes(state)
     _tell_changed_lists(state)
@@ -81,12 +81,12 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
 
 
 def _advice(source: Path) -> str:
-    """Return what to do about damage. Skipping it would lose transactions that were acknowledged."""
+    """Return advice about damage. Skipping it would lose acknowledged transactions."""
     if source.is_dir() and their_files(source) is None:
-        return f"`zab log repair {source} NEW` saves what hangs together"
+        return f"`zab log repair {source} NEW` saves the undamaged part"
     return (
-        "Each server of an ensemble has all of it: import that of another one. From the only copy there is, import "
-        "the newest sound snapshot file by itself; what the log has behind it is lost then"
+        "Import the directory of another server of the ensemble. If this is the only copy, import its newest undamaged "
+        "snapshot file alone; the transactions after it are lost then"
     )
 
 
@@ -108,7 +108,7 @@ def _tell_changed_lists(state: StoreState) -> None:
     for path, node in state.store.tree.nodes.items():
         if node[1] is not OPEN and any(not is_encodable(entry) for entry in node[1]):
             shown = path.encode("utf-8", "backslashreplace").decode()
-            click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and is changed", err=True)
+            click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and was changed", err=True)
 
 
 def _tell_notes(state: StoreState) -> None:

@@ -41,20 +41,18 @@ def _zxid(context: click.Context, option: click.Parameter, value: str | None) ->
 
 @click.group()
 def log() -> None:
-    """Print a transaction log, verify it, and save the sound part of a damaged one.
+    """Print a transaction log, verify it, or save the undamaged part of it.
 
-    Only `give-up` changes the log that it reads. The others may run while the server runs.
+    Only `give-up` changes the log. The other commands may run while the server runs.
     """
 
 
 @log.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path), metavar="DATA")
-@click.option(
-    "--from", "first", callback=_zxid, help="Leave out transactions before this zxid, like 0x200000001 or 2/1."
-)
-@click.option("--to", "last", callback=_zxid, help="Leave out transactions after this zxid.")
+@click.option("--from", "first", callback=_zxid, help="The first zxid to print, like 0x200000001 or 2/1.")
+@click.option("--to", "last", callback=_zxid, help="The last zxid to print.")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @log_dir_option
 @report_failures
 def dump(
@@ -62,7 +60,7 @@ def dump(
 ) -> None:
     """Print every transaction: zxid, time, session, operation, path.
 
-    DATA is a data directory of ours, or a log file of ZooKeeper's.
+    DATA is a data directory of `zab serve`, or a log file of ZooKeeper.
 
     \b
     zab log dump data/1
@@ -99,7 +97,7 @@ def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
 def _ours(path: Path, log_dir: Path | None) -> Disk:
     disk = our_disk(path, log_dir)
     if not is_ours(disk):
-        raise Misused(f"{path}: there is no log of ours in it")
+        raise Misused(f"{path}: this is not a data directory of zab: it has no log")
     return disk
 
 
@@ -109,10 +107,10 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 @log_dir_option
 @report_failures
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
-    """Verify every checksum, and report what the server would report at its next start.
+    """Verify every checksum, and print what the server would report at its next start.
 
-    Exit status 0: the history is whole. 1: it is damaged; such a server does not vote, and heals from the others when
-    it is started. A torn tail, which a crash leaves behind, is not damage.
+    Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote; when it is
+    started, it gets the history from the others. A torn tail, which a crash leaves behind, is not damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [
@@ -146,7 +144,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 
 
 def _damaged_owners(*directories: Path | None) -> list[str]:
-    """Return errors about directories that belong to another server: a server on them would not start."""
+    """Return errors about directories whose owner cannot be read: a server would not start on them."""
     damaged = []
     for path in directories:
         if path is not None and IDENTITY in (disk := ReadOnlyDisk(path)).list():
@@ -163,39 +161,39 @@ def _damaged_owners(*directories: Path | None) -> list[str]:
 @log_dir_option
 @report_failures
 def repair(source: Path, target: Path, log_dir: Path | None) -> None:
-    """Make a NEW directory from the part of a damaged history before the damage. DATA stays as it is.
+    """Make a NEW directory from the part of a history before the damage. DATA is not changed.
 
-    A server of an ensemble does not need this: start it, and the others heal it. Use it only for the last copy. All
-    transactions after the damage are lost, acknowledged ones included. Exit status 1: nothing can be read, and NEW is
-    not made.
+    Use this only for the last copy of a history. A member of an ensemble does not need it: start the server, and it
+    gets the history from the others. All transactions after the damage are lost, acknowledged ones included. Exit
+    status 1: nothing can be read, and NEW is not made.
     """
     state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:
         click.echo(f"note: {note}", err=True)
     found_in(target, state)
     nodes = counted(len(state.store.tree), "node")
-    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Behind that, nothing was saved.")
+    click.echo(f"{target}: {nodes} as of {show(Zxid(state.store.zxid))}. Later transactions were not saved.")
 
 
 @log.command(name="give-up")
 @click.argument("path", type=DIRECTORY, metavar="DATA")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @log_dir_option
 @report_failures
 def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
-    """Give up the history of a stopped server that vetoes its leader, so that the leader's takes its place.
+    """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
-    The server says so itself: its log has `vetoes`, and `zab status` a warning. A majority of servers has lost what was
-    on their disks, and the transactions that only this one has would be lost. At its next start it does not vote until
-    a leader has sent it a snapshot; then the files of this history become damaged.*.
+    A server vetoes if a majority of servers has lost data and only this server has the missing transactions: its log
+    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up. At its next start the
+    server does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:
-        click.confirm(f"{path}: give up this history, with all that only this server has?", abort=True)
+        click.confirm(f"{path}: give up this history, with the transactions that only this server has?", abort=True)
     with closing(_writable(path, log_dir)) as disk:
         given_up = give_up_history(disk)
     if given_up is None:
-        raise Misused(f"{path}: this history does not count anyway: a leader replaces it at the next start")
+        raise Misused(f"{path}: nothing to give up: a leader replaces this history at the next start anyway")
     click.echo(
         f"{path}: the history up to {show(given_up.last)}, of which at least {show(given_up.committed)} was committed, "
         "is given up; at the next start a snapshot of the leader takes its place, and its files become damaged.*"

@@ -13,9 +13,9 @@ from zab.cli.zoo_cfg.zoo_page import zoo_page
 _HEAD: Final = """\
 # The command line
 
-The command `zab` comes with `pip install 'zab[cli]'`. Results go to stdout and logs to stderr. The exit status is 0
-when a command ended as asked, 1 when it failed, and 2 when it was misused; where it means more, that is said below.
-`zab COMMAND --help` says the same as this page, which is written from it.
+The command `zab` comes with `pip install 'zab[cli]'`. Results go to stdout, logs to stderr. The exit status is 0
+if a command succeeded, 1 if it failed, and 2 if its usage was wrong; the commands below name their exceptions.
+`zab COMMAND --help` prints the same text: this page is generated from it.
 """
 
 

@@ -10,28 +10,30 @@ import click
 from zab.cli.kit.program import LazyCommand, Program
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "serve": LazyCommand("zab.cli.serve:serve", "run one server by ZooKeeper's configuration file"),
-    "dev": LazyCommand("zab.cli.dev:dev", "run an ensemble in this process, for trying things out"),
-    "shell": LazyCommand("zab.cli.shell.shell_command:shell", "read and change nodes, by ZooKeeper's own commands"),
+    "serve": LazyCommand("zab.cli.serve:serve", "run one server from ZooKeeper's configuration file"),
+    "dev": LazyCommand("zab.cli.dev:dev", "run an ensemble in this process, to try things out"),
+    "shell": LazyCommand(
+        "zab.cli.shell.shell_command:shell", "read and change nodes with the commands of ZooKeeper's shell"
+    ),
     "status": LazyCommand("zab.cli.status.status_command:status", "show all servers of an ensemble in a table"),
-    "log": LazyCommand("zab.cli.log_command:log", "print, verify and repair a transaction log, or give up its history"),
+    "log": LazyCommand("zab.cli.log_command:log", "print, verify and repair a transaction log"),
     "snapshot": LazyCommand("zab.cli.snapshot_command:snapshot", "print, verify and take snapshots"),
-    "import": LazyCommand("zab.cli.import_export:import_", "make a data directory of ours from ZooKeeper's"),
-    "export": LazyCommand("zab.cli.import_export:export", "make a data directory of ZooKeeper's from ours"),
+    "import": LazyCommand("zab.cli.import_export:import_", "convert a data directory of ZooKeeper for `zab serve`"),
+    "export": LazyCommand("zab.cli.import_export:export", "convert a data directory of `zab serve` for ZooKeeper"),
 }
 
 
 @click.group(cls=Program, table=COMMANDS, extra="zab[cli]", context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="zab")
 def zab() -> None:
-    """A coordination store in pure Python for ZooKeeper's clients, on the consensus library `zab`.
+    """A coordination store in pure Python for clients of ZooKeeper.
 
     \b
     Try it:              zab dev, then any ZooKeeper client at 127.0.0.1:2181
     Run it:              zab serve zoo.cfg
     Operate it:          zab status, zab shell
-    Move to it:          zab import; back by zab export
+    Move to it:          zab import, and back with zab export
     Inspect its files:   zab log dump, zab snapshot dump
 
-    Results go to stdout and logs to stderr. Exit status: 0 done, 1 failed, 2 misused.
+    Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage.
     """

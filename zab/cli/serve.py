@@ -1,4 +1,4 @@
-"""`zab serve`: a server of the coordination store, by ZooKeeper's own configuration file."""
+"""`zab serve`: a server of the coordination store, from ZooKeeper's configuration file."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ MEMBERSHIP_PAUSE_S = 1.0
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A key that replaces the file's, with or without `zookeeper.` in front. May be repeated.",
+    help="Set a key, in place of the file's value. The prefix `zookeeper.` is optional. May be repeated.",
 )
 @click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
 @click.option(
     OPTION,
     "from_file",
     is_flag=True,
-    help="Use the file's servers instead of those that the data directory remembers. The last resort: only if ALL "
-    "servers are stopped, and then for ALL of them; a majority of the servers with the history must be among them. See "
+    help="Use the servers of the file in place of those in the data directory. The last resort: stop ALL servers "
+    "first, and start ALL of them with this option. They must include a majority of the servers with the history. See "
     "docs/howto/grow-a-server.md.",
 )
 @level_option("info")
@@ -62,45 +62,45 @@ MEMBERSHIP_PAUSE_S = 1.0
 def serve(
     config: Path, options: tuple[str, ...], check: bool, from_file: bool, log_level: str, log_format: str
 ) -> None:
-    """Run one server of the coordination store, until SIGINT or SIGTERM. SIGHUP is ignored, with a line in the log.
+    """Run one server of the coordination store until SIGINT or SIGTERM. SIGHUP is logged and ignored.
 
-    ZOO.CFG is ZooKeeper's configuration file, unchanged. A key without effect here is named in a warning, and all
-    mistakes are reported together. `myid` stands in the dataDir, as ZooKeeper has it.
+    ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key that has no effect here, and all
+    mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
-    The dataDir remembers the members of the ensemble. If the file's server.N lines differ from them, the server does
-    not start: members are changed while the ensemble runs, by `zab shell reconfig`.
+    The dataDir stores the members of the ensemble. If the server.N lines of the file differ from them, the server does
+    not start. Change members while the ensemble runs, with `zab shell reconfig`.
 
     \b
-    zab serve zoo.cfg                      clients come to its clientPort
-    zab serve --check zoo.cfg              what does it mean here?
-    zab serve zoo.cfg -D tickTime=500      the same with a shorter tick
+    zab serve zoo.cfg                      serve clients at clientPort
+    zab serve --check zoo.cfg              print the settings in force
+    zab serve zoo.cfg -D tickTime=500      serve with a shorter tick
 
     \b
     Exit status:
-      0  ended by a signal; or, with --check, nothing is wrong
-      1  could not start, or failed: a port is taken, the disk is full, ...
+      0  stopped by a signal; with --check: no mistakes
+      1  the server could not start, or failed: a port is taken, the disk is full, ...
       2  the command line or the configuration is wrong
     """
-    tell = _tell
-    if log_format == "json" and not check:  # a program that reads JSON lines must get nothing else
+    report = _print
+    if log_format == "json" and not check:  # a program that reads JSON lines must not get plain text
         log_to_stderr(log_level, log_format)
-        tell = _log
+        report = _log
     try:
         plan = read_plan(config, [_pair(option) for option in options], from_file=from_file)
     except BadConfig as bad:
-        tell("warning", bad.warnings)
-        tell("error", bad.problems)
+        report("warning", bad.warnings)
+        report("error", bad.problems)
         sys.exit(2)
     if check:
         click.echo(effective(plan), nl=False)
-        _tell("warning", plan.warnings)
+        _print("warning", plan.warnings)
         return
     log_to_stderr(log_level, log_format)
-    tell("warning", plan.warnings)
+    report("warning", plan.warnings)
     try:
         run_in_trio(run, plan)
     except click.ClickException as failed:
-        if tell is _tell:
+        if report is _print:
             raise
         _log("error", (failed.message,), "failed")
         sys.exit(failed.exit_code)
@@ -113,7 +113,7 @@ def _pair(option: str) -> tuple[str, str]:
     return key, value
 
 
-def _tell(kind: str, lines: tuple[str, ...]) -> None:
+def _print(kind: str, lines: tuple[str, ...]) -> None:
     for line in lines:
         click.echo(f"{kind}: {line}", err=True)
 
@@ -174,12 +174,12 @@ async def check_free(plan: ServerPlan) -> None:
 
 
 async def announce(server: ServerRuntime) -> None:
-    """Print one line when the server is ready. A server that is not a member is not ready, though it serves."""
+    """Print one line when the server is ready. A server that is not a member serves, but is not ready."""
     role = await server.member.wait_serving()
     if not is_member(server):
         click.echo(
             f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NO MEMBER of its ensemble: "
-            "it serves without a vote, and waits for `reconfig -add`"
+            "it serves without a vote until `reconfig -add` adds it"
         )
         notify_systemd("READY=1")
         while True:
@@ -208,15 +208,15 @@ async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
             different, known = differences(known, ensemble), ensemble
             version = show(ensemble.version)
             if plan.lacks and len(ensemble.servers) > 1:
-                why = "an ensemble needs them: write down what the other servers have, or the defaults count"
+                why = "an ensemble needs these keys: copy them from the other servers, or the defaults apply"
                 server.log.say("keys_missing", "warning", file=plan.path, keys=", ".join(plan.lacks), why=why)
             if not is_member(server):
-                why = f"the membership has no server {server.me}: it has no vote, and waits for reconfig -add"
+                why = f"the membership has no server {server.me}: it has no vote until reconfig -add adds it"
                 server.log.say("not_a_member", "warning", version=version, members=list(ensemble.by_id), why=why)
             elif plan.doors.reconfig_enabled:
                 await _write(server, plan, ensemble)
             elif different:
-                why = "the members changed, and reconfigEnabled is off here: mend the lines before the next start"
+                why = "the members changed, and reconfigEnabled is off: correct the file before the next start"
                 server.log.say(
                     "membership_not_written",
                     "warning",
@@ -243,13 +243,11 @@ def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
         new = replace_membership(disk, ensemble, plan.storage)
     finally:
         disk.close()
-    click.echo(
-        f"server {plan.server_id} remembers from now on, as version {show(new.version)}, the members of {plan.path}"
-    )
+    click.echo(f"server {plan.server_id} has stored the members of {plan.path} as version {show(new.version)}")
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
-    """Return the disk of a server whose log has a directory of its own; None if it has not."""
+    """Return the disk of a server with a separate directory for its log, or None."""
     if log is None:
         return None
     main = RealDisk(data)

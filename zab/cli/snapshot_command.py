@@ -31,15 +31,15 @@ SOURCE = click.Path(exists=True, path_type=Path)
 def snapshot() -> None:
     """Print a snapshot, verify it, or take one.
 
-    SNAPSHOT is a snapshot file, ours or ZooKeeper's, or a data directory of either, whose log is then replayed, too.
+    SNAPSHOT is a snapshot file or a data directory, of zab or of ZooKeeper. The log of a directory is replayed, too.
     """
 
 
 @snapshot.command()
 @click.argument("path", type=SOURCE, metavar="SNAPSHOT")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
-@click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Only this node and the nodes below it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Print only this node and all below.")
 @click.option(
     "--summary", is_flag=True, help="Print the number of nodes and bytes of each subtree instead of the nodes."
 )
@@ -51,7 +51,7 @@ def snapshot() -> None:
 def dump(
     path: Path, log_dir: Path | None, with_data: bool, as_json: bool, under: str, summary: bool, depth: int
 ) -> None:
-    """Print every node, by path, or with --summary the size of each subtree.
+    """Print every node, or with --summary the size of each subtree.
 
     \b
     zab snapshot dump data/1 --under /app -d
@@ -126,7 +126,7 @@ def _summary(state: StoreState, under: str, depth: int) -> Iterator[dict[str, ob
 @log_dir_option
 @report_failures
 def verify(path: Path, log_dir: Path | None) -> None:
-    """Read the whole snapshot and verify all its checksums. Exit status 0: it is sound."""
+    """Read the whole snapshot and verify all checksums. Exit status 0: it is undamaged."""
     state = _read(path, log_dir)
     nodes, sessions = counted(len(state.store.tree), "node"), counted(len(state.store.sessions.table), "session")
     click.echo(
@@ -149,10 +149,10 @@ def verify(path: Path, log_dir: Path | None) -> None:
 def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> None:
     """Write the whole state to a FILE, in ZooKeeper's format.
 
-    SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped one.
-    Keep backups in this format: `zab import` makes a data directory of it, and so does ZooKeeper, for which the file
-    must be named snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an
-    identity to which the ACL of / grants all permissions by name. Grants to world:anyone do not count.
+    SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped server.
+    Keep backups in this format: `zab import` makes a data directory from it. ZooKeeper reads it, too, if the file is
+    named snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an identity to
+    which the ACL of / grants all permissions by name. Grants to world:anyone do not count.
 
     \b
     zab snapshot take http://127.0.0.1:8080 backup/snapshot.today --auth digest:backup:secret
@@ -160,7 +160,7 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     zab import backup/snapshot.today /var/lib/zab-new
     """
     if target.exists():
-        raise Misused(f"{target} exists already: nothing is written over")
+        raise Misused(f"{target} exists already, and files are not overwritten")
     if not target.absolute().parent.is_dir():
         raise Misused(f"{target.absolute().parent}: there is no such directory")
     if source.startswith(("http://", "https://")):
@@ -170,10 +170,10 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     else:
         folder = Path(source)
         if not folder.is_dir():
-            raise Misused(f"{source}: neither a directory nor the admin port of a server, like http://127.0.0.1:8080")
+            raise Misused(f"{source} is neither a directory nor an admin port, like http://127.0.0.1:8080")
         if in_use(folder):
             raise Misused(
-                f"{source}: a server runs on it: ask that server, as http://HOST:PORT of its admin port, or stop it"
+                f"{source}: a server uses this directory: name its admin port, as http://HOST:PORT, or stop it"
             )
         state = _read(folder, log_dir)
         write_file(target, departure(state.store))
@@ -181,7 +181,7 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     if named is not None and named.zxid != state.store.zxid:
         right = snapshot_name(state.store.zxid, named.compression)
         click.echo(
-            f"warning: {target}: the name reads as the zxid {named.zxid:#x}, and the snapshot is as of "
+            f"warning: {target}: the name stands for zxid {named.zxid:#x}, but the snapshot has zxid "
             f"{state.store.zxid:#x}: rename it to {right}, or to a name that does not end in hexadecimal digits",
             err=True,
         )

@@ -1,11 +1,11 @@
-"""Recipes: what people build of nodes, sessions and watches, built once.
+"""Recipes: locks, elections, queues and caches, built on nodes, sessions and watches.
 
     from zab.recipes import Lock
 
     async with Lock(session, "/locks/report") as held: ...
 
-Each works on a `zab.Session`, whichever door that came through, and takes part where a recipe of the same name of
-kazoo is at work on the same path. Names are loaded when they are first used.
+Each works on a `zab.Session`, in the same process or over the network, and shares its nodes with the recipe of the
+same name in kazoo. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from zab.recipes.semaphore import Semaphore
 
 __all__ = [
-    # one at a time, or some
+    # one holder, or a limited number
     "Lock",
     "ReadLock",
     "WriteLock",
     "Semaphore",
     "Election",
     "Held",
-    # together
+    # several participants
     "Barrier",
     "DoubleBarrier",
     "Party",
     "ShallowParty",
-    # what passes from one to another
+    # queues and counters
     "Queue",
     "LockingQueue",
     "Entry",
     "Counter",
-    # what is, in memory
+    # copies in memory
     "NodeCache",
     "ChildrenCache",
     "TreeCache",
     "Cached",
     "Change",
-    # settings, and what can go wrong
+    # settings and errors
     "RecipeSettings",
     "Lost",
     "Taken",

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.nodes import create_own, giving_back, identifier_of, remove
+from zab.recipes.nodes import create_own, identifier_of, remove, removing
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.watch import Event, Watch
@@ -34,11 +34,11 @@ class Barrier:
         self.settings = settings
 
     async def create(self) -> None:
-        """That it is there already is no error."""
+        """Create the barrier, unless it exists."""
         await self.session.ensure_path(self.path, self.settings.acl)
 
     async def remove(self) -> bool:
-        """Returns whether there was one."""
+        """Remove the barrier, and return whether it existed."""
         return await remove(self.session, self.path)
 
     async def wait(self) -> None:
@@ -65,7 +65,7 @@ class DoubleBarrier(Holdable):
         settings: RecipeSettings = DEFAULT_RECIPES,
     ) -> None:
         if count < 1:
-            raise ConfigError(f"at least one must come to a barrier, not {count}")
+            raise ConfigError(f"a barrier needs at least one participant, not {count}")
         super().__init__(session, path, settings)
         self.count = count
         self.identifier = identifier_of(identifier)
@@ -73,7 +73,7 @@ class DoubleBarrier(Holdable):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
-        """Enter when enough others have come, and leave when all do."""
+        """Enter when `count` participants have come, and leave when all participants do."""
         session, settings = self.session, self.settings
         name = uuid4().hex
         path = child_of(self.path, name)
@@ -82,7 +82,7 @@ class DoubleBarrier(Holdable):
         async def leave() -> bool:
             return left or await remove(session, path)
 
-        async with session.watcher() as events, giving_back(session, path, settings, leave):
+        async with session.watcher() as events, removing(session, path, settings, leave):
             stat = await create_own(session, path, self.identifier.encode(), settings.acl)
             await self._enter(stat, events)
             async with holding(session, path, events, settings):
@@ -91,12 +91,13 @@ class DoubleBarrier(Holdable):
             left = True
 
     async def _enter(self, mine: Stat, events: Watch) -> None:
+        """Wait for a ready node that is newer than this participant. The last participant to come creates it."""
         session = self.session
         while True:
             ready = await session.exists(self._ready, watch=events)
             if ready is not None and ready.czxid > mine.czxid:
                 return
-            if len(await self._there()) >= self.count:
+            if len(await self._participants()) >= self.count:
                 await session.ensure_path(self._ready, self.settings.acl)
                 return
             if ready is not None:
@@ -112,9 +113,9 @@ class DoubleBarrier(Holdable):
         """
         session = self.session
         await remove(session, self._ready)
-        round_ = await self._there()
+        round_ = await self._participants()
         while True:
-            there = sorted(round_ & await self._there())
+            there = sorted(round_ & await self._participants())
             if there == [mine]:
                 await remove(session, child_of(self.path, mine))
                 return
@@ -126,5 +127,5 @@ class DoubleBarrier(Holdable):
             if await session.exists(child_of(self.path, other), watch=events) is not None:
                 await events.take()
 
-    async def _there(self) -> set[str]:
+    async def _participants(self) -> set[str]:
         return set(await self.session.children(self.path)) - {_READY}

@@ -20,7 +20,7 @@ import trio
 from attrs import frozen
 
 from zab.core.errors import LocalProtocolError
-from zab.recipes.guarded_block import beside
+from zab.recipes.guarded_block import guarded_by
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.session.session_errors import EventsLost, NoNode
@@ -31,7 +31,7 @@ from zab.store.znode import Stat
 
 @frozen
 class Cached:
-    """`stat` is of the moment when the node was last read: what it counts of the node's own children may be older."""
+    """A node as it was last read. Changes of its children do not cause a read: the counts of `stat` may be older."""
 
     data: bytes | None
     stat: Stat
@@ -39,7 +39,7 @@ class Cached:
 
 @frozen
 class Change:
-    """`before` is None: the node is new. `now` is None: it is gone."""
+    """A change of a node. `before` is None if it was created, `now` is None if it was deleted."""
 
     path: str
     before: Cached | None
@@ -47,15 +47,17 @@ class Change:
 
 
 class Changes:
-    """An async iterator: first everything there is, then what changes. Ends when the cache's block is left."""
+    """An async iterator over the present nodes and then their changes. It ends with the cache's block."""
 
     def __init__(self, cache: _Cache) -> None:
         self._cache = cache
         self._known: dict[str, Cached] = {}
+        """The nodes as they were last yielded."""
         self._pending = dict.fromkeys(cache._nodes)
+        """The names of nodes that may have changed since, in order."""
         self._wake = trio.Event()
 
-    def _tell(self, name: str | None) -> None:
+    def _notify(self, name: str | None) -> None:
         if name is not None:
             self._pending[name] = None
         self._wake.set()
@@ -87,11 +89,16 @@ class _Cache:
         self.session = session
         self.path = path
         self._depths = depths
+        """The depths of the cached nodes below `path`, which has depth 0."""
         self._settings = settings
         self._nodes: dict[str, Cached] = {}
+        """The nodes as they were last read."""
         self._changes: WeakSet[Changes] = WeakSet()
+        """The iterators to notify. An iterator that its task has dropped disappears."""
         self._loaded = trio.Event()
+        """Set when all nodes were read once."""
         self._open = False
+        """True from then until the end of the block."""
         self._entered: AbstractAsyncContextManager[None] | None = None
 
     def changes(self) -> Changes:
@@ -101,9 +108,9 @@ class _Cache:
         return changes
 
     async def __aenter__(self) -> Self:
-        """Loaded when the block begins. When the session is over, the block is cancelled and its end raised."""
+        """Wait until all nodes are read. If the session ends, cancel the block and raise the session's error."""
         if self._entered is not None:
-            raise LocalProtocolError(f"the cache of {self.path} has its one block already")
+            raise LocalProtocolError(f"the cache of {self.path} can be entered once only")
         self._entered = self._running()
         await self._entered.__aenter__()
         return self
@@ -117,15 +124,15 @@ class _Cache:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         try:
-            async with beside(self._follow):
+            async with guarded_by(self._follow):
                 await self._loaded.wait()
                 yield
         finally:
             self._open = False
             for changes in self._changes:
-                changes._tell(None)
+                changes._notify(None)
 
-    # -- what happens ------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         while True:
@@ -136,7 +143,7 @@ class _Cache:
                     self._loaded.set()
                     await self._listen(events)
             except EventsLost:
-                pass  # more happened than the watch could hold: what is there now, counts
+                pass  # events were lost, so read all nodes again
 
     async def _listen(self, events: Watch) -> None:
         """Read the nodes that events name, until the watch is removed."""
@@ -151,14 +158,14 @@ class _Cache:
                     name = self._name_of(event.path)
                     if self._depth(name) in self._depths and self._is_news(name, event):
                         dirty[name] = event
-            await self._look(dirty)
+            await self._read(dirty)
 
     def _is_news(self, name: str, event: WatchEvent) -> bool:
-        """Return whether the event is newer than what was read. Events of old servers have no zxid."""
+        """Return True if the event is newer than the node that was read. Events of old servers have no zxid."""
         cached = self._nodes.get(name)
         return cached is None or event.zxid < 0 or event.zxid > cached.stat.mzxid
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     async def _load(self) -> None:
         """Read all nodes, one depth after the other."""
@@ -169,7 +176,7 @@ class _Cache:
                 break
             if depth in self._depths:
                 found.update(level)
-                await self._look(level)
+                await self._read(level)
             if depth + 1 < self._depths.stop:
                 below: list[str] = []
 
@@ -185,21 +192,21 @@ class _Cache:
         for name in sorted(self._nodes.keys() - found):
             self._set(name, None)
 
-    async def _look(self, names: Iterable[str]) -> None:
-        async def look(name: str) -> None:
+    async def _read(self, names: Iterable[str]) -> None:
+        async def read(name: str) -> None:
             try:
                 self._set(name, Cached(*await self.session.get(self._path_of(name))))
             except NoNode:
                 self._set(name, None)
 
-        await self._each(look, names)
+        await self._each(read, names)
 
     async def _each(self, work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-        """Some at the same time: over a connection that takes hardly longer than one."""
+        """Do the work for all names, several at a time: over a connection that takes hardly longer than one."""
         todo = list(names)
         failed: list[Exception] = []
 
-        async def some() -> None:
+        async def worker() -> None:
             try:
                 while todo:
                     await work(todo.pop())
@@ -209,7 +216,7 @@ class _Cache:
 
         async with trio.open_nursery() as nursery:
             for _ in range(min(len(todo), self._settings.loads_max)):
-                nursery.start_soon(some)
+                nursery.start_soon(worker)
         if failed:
             raise failed[0]
 
@@ -221,7 +228,7 @@ class _Cache:
         else:
             self._nodes[name] = now
         for changes in self._changes:
-            changes._tell(name)
+            changes._notify(name)
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -236,7 +243,7 @@ class _Cache:
 
 
 class NodeCache(_Cache):
-    """One node, which need not be there."""
+    """A cache of one node, which need not exist."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         super().__init__(session, path, range(1), settings)
@@ -248,13 +255,13 @@ class NodeCache(_Cache):
 
     @property
     def value(self) -> bytes | None:
-        """Its data. None also where there is no node."""
+        """The node's data; None if there is no node."""
         node = self.node
         return None if node is None else node.data
 
 
 class ChildrenCache(_Cache):
-    """The children of a node, which need not exist. Events from deeper nodes are ignored."""
+    """A cache of the children of a node, which need not exist. Events from deeper nodes are ignored."""
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:
         super().__init__(session, path, range(1, 2), settings)
@@ -266,7 +273,7 @@ class ChildrenCache(_Cache):
 
 
 class TreeCache(_Cache):
-    """A node, and everything below it."""
+    """A cache of a node and all its descendants."""
 
     def __init__(
         self, session: Session, path: str, *, depth_max: int = 100, settings: RecipeSettings = DEFAULT_RECIPES

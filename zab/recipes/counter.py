@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Counter(Generic[Number]):
-    """A counter of whole numbers or of floats, by its default. It shares its format with kazoo's counter."""
+    """A counter of the type of its default, int or float. It shares its format with kazoo's counter."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class Counter(Generic[Number]):
         self.settings = settings
 
     async def get(self) -> Number:
-        """Its value as this session's server knows it: `session.sync()` before it, for the newest."""
+        """Return the value at this session's server. Call `session.sync()` first to get the newest."""
         value, _ = await self._read()
         return value
 
     async def add(self, amount: Number) -> Number:
-        """Returns what it is then. Raises `OutcomeUnknown` where it may or may not have been added."""
+        """Add an amount and return the new value. Raise `OutcomeUnknown` if it may or may not have been added."""
         kind = type(self.default)
         if type(amount) is not kind:
             raise ConfigError(f"{self.path} counts {kind.__name__}s, not {type(amount).__name__}s")
@@ -70,12 +70,14 @@ class Counter(Generic[Number]):
             try:
                 await self.session.set(self.path, data, version)
             except OutcomeUnknown:
-                doubt = True  # whatever became of it: at this version it is done at most once
+                doubt = True  # try again: at this version, the write succeeds at most once
             except BadVersion:
                 if doubt:
                     found, stat = await self.session.get(self.path)
                     if stat.version != version + 1 or found == data:
-                        raise OutcomeUnknown(f"{self.path}: nobody can tell whether it was changed") from None
+                        raise OutcomeUnknown(
+                            f"{self.path}: the outcome is unknown, and the value has changed since"
+                        ) from None
                 return False
             else:
                 return True
@@ -86,7 +88,7 @@ class Counter(Generic[Number]):
         try:
             return struct.pack(">i", value)
         except struct.error:
-            raise ConfigError(f"{self.path}: {value} is no number of 32 bits, as Curator counts") from None
+            raise ConfigError(f"{self.path}: {value} exceeds the 32 bits of a Curator counter") from None
 
     def _decode(self, data: bytes) -> Number:
         kind = type(self.default)
@@ -94,4 +96,4 @@ class Counter(Generic[Number]):
             return kind(struct.unpack(">i", data)[0] if self.curator else data.decode("ascii"))
         except (ValueError, struct.error):
             shown = f"{data[:32]!r}"
-            raise ConfigError(f"{self.path} holds {shown}, which is no {kind.__name__}") from None
+            raise ConfigError(f"{self.path} holds {shown}, which is not of type {kind.__name__}") from None

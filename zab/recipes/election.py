@@ -1,4 +1,4 @@
-"""Election: one leads, the others stand in line. It is a lock that is called by what it is for."""
+"""Election: one candidate leads, and the others queue. It is a lock under the name of its purpose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class Election:
-    """kazoo's elections, and its locks, of the same path take part."""
+    """An election of one leader. It shares its nodes with kazoo's elections and locks."""
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
@@ -24,16 +24,16 @@ class Election:
         self._lock = Lock(session, path, identifier, settings=settings)
 
     def candidate(self) -> AbstractAsyncContextManager[Held]:
-        """Waits until elected. The block leads; it is cancelled, and `Lost` is raised, when it leads no more."""
+        """Wait until elected; the block leads. If the leadership is lost, cancel the block and raise `Lost`."""
         return self._lock.hold()
 
     async def run(self, lead: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
-        """Waits until elected, leads by calling this, and steps back when it returns."""
+        """Wait until elected, lead by calling `lead`, and resign when it returns."""
         async with self._lock.hold():
             return await lead(*arguments)
 
     async def contenders(self) -> list[str]:
-        """Identifiers, in the order of the line."""
+        """Return the identifiers in the order of the queue; the leader comes first."""
         return await self._lock.contenders()
 
     async def leader(self) -> str | None:

@@ -13,8 +13,8 @@ import trio
 
 
 @asynccontextmanager
-async def beside(*works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Cancels the block as soon as one of the works fails, and raises what made it fail."""
+async def guarded_by(*works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run the works beside the block. If one of them fails, cancel the block and raise the failure."""
     failed: list[Exception] = []
     ended: BaseException | None = None
     scope = trio.CancelScope()
@@ -37,7 +37,7 @@ async def beside(*works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
                 ended = error
             nursery.cancel_scope.cancel()
     finally:
-        # In place of a cancellation that the nursery has met meanwhile: an error must not get lost in it.
+        # This replaces a cancellation that reached the nursery meanwhile, in which the error would get lost.
         if failed:
             raise failed[0] from (ended if isinstance(ended, Exception) else failed[0].__cause__)
         if ended is not None:

@@ -1,13 +1,13 @@
-"""Hold something for as long as a block runs, and never longer than the store guarantees.
+"""Hold a lock, a lease or a membership while a block runs, and never longer than the store guarantees.
 
-Holding means owning an ephemeral node. The node is gone when the session expires or when an operator deletes it;
-another client may then go ahead, so the block is cancelled. After an operator's deletion that takes one message. If the
-store cannot be reached, the block is cancelled before the session's timeout is over, counted from the last moment at
-which the leader is known to have received a sign of life. No other client can hold the thing by then, unless this
-process was frozen meanwhile or the block ignores its cancellation.
+Holding means owning an ephemeral node. The node is gone when the session expires or an operator deletes it. Another
+client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
+the block is cancelled before the session's timeout is over, counted from the last moment at which the leader is known
+to have received a sign of life. No other client can be the holder by then, unless this process was frozen meanwhile or
+the block ignores its cancellation.
 
-Only the reply to a `sync` proves a sign of life, so one is sent at intervals as long as something is held. Other
-replies, pings included, may come from a server that is cut off from the others and has not noticed.
+Only the reply to a `sync` proves a sign of life, so one is sent at intervals while the block runs. Other replies, pings
+included, may come from a server that has lost its quorum and has not noticed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import trio
 from attrs import frozen
 
 from zab.core.errors import LocalProtocolError, ZabError
-from zab.recipes.guarded_block import beside
+from zab.recipes.guarded_block import guarded_by
 from zab.recipes.recipe_errors import Lost
 from zab.recipes.recipe_settings import RecipeSettings
 from zab.session.api import Session
@@ -30,13 +30,12 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""A `sync` is sent whenever this part of the session's timeout has passed since the leader's last known sign of life.
-"""
+"""A `sync` is sent when the timeout divided by this number has passed since the leader's last known sign of life."""
 
 
 @frozen
 class Held:
-    """A holder's proof. `token` grows from holder to holder: a service that it writes to can refuse any older token."""
+    """The node of a holder and its fencing token. Tokens grow, so a service can refuse an older holder."""
 
     path: str
     token: int
@@ -44,13 +43,15 @@ class Held:
 
 @asynccontextmanager
 async def holding(session: Session, path: str, events: Watch, settings: RecipeSettings) -> AsyncIterator[None]:
+    """Run a block while the node at `path` exists and the session is certain to. Cancel it and raise `Lost` else."""
+
     async def node_stays() -> None:
         try:
             while await session.exists(path, watch=events) is not None:
                 await events.take()
         except ZabError as error:
             raise Lost(f"{path}: {error}") from error
-        raise Lost(f"{path} was deleted by somebody else")
+        raise Lost(f"{path} was deleted by another client")
 
     part_s = session.timeout_ms / 1000 / HEARD_PARTS
 
@@ -59,7 +60,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             await trio.sleep_until(session.heard_at + part_s)
             try:
                 await session.sync()
-            except ZabError:  # a server that is read only, or in need: how the session stands is seen elsewhere
+            except ZabError:  # a server without a quorum; `session_stays` decides what that means
                 await trio.sleep(part_s / HEARD_PARTS)
 
     if trio.current_time() >= session.heard_at + part_s:
@@ -83,7 +84,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
         while not state.final:
             if state is SessionState.CONNECTED:
                 suspended_at = None
-            elif suspended_at is None:  # also by a server that can only be read from: it knows no better
+            elif suspended_at is None:  # READ_ONLY counts, too: that server may be wrong about the session
                 suspended_at = trio.current_time()
             with trio.CancelScope(deadline=latest()) as patience:
                 state = await anext(states, SessionState.CLOSED)
@@ -92,18 +93,19 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
                 raise Lost(f"{path}: {what}, and the session may be over")
         raise Lost(f"{path}: {session.over or state.value}")
 
-    async with beside(node_stays, session_stays, store_hears):
+    async with guarded_by(node_stays, session_stays, store_hears):
         yield
 
 
 class Holdable(ABC):
-    """Base of everything that a block can hold, by `hold()` or directly. One object serves any number of tasks."""
+    """The base of every recipe that a block can hold. One object serves any number of tasks."""
 
     def __init__(self, session: Session, path: str, settings: RecipeSettings) -> None:
         self.session = session
         self.path = path
         self.settings = settings
         self._entered: dict[trio.lowlevel.Task, AbstractAsyncContextManager[Held]] = {}
+        """The tasks in an `async with` of this object, each with its block."""
 
     @abstractmethod
     def hold(self) -> AbstractAsyncContextManager[Held]: ...
@@ -111,7 +113,7 @@ class Holdable(ABC):
     async def __aenter__(self) -> Held:
         task = trio.lowlevel.current_task()
         if task in self._entered:
-            raise LocalProtocolError(f"{self.path}: this task has it already, and would wait for itself")
+            raise LocalProtocolError(f"{self.path}: this task holds it already, and would wait for itself")
         entered = self._entered[task] = self.hold()
         try:
             return await entered.__aenter__()

@@ -1,10 +1,10 @@
-"""Locks: exclusive, or for many readers or one writer. kazoo's locks on the same path take part.
+"""Locks: exclusive, or for many readers or one writer. They share their nodes with kazoo's locks.
 
     async with Lock(session, "/locks/a", "me") as held:
         write(..., token=held.token)
 
 Such a lock decides which client may go ahead. It cannot stop a process that was frozen meanwhile: see
-`zab.recipes.holding`. Work that must never be done twice belongs behind the token.
+`zab.recipes.holding`. Protect work that must never be done twice by the token.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.nodes import giving_back, identifier_of
+from zab.recipes.nodes import identifier_of, removing
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.recipes.waiting_queue import Place, identifiers
 from zab.session.api import Session
@@ -26,8 +26,8 @@ READER: Final = "__rlock__"
 class Lock(Holdable):
     """An exclusive, fair lock. It is not re-entrant.
 
-    `identifier` is what others see of a waiter; `extra_markers` are node markers of other implementations that must be
-    waited for as well.
+    identifier     the name of this waiter for others
+    extra_markers  node markers of other implementations that this lock waits for as well
     """
 
     _marker: ClassVar = WRITER
@@ -48,10 +48,10 @@ class Lock(Holdable):
 
     @asynccontextmanager
     async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
-        """The same as `async with` the lock. If not `wait`: raises `Taken` where it would have to."""
+        """Hold the lock for the block. If not `wait`, raise `Taken` instead of waiting."""
         session, settings = self.session, self.settings
         place = Place(session, self.path, self._marker, self.identifier.encode(), settings)
-        async with session.watcher() as events, giving_back(session, self.path, settings, place.leave):
+        async with session.watcher() as events, removing(session, self.path, settings, place.leave):
             await place.join()
             await place.wait(self._before, events, patient=wait)
             async with holding(session, place.path, events, settings):
@@ -63,13 +63,13 @@ class Lock(Holdable):
 
 
 class WriteLock(Lock):
-    """One writer, and no reader meanwhile."""
+    """The lock of one writer, which excludes readers."""
 
     _behind: ClassVar[tuple[str, ...]] = (WRITER, READER)
 
 
 class ReadLock(Lock):
-    """Many readers, and no writer meanwhile. A reader waits for writers that came before it."""
+    """The lock of many readers, which excludes writers. A reader waits for the writers before it."""
 
     _marker: ClassVar = READER
     _behind: ClassVar[tuple[str, ...]] = (WRITER,)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from zab.core.errors import OutcomeUnknown
 from zab.recipes.holding import holding
-from zab.recipes.nodes import giving_back, names_of
+from zab.recipes.nodes import names_of, removing
 from zab.recipes.queue import ENTRY, PRIORITY, entry_of
 from zab.recipes.recipe_errors import Taken
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
@@ -36,7 +36,7 @@ class Entry:
 
 
 class _Claim:
-    """One attempt to lock one entry. `sign` tells it from every other attempt, also of the same session."""
+    """One attempt to lock one entry. Its sign tells it from every other attempt, even of the same session."""
 
     def __init__(self, session: Session, entry: str, lock: str, settings: RecipeSettings) -> None:
         self._session = session
@@ -44,8 +44,11 @@ class _Claim:
         self._sign = uuid4().hex.encode()
         self._settings = settings
         self._asked = False
+        """True if the lock may be this attempt's."""
         self.lock = lock
+        """The path of the lock."""
         self.done = False
+        """True if the entry is processed and must be deleted."""
 
     async def take(self) -> Entry | None:
         """Lock the entry, or return None if another consumer holds it or has finished it."""
@@ -106,7 +109,7 @@ class _Claim:
 
 
 class LockingQueue:
-    """An entry is done with when the block that took it ends well. If it fails, the next consumer gets the entry.
+    """A queue that deletes an entry when the block with it succeeds. If the block fails, the next consumer gets it.
 
     So every entry is worked on at least once, and by one at a time. kazoo's locking queues of the path take part.
     """
@@ -119,9 +122,7 @@ class LockingQueue:
         self._taken = child_of(path, "taken")
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: an entry does not show its
-        producer.
-        """
+        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: entries do not name producers."""
         await self.put_all([value], priority)
 
     async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
@@ -140,8 +141,7 @@ class LockingQueue:
 
     @asynccontextmanager
     async def take(self, *, wait: bool = True) -> AsyncIterator[Entry]:
-        """Wait for an entry that no consumer works on, and lock it for the block. If not `wait`, raise `Taken` instead
-        of waiting.
+        """Wait for a free entry and lock it for the block. If not `wait`, raise `Taken` instead of waiting.
 
         If the lock is lost, the block is cancelled and `Lost` is raised: another consumer may have the entry.
         """
@@ -150,7 +150,7 @@ class LockingQueue:
             while True:
                 for name in await self._free(events):
                     claim = _Claim(session, child_of(self._entries, name), child_of(self._taken, name), settings)
-                    async with giving_back(session, claim.lock, settings, claim.give):
+                    async with removing(session, claim.lock, settings, claim.give):
                         entry = await claim.take()
                         if entry is not None:
                             async with holding(session, claim.lock, events, settings):

@@ -19,6 +19,7 @@ from zab.store.znode import Stat
 
 
 def identifier_of(identifier: str) -> str:
+    """Return the identifier; raise `TypeError` if it is not text."""
     given: object = identifier
     if not isinstance(given, str):
         raise TypeError(f"an identifier is text, not {type(given).__name__}")
@@ -48,7 +49,7 @@ async def create_own(session: Session, path: str, data: bytes, acl: Acl) -> Stat
 
 
 async def remove(session: Session, path: str) -> bool:
-    """Returns whether it can have been this call that removed it."""
+    """Delete a node. Return False only if it is certain that this call did not delete it."""
     certain = True
     while True:
         try:
@@ -62,7 +63,7 @@ async def remove(session: Session, path: str) -> bool:
 
 
 @asynccontextmanager
-async def giving_back(
+async def removing(
     session: Session, path: str, settings: RecipeSettings, give: Callable[[], Awaitable[bool]] | None = None
 ) -> AsyncIterator[None]:
     """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
@@ -72,41 +73,39 @@ async def giving_back(
     not keep a node that is no longer held.
     """
 
-    async def given() -> bool:
+    async def give_back() -> bool:
         while True:
             try:
                 return await remove(session, path) if give is None else await give()
-            except NotReadOnly:  # nothing was done; a better server is looked for
+            except NotReadOnly:  # nothing was changed, and the session looks for a server with a quorum
                 await _connected(session)
 
-    async def there_until_now(patience_ms: float) -> None:
+    async def end_of_block(patience_ms: float) -> None:
         there = False
         try:
             with trio.move_on_after(patience_ms / 1000, shield=True) as patience:
-                there = await given()
+                there = await give_back()
         except (SessionExpired, Stopped) as error:
-            raise Lost(f"{path}: the session was over before it was given back") from error
+            raise Lost(f"{path}: the session ended before the node was removed") from error
         if patience.cancelled_caught:
-            trio.lowlevel.spawn_system_task(_sooner_or_later, given)
-            raise Lost(f"{path}: the store could not be told that it is given back; it will be, or the session ends")
+            trio.lowlevel.spawn_system_task(_in_background, give_back)
+            raise Lost(f"{path}: the store could not be reached to remove the node; a background task goes on trying")
         if not there:
-            raise Lost(f"{path} was deleted by somebody else")
+            raise Lost(f"{path} was deleted by another client")
 
     try:
         yield
     except BaseException as error:
         try:
-            await there_until_now(_patience_ms(session, settings, lost=isinstance(error, Lost)))
+            await end_of_block(_patience_ms(session, settings, lost=isinstance(error, Lost)))
         except ZabError:
             pass  # the earlier error says more
         raise
-    await there_until_now(_patience_ms(session, settings))
+    await end_of_block(_patience_ms(session, settings))
 
 
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
-    """Return how long to wait for the store on leaving: at most the session's timeout, and 0 if the thing is lost
-    anyway.
-    """
+    """Return the time to wait for the store at the end of a block. It is 0 if the node is lost anyway."""
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms
@@ -114,15 +113,16 @@ def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = Fal
     return max(0.0, min(patience_ms, left_ms))
 
 
-async def _sooner_or_later(given: Callable[[], Awaitable[bool]]) -> None:
-    """Ends with the session at the latest: then every call of it does."""
+async def _in_background(give_back: Callable[[], Awaitable[bool]]) -> None:
+    """Go on removing a node. The task ends with the session at the latest, since every call does."""
     try:
-        await given()
+        await give_back()
     except ZabError:
         pass
 
 
 async def _connected(session: Session) -> None:
+    """Wait until the session is connected to a server with a quorum."""
     async for state in session.states():
         if state is SessionState.CONNECTED:
             return
@@ -137,11 +137,12 @@ async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
 
 
 async def texts(session: Session, path: str, marker: str = "") -> list[str]:
-    """Return the data of these children as text."""
+    """Return the data of the children that contain the marker, as text."""
     return await texts_of(session, path, await names_of(session, path, marker))
 
 
 async def texts_of(session: Session, path: str, names: Iterable[str]) -> list[str]:
+    """Return the data of these children as text. A child that does not exist is left out."""
     found = []
     for name in names:
         try:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from zab.core.errors import ConfigError
 from zab.recipes.holding import Held, Holdable, holding
-from zab.recipes.nodes import create_own, giving_back, identifier_of, names_of, texts
+from zab.recipes.nodes import create_own, identifier_of, names_of, removing, texts
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
 from zab.store.paths import child_of, name_is_valid
@@ -23,6 +23,8 @@ _NAME: Final = "__party__"
 
 
 class _Party(Holdable):
+    """A set of members. A subclass decides where the identifier stands."""
+
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES
     ) -> None:
@@ -38,17 +40,17 @@ class _Party(Holdable):
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Held]:
-        """A member for as long as the block lasts."""
+        """Be a member for as long as the block lasts."""
         session, settings = self.session, self.settings
         path = child_of(self.path, self._name())
-        async with session.watcher() as events, giving_back(session, path, settings):
+        async with session.watcher() as events, removing(session, path, settings):
             stat = await create_own(session, path, self.identifier.encode(), settings.acl)
             async with holding(session, path, events, settings):
                 yield Held(path, stat.czxid)
 
 
 class Party(_Party):
-    """Any text may be an identifier. kazoo's parties of the path take part."""
+    """A party whose identifiers may be any text. It shares its nodes with kazoo's party."""
 
     def _name(self) -> str:
         return uuid4().hex + _NAME
@@ -59,7 +61,7 @@ class Party(_Party):
 
 
 class ShallowParty(_Party):
-    """The identifier is part of a node's name. kazoo's shallow parties of the path take part."""
+    """A party whose identifiers are part of the nodes' names. It shares its nodes with kazoo's shallow party."""
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES

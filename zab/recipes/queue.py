@@ -1,4 +1,4 @@
-"""Queue: entries in the order of their priority, and where that is equal, in the order in which they came.
+"""Queue: entries in the order of their priority; entries of one priority in the order of their creation.
 
 <path>/entry-<3 digits: priority, least first>-<10 digits>
 """
@@ -24,14 +24,14 @@ PRIORITY_MAX: Final = 999
 
 
 def entry_of(priority: int) -> str:
-    """The name of an entry, without its number."""
+    """Return the name of an entry, without its number."""
     if not 0 <= priority <= PRIORITY_MAX:
-        raise ConfigError(f"a priority is between 0 and {PRIORITY_MAX}, not {priority}")
+        raise ConfigError(f"a priority must be between 0 and {PRIORITY_MAX}, not {priority}")
     return f"{ENTRY}{priority:03d}-"
 
 
 class Queue:
-    """A queue: a consumer that takes an entry removes it from the store. kazoo's queues on the same path take part.
+    """A queue: a consumer that takes an entry removes it from the store. It shares its nodes with kazoo's queue.
 
     A consumer that fails loses the entry that it has taken; `LockingQueue` keeps it for another consumer.
     """
@@ -42,9 +42,7 @@ class Queue:
         self.settings = settings
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: an entry does not show its
-        producer.
-        """
+        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: entries do not name producers."""
         path = child_of(self.path, entry_of(priority))
         while True:
             try:
@@ -55,7 +53,7 @@ class Queue:
                 return
 
     async def get(self) -> bytes:
-        """Wait for an entry and take it. A cancelled call has taken none."""
+        """Wait for an entry and take it. A cancelled call takes none."""
         async with self.session.watcher() as events:
             while True:
                 data = await self._take(events)
@@ -64,7 +62,7 @@ class Queue:
                 await events.take()
 
     async def get_nowait(self) -> bytes:
-        """Raises `trio.WouldBlock` if the queue is empty."""
+        """Take an entry without waiting. Raise `trio.WouldBlock` if the queue is empty."""
         data = await self._take(None)
         if data is None:
             raise trio.WouldBlock

@@ -6,18 +6,18 @@ from zab.core.errors import OutcomeUnknown, ZabError, present_as
 
 
 class Lost(ZabError):
-    """The lock, leadership or membership of the block is lost, or may be. The block was cancelled.
+    """The lock, leadership or membership of the block is lost, or may be lost. The block was cancelled.
 
     Another client may hold it already. Work done under it is safe only if its target compares fencing tokens.
     """
 
 
 class Taken(ZabError):
-    """The thing is not free now, and the caller did not want to wait."""
+    """The lock, lease or entry is not free, and the caller did not want to wait."""
 
 
 class Contended(ZabError):
-    """Others were faster, as often as the settings allow to try. Wait a moment, or raise `attempts_max`."""
+    """Every attempt lost against another client. Try again later, or raise `RecipeSettings.attempts_max`."""
 
 
 class EntryInDoubt(OutcomeUnknown):

@@ -1,4 +1,4 @@
-"""The bounds of the recipes. Each name includes its unit."""
+"""The limits of the recipes. Each name ends with its unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zab.store.acl import OPEN, Acl
 
 @frozen
 class RecipeSettings:
-    """Bounds of the recipes.
+    """Limits of the recipes.
 
     leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
                   timeout. After that a background task removes the node, or it goes with the session

@@ -14,7 +14,7 @@ from uuid import uuid4
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes.holding import Held, Holdable, holding
 from zab.recipes.lock import WRITER, Lock
-from zab.recipes.nodes import create_own, giving_back, identifier_of, texts
+from zab.recipes.nodes import create_own, identifier_of, removing, texts
 from zab.recipes.recipe_errors import Taken
 from zab.recipes.recipe_settings import DEFAULT_RECIPES, RecipeSettings
 from zab.session.api import Session
@@ -23,8 +23,7 @@ from zab.store.paths import child_of, parent_of
 
 
 class Semaphore(Holdable):
-    """Admits as many holders at a time as there are leases, in order of arrival. kazoo's semaphores on the same path
-    take part.
+    """A semaphore admits as many holders as it has leases, in order of arrival. It shares its nodes with kazoo's.
 
     All users must name the same number of leases. To change it, delete the node while no lease is held.
     """
@@ -43,16 +42,16 @@ class Semaphore(Holdable):
         super().__init__(session, path, settings)
         self.identifier = identifier_of(identifier)
         self.leases = leases
-        self._line = Lock(session, f"{path}-{WRITER}", identifier, settings=settings)
+        self._waiters = Lock(session, f"{path}-{WRITER}", identifier, settings=settings)
 
     @asynccontextmanager
     async def hold(self, *, wait: bool = True) -> AsyncIterator[Held]:
-        """A lease for as long as the block lasts. If not `wait`: raises `Taken` where it would have to."""
+        """Hold a lease for the block. If not `wait`, raise `Taken` instead of waiting."""
         session, settings = self.session, self.settings
-        await self._agree()
+        await self._check_leases()
         path = child_of(self.path, uuid4().hex)
-        async with session.watcher() as events, giving_back(session, path, settings):
-            async with self._line.hold(wait=wait):
+        async with session.watcher() as events, removing(session, path, settings):
+            async with self._waiters.hold(wait=wait):
                 while len(await session.children(self.path, watch=events)) >= self.leases:
                     if not wait:
                         raise Taken(f"{self.path}: all of {self.leases} leases are taken")
@@ -61,7 +60,8 @@ class Semaphore(Holdable):
             async with holding(session, path, events, settings):
                 yield Held(path, stat.czxid)
 
-    async def _agree(self) -> None:
+    async def _check_leases(self) -> None:
+        """Create the node with the number of leases, or raise `ConfigError` if it has another number."""
         session, acl = self.session, self.settings.acl
         while True:
             try:

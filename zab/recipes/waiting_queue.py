@@ -24,48 +24,52 @@ from zab.store.paths import child_of
 from zab.store.znode import Stat
 
 
-def in_line(names: Iterable[str], markers: Collection[str]) -> list[tuple[int, str]]:
-    """(number, name) of all that bear one of these markers, in their order."""
+def in_order(names: Iterable[str], markers: Collection[str]) -> list[tuple[int, str]]:
+    """Return (number, name) of all nodes with one of these markers, in order."""
     ours = re.compile(f"(?:{'|'.join(map(re.escape, markers))})(-?\\d{{10}})$")
     return sorted((int(match[1]), name) for name in names if (match := ours.search(name)))
 
 
 async def identifiers(session: Session, path: str, markers: Collection[str]) -> list[str]:
     """Return the identifiers of the waiters, in order."""
-    line = in_line(await names_of(session, path), markers)
-    return await texts_of(session, path, [name for _, name in line])
+    waiters = in_order(await names_of(session, path), markers)
+    return await texts_of(session, path, [name for _, name in waiters])
 
 
 class Place:
-    """One's own place in the line, for one time."""
+    """The place of one waiter in the queue. It is used once."""
 
     def __init__(self, session: Session, path: str, marker: str, data: bytes, settings: RecipeSettings) -> None:
         self.token = -1
+        """The czxid of the node; -1 before `join`."""
         self._session = session
-        self._line = path
+        self._queue = path
         self._marker = marker
         self._id = uuid4().hex
         self._data = data
         self._settings = settings
         self._asked = False
+        """True if a node of this place may exist."""
         self._name: str | None = None
+        """The name of the node; None before `join`."""
         self._number = 0
 
     @property
     def path(self) -> str:
-        assert self._name is not None, "who has not joined has no place"
-        return child_of(self._line, self._name)
+        assert self._name is not None, "`join` comes first"
+        return child_of(self._queue, self._name)
 
     async def join(self) -> None:
+        """Create the node at the end of the queue."""
         session, acl = self._session, self._settings.acl
         while self._name is None:
             self._asked = True
             try:
                 created, stat = await session.create_with_stat(
-                    child_of(self._line, self._id + self._marker), self._data, ephemeral=True, sequential=True, acl=acl
+                    child_of(self._queue, self._id + self._marker), self._data, ephemeral=True, sequential=True, acl=acl
                 )
             except NoNode:
-                await session.ensure_path(self._line, acl)
+                await session.ensure_path(self._queue, acl)
             except OutcomeUnknown:
                 await self._find()
             else:
@@ -73,7 +77,7 @@ class Place:
 
     async def _find(self) -> None:
         """Find the node of an earlier attempt whose reply was lost."""
-        found = await self._session.find_token(self._line, self._id)
+        found = await self._session.find_token(self._queue, self._id)
         stat = None if found is None else await self._session.exists(found)
         if found is not None and stat is not None:
             self._joined(found, stat)
@@ -87,22 +91,22 @@ class Place:
         """Block until no node with one of these markers stands before this one."""
         session = self._session
         while True:
-            names = await session.children(self._line)
+            names = await session.children(self._queue)
             if self._name not in names:
-                raise Lost(f"{self.path}, a place in a line, was deleted by somebody else")
-            others = [name for number, name in in_line(names, before) if number < self._number]
+                raise Lost(f"{self.path}, a place in a queue, was deleted by another client")
+            others = [name for number, name in in_order(names, before) if number < self._number]
             if not others:
                 return
             if not patient:
-                raise Taken(f"{self._line} is taken")
+                raise Taken(f"{self._queue} is taken")
             try:
-                await session.get(child_of(self._line, others[-1]), watch=events)
+                await session.get(child_of(self._queue, others[-1]), watch=events)
             except NoNode:
                 continue
             await events.take()
 
     async def leave(self) -> bool:
-        """Returns whether the place was still there."""
+        """Remove the node, and return whether it still existed."""
         if self._name is None and self._asked:
             await self._find()
         return self._name is None or await remove(self._session, self.path)

@@ -121,11 +121,11 @@ def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_p
 
     assert f"`zab log repair {data} NEW` saves" in run("import", data, tmp_path / "moved", status=1)
     said = run("log", "repair", data, tmp_path / "saved")
-    assert "as of 2/4. Behind that, nothing was saved." in said
+    assert "as of 2/4. Later transactions were not saved." in said
     assert run("log", "verify", tmp_path / "saved").splitlines()[-1] == "whole: the history ends at 2/4"
     assert json.loads(run("snapshot", "dump", tmp_path / "saved", "--under", "/a", "--json", "-d"))["data"] == "text"
     assert "is not empty" in run("log", "repair", data, tmp_path / "saved", status=2)
-    assert "there is no log of ours" in run("log", "verify", tmp_path, status=2)
+    assert "this is not a data directory of zab" in run("log", "verify", tmp_path, status=2)
 
 
 @pytest.mark.parametrize("where", [5, 36])
@@ -139,7 +139,7 @@ def test_behind_a_damaged_header_the_records_are_sound(data: Path, tmp_path: Pat
     assert told["files"][0]["transactions"] > 0
     assert run("log", "dump", data).count(f"{first.name}: offset 0: the checksum of the file's header is wrong") == 1
     assert run("log", "dump", data).count(first.name) == 1
-    assert "as of 2/9. Behind that, nothing was saved." in run("log", "repair", data, tmp_path / "saved")
+    assert "as of 2/9. Later transactions were not saved." in run("log", "repair", data, tmp_path / "saved")
     assert run("snapshot", "dump", tmp_path / "saved").count("/m1") == 1
 
 
@@ -159,7 +159,7 @@ def test_of_a_log_that_was_cut_short_all_that_is_left_is_saved(data: Path, tmp_p
     assert "the end was cut off" in run("log", "verify", tmp_path / "one", status=1)
     assert len([line for line in run("log", "dump", tmp_path / "one").splitlines() if line.startswith("0x")]) == 5
     said = run("log", "repair", tmp_path / "one", tmp_path / "saved")
-    assert "as of 2/5. Behind that, nothing was saved." in said
+    assert "as of 2/5. Later transactions were not saved." in said
     assert "the end was cut off" in said
 
 
@@ -177,7 +177,7 @@ def test_without_its_record_the_history_is_read_from_log_and_snapshots(data: Pat
     told = json.loads(run("log", "verify", data, "--json", status=1))
     assert (told["damage"], told["last"]) == ([said], "2/9")
     assert said in run("export", data, tmp_path / "theirs")
-    assert "as of 2/9. Behind that" in run("log", "repair", data, tmp_path / "saved")
+    assert "as of 2/9. Later transactions" in run("log", "repair", data, tmp_path / "saved")
     for each in ("theirs", "saved"):
         assert run("snapshot", "dump", tmp_path / each, "--json") == nodes
     assert said in run("snapshot", "dump", data)
@@ -253,7 +253,7 @@ def test_nothing_is_written_over_and_no_directory_in_use_is_read(data: Path, tmp
     assert "is a file" in run("import", data, tmp_path / "file", status=2)
     disk = RealDisk(data)
     for command in ("import", "export", "snapshot take"):
-        assert "a server runs on it" in run(*command.split(), data, tmp_path / "new", status=2)
+        assert "a server uses this directory" in run(*command.split(), data, tmp_path / "new", status=2)
     disk.close()
     assert not (tmp_path / "new").exists()
 
@@ -297,7 +297,7 @@ def test_snapshot_named_beyond_its_content_is_refused(data: Path, tmp_path: Path
     named = tmp_path / name
     name_zxid = int(named.suffix[1:], 16)
     taken = run("snapshot", "take", data, named)
-    assert f"the name reads as the zxid {name_zxid:#x}, and the snapshot is as of 0x200000009" in taken
+    assert f"the name stands for zxid {name_zxid:#x}, but the snapshot has zxid 0x200000009" in taken
     if name_zxid < make(2, 9):
         assert "as of 2/9" in run("snapshot", "verify", named)
         return

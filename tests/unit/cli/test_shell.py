@@ -102,7 +102,7 @@ def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
             "removewatches /a": "/a: no watcher",
             "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
             "ls a": "'a', a path without / in front: bad arguments",
-            "bogus": "Command not found: bogus. `help` lists all there are",
+            "bogus": "Command not found: bogus. `help` lists the commands",
             "addWatch -m SOMETIMES /a": "'SOMETIMES' is no mode of a watch: PERSISTENT or PERSISTENT_RECURSIVE",
             "addauth kerberos x": "auth failed",
         }.items():
@@ -206,7 +206,7 @@ def test_the_session_ends_and_begins(tmp_path: Path) -> None:
         await typing("create -e /e x")
         assert await typing("close") == []
         assert typing.shell.prompt == "[zk: here(CLOSED) 2] "
-        assert await typing("ls /") == ["there is no session: `connect` begins one"]
+        assert await typing("ls /") == ["there is no session: `connect` opens one"]
         assert await typing("connect there") == []
         assert typing.shell.prompt == "[zk: there(CONNECTED) 4] "
         assert await typing("ls /") == ["[zookeeper]"], "the ephemeral node went with its session"

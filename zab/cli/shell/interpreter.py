@@ -1,4 +1,4 @@
-"""The shell without its terminal: runs lines, and prints through a function."""
+"""The shell without a terminal: it runs lines, and prints through a function."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SAID: Final[Mapping[type[StoreError], str]] = {
 
 
 class Shell:
-    """Runs commands in a session, which `connect` replaces."""
+    """Runs commands in one session at a time."""
 
     def __init__(self, opens: Opens, servers: str, say: Callable[[str], None], complain: Callable[[str], None]) -> None:
         self.servers = servers
@@ -62,16 +62,20 @@ class Shell:
         self._session: Session | None = None
         self._watch: Watch | None = None
         self._leave: trio.CancelScope | None = None
+        """Ends the block of the session; None before the first session."""
         self._left = trio.Event()
+        """Set when the block of the session has ended."""
         self._nursery: trio.Nursery | None = None
+        """Set once, by `opened`."""
         self._running: trio.CancelScope | None = None
+        """Interrupts the command in work; None between commands."""
 
     # -- for commands ------------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
         if self._session is None:
-            raise BadLine("there is no session: `connect` begins one")
+            raise BadLine("there is no session: `connect` opens one")
         return self._session
 
     @property
@@ -99,7 +103,7 @@ class Shell:
             self._leave = None
 
     async def _hold(self, leave: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
-        """Hold the session open until told to leave. Its block must be entered and left by one task: this one."""
+        """Hold the session open until `leave` is cancelled. This one task enters and leaves the session's block."""
         begun = False
         try:
             with leave:
@@ -126,8 +130,8 @@ class Shell:
                 self._complain(str(error))
                 return
             except ZabError as error:
-                self._complain(f"the session is over: {error}")
-                await trio.sleep_forever()  # until told to leave; commands get the reason from the session
+                self._complain(f"the session has ended: {error}")
+                await trio.sleep_forever()  # until `leave` is cancelled; commands get the reason from the session
 
     # -- lines -------------------------------------------------------------------------------------
 
@@ -144,11 +148,11 @@ class Shell:
             return True
         self.history.append(line)
         del self.history[:-HISTORY_MAX]
-        return await self._try(lambda: self.carry_out(line))
+        return await self._try(lambda: self.execute(line))
 
     async def words(self, words: list[str]) -> bool:
         """Run a line that is split into words already."""
-        return await self._try(lambda: self.carry_out_words(words))
+        return await self._try(lambda: self.execute_words(words))
 
     async def _try(self, what: Callable[[], Awaitable[None]]) -> bool:
         try:
@@ -156,7 +160,7 @@ class Shell:
                 await what()
             if not self._running.cancelled_caught:
                 return True
-            self._complain("interrupted: the command may have been carried out or not")
+            self._complain("interrupted: the command may or may not have been executed")
         except BadLine as error:
             self._complain(str(error))
         except StoreError as error:
@@ -176,14 +180,14 @@ class Shell:
         if self._running is not None:
             self._running.cancel()
 
-    async def carry_out(self, line: str) -> None:
+    async def execute(self, line: str) -> None:
         words = split(line)
-        await self.carry_out_words(words)
+        await self.execute_words(words)
 
-    async def carry_out_words(self, words: list[str]) -> None:
+    async def execute_words(self, words: list[str]) -> None:
         command = COMMANDS.get(words[0])
         if command is None:
-            raise BadLine(f"Command not found: {words[0]}. `help` lists all there are")
+            raise BadLine(f"Command not found: {words[0]}. `help` lists the commands")
         try:
             found = parse_words(words[1:], command.flags, command.options, command.least, command.most)
         except BadLine as error:
@@ -216,7 +220,7 @@ class Shell:
 async def opened(
     opens: Opens, servers: str, say: Callable[[str], None], complain: Callable[[str], None]
 ) -> AsyncIterator[Shell]:
-    """Open a shell with its first session; raise why it cannot have one."""
+    """Open a shell with its first session, or raise the reason why no session could be opened."""
     shell = Shell(opens, servers, say, complain)
     async with block_nursery() as nursery:
         shell._nursery = nursery

@@ -25,7 +25,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    short_help="The commands of ZooKeeper's own shell, by hand or one at a time.",
+    short_help="Read and change nodes, with the commands of ZooKeeper's shell.",
 )
 @click.option(
     "-s",
@@ -35,7 +35,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     default=DEFAULT_SERVERS,
     show_default=True,
     metavar="HOST:PORT[,...][/ROOT]",
-    help="Servers of the ensemble, any of them. With /ROOT, all paths are below that node.",
+    help="One or more servers of the ensemble. With /ROOT, all paths are relative to that node.",
 )
 @click.option(
     "--timeout", type=click.IntRange(1), default=30_000, show_default=True, help="The timeout of the session, in ms."
@@ -53,10 +53,10 @@ _FILE = click.Path(exists=True, dir_okay=False)
     metavar="SCHEME:CREDENTIALS",
     help="An identity, like digest:user:password. May be repeated.",
 )
-@click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in by SASL DIGEST-MD5.")
-@click.option("--tls/--no-tls", help="Speak TLS.  [default: if one of the next options is given]")
+@click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
+@click.option("--tls/--no-tls", help="Use TLS.  [default: if --ca or --cert is given]")
 @click.option(
-    "--ca", type=_FILE, help="The authority that signs the servers' certificates (PEM).  [default: those of the system]"
+    "--ca", type=_FILE, help="The authority of the servers' certificates (PEM).  [default: those of the system]"
 )
 @click.option("--cert", type=_FILE, help="The certificate of this client (PEM).")
 @click.option("--key", type=_FILE, help="The key of --cert, if it is not in the same file (PEM).")
@@ -86,17 +86,17 @@ def shell(
     history: Path,
     words: tuple[str, ...],
 ) -> None:
-    """Read and change nodes of a store: ours, or a ZooKeeper.
+    """Read and change nodes, at servers of zab or of ZooKeeper.
 
-    Without a COMMAND there is a prompt, with completion by Tab and a history. If stdin is not a terminal, commands are
-    read from it, one a line. `zab shell help` lists the commands, which are those of ZooKeeper's own shell.
+    Without a COMMAND, the shell shows a prompt with completion by Tab and a history. If stdin is not a terminal, it
+    reads one command a line. `zab shell help` lists the commands, which are those of ZooKeeper's shell.
 
     \b
     zab shell ls /
     zab shell --server db1:2181,db2:2181/app get -s /leader
     echo 'create /a 1' | zab shell
 
-    Exit status: 0 all commands succeeded, 1 one failed, 2 misused, 3 no server could be reached.
+    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no server could be reached.
     """
     secure = ClientTls(ca, cert, key, not any_hostname) if tls or ca or cert else None
 

@@ -456,7 +456,7 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
         raise BadLine(f"there is no command {line.words[0]}: `history` lists them") from None
     if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
         raise BadLine("that is the command redo itself")
-    await shell.carry_out(again)
+    await shell.execute(again)
 
 
 @command("version", "print the version of this shell")

@@ -93,14 +93,14 @@ class ShellThread:
     def line(self, shell: Shell, line: str) -> Future[bool]:
         done: Future[bool] = Future()
 
-        async def carry_out() -> None:
+        async def execute() -> None:
             try:
                 done.set_result(await shell.line(line))
             except BaseException as error:
                 done.set_exception(error)
                 raise
 
-        self.soon(lambda: self._nursery.start_soon(carry_out))
+        self.soon(lambda: self._nursery.start_soon(execute))
         return done
 
     def completions(self, shell: Shell, line: str) -> list[str]:
