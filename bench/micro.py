@@ -20,7 +20,7 @@ from zab.core.ready import Apply, Dial, Ready, Recovered, SendLog, SendRest, Sen
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode, encode
-from zab.wire.relay import Forward
+from zab.wire.relay_messages import Forward
 
 PAYLOAD: Final = bytes(128)
 

@@ -13,7 +13,7 @@ from zab.store import transactions
 from zab.store.operations import Op
 from zab.store.paths import CONFIG
 from zab.store.znode import CONTAINER, is_session
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 
 def changes_of_batch(batch: Batch) -> Iterator[Change]:

@@ -11,7 +11,7 @@ from bench.micro import broadcast, wire
 from bench.store_micro import PAYLOAD, Leader, request
 from zab.store.acl import OPEN
 from zab.store.operations import Op
-from zab.wire.client.frames import RequestReader
+from zab.wire.client.client_frames import RequestReader
 from zab.wire.client.requests import encode_request
 
 NODES: Final = 100

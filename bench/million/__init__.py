@@ -13,8 +13,8 @@ from bench.report import Result, publish
 from bench.workers import Worker, python
 from zab.store.acl import OPEN
 from zab.store.operations import Op
+from zab.wire.client.client_frames import FirstFrame, ReplyReader
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
-from zab.wire.client.frames import FirstFrame, ReplyReader
 from zab.wire.client.requests import encode_request
 
 DATA: Final = bytes(range(100))

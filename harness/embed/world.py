@@ -19,7 +19,7 @@ from harness.worlds.stack.server import Life, Server
 from harness.worlds.stack.world import WORLD, EveryWorkload, World
 from zab.core.errors import LeadersLost, Refused
 from zab.core.zxid import ServerId, Zxid
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 PROBES: Final = 20
 """So many requests when all is healed: what a snapshot lost is asked for, by servers that came back from one."""

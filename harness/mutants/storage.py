@@ -53,7 +53,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M31c",
         "ZOOKEEPER-1797: purging removes log files that the kept snapshots still need",
         (
-            "zab.storage.log:TransactionLog.purge",
+            "zab.storage.transaction_log:TransactionLog.purge",
             "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
             "while len(self.segments) > 1:",
         ),
@@ -62,7 +62,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "purge-too-much",
         "a log file goes although it holds what follows the oldest snapshot that is kept",
         (
-            "zab.storage.log:TransactionLog.purge",
+            "zab.storage.transaction_log:TransactionLog.purge",
             "self.segments[1].previous <= zxid",
             "self.segments[0].first <= zxid",
         ),
@@ -71,7 +71,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "needless-logs-stay",
         "log files that no snapshot needs stay for ever",
         (
-            "zab.storage.log:TransactionLog.purge",
+            "zab.storage.transaction_log:TransactionLog.purge",
             "while len(self.segments) > 1 and self.segments[1].previous <= zxid:",
             "while False:",
         ),
@@ -119,24 +119,24 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "names-not-synced",
         "files are made and put in place, but the directory is not synced",
-        ("zab.storage.log:TransactionLog._make_room", "self._disk.sync_dir()", "pass"),
+        ("zab.storage.transaction_log:TransactionLog._make_room", "self._disk.sync_dir()", "pass"),
         ("zab.storage.disk:write_durably", "disk.sync_dir()", "pass"),
     ),
     mutant(
         "truncation-not-synced",
         "what is left of a log that is cut takes the old one's place before it is durable",
-        ("zab.storage.log:rewrite", "file.sync()", "pass"),
+        ("zab.storage.transaction_log:rewrite", "file.sync()", "pass"),
     ),
     mutant(
         "snapshot-not-synced",
         "a snapshot is put in place before its content is durable",
-        ("zab.storage.snapshots:SnapshotFile.place", "file.sync()", "pass"),
+        ("zab.storage.snapshot_files:SnapshotFile.place", "file.sync()", "pass"),
     ),
     mutant(
         "torn-tail-is-damage",
         "a torn tail is taken for damage: who lost power in the middle of a write never votes again",
         (
-            "zab.storage.torn:contradiction",
+            "zab.storage.torn_tail:contradiction",
             "if _has_unwritten_sector(data, at, end) or _stops_short(data, at, end):",
             "if False:",
         ),
@@ -145,7 +145,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "damage-is-a-torn-tail",
         "whatever cannot be read at the end of the log is cut off and forgotten",
         (
-            "zab.storage.torn:contradiction",
+            "zab.storage.torn_tail:contradiction",
             """
             head = decode_record_head(data, at, segment.seed)
             """,

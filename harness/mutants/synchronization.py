@@ -59,7 +59,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M06c",
         "ZOOKEEPER-4646: the log is written, but not synced",
-        ("zab.storage.log:TransactionLog.sync", "self._file.sync()", "pass"),
+        ("zab.storage.transaction_log:TransactionLog.sync", "self._file.sync()", "pass"),
     ),
     mutant(
         "M11",
@@ -145,7 +145,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "beginnings-not-compared",
         "a leader sends the rest of its snapshot to a learner that holds the beginning of another one",
         (
-            "zab.storage.snapshots:find",
+            "zab.storage.snapshot_files:find",
             """
             if reader.position == held.size:
                 same = reader.checksum() == held.checksum
@@ -157,7 +157,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "resumed-one-chunk-short",
         "a learner that is sent the rest of a snapshot has kept less than it told its leader",
         (
-            "zab.storage.snapshots:resumed",
+            "zab.storage.snapshot_files:resumed",
             "arriving.write(chunk)",
             "reader.position < held.size and arriving.write(chunk)",
         ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zab.storage.inode import Choose
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
+from zab.storage.memory_inode import Choose
 
 
 def lose(disk: MemoryDisk, loss: str, choose: Choose) -> None:

@@ -8,10 +8,10 @@ from typing import Final
 from harness.checkers import Judge
 from zab.core.errors import DamagedError
 from zab.core.zxid import ServerId, Zxid
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.segment import PREFIX, decode_segment, name_of
-from zab.storage.snapshots import SNAPSHOT, listed
-from zab.storage.snapshots import name_of as snapshot_name
+from zab.storage.snapshot_files import SNAPSHOT, listed
+from zab.storage.snapshot_files import name_of as snapshot_name
 
 SNAPSHOTS_KEPT: Final = 2
 """Of each server."""

@@ -24,10 +24,9 @@ from zab.core.errors import WireError
 from zab.session.state import SessionState
 from zab.session.watch_manager import WatchManager
 from zab.store.operations import Op
+from zab.wire.client.client_frames import Reply as Frame
 from zab.wire.client.connect import ConnectResponse
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import Reply as Frame
-from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.sasl import DigestClient
 
 SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max=200, tries_max=1, close_ms=1_000)

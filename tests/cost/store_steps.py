@@ -13,10 +13,10 @@ from zab.store.acl import Access
 from zab.store.operations import READS, WRITES, Fields, Op
 from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
 from zab.store.store_settings import StoreSettings
-from zab.wire.client.answers import read_reply, write_reply
-from zab.wire.client.frames import RequestReader
+from zab.wire.client.client_frames import RequestReader
 from zab.wire.client.replies import body_reply
-from zab.wire.client.requests import SHAPES, Refused, decode_request
+from zab.wire.client.requests import SHAPES, RejectedRequest, decode_request
+from zab.wire.client.store_replies import read_reply, write_reply
 from zab.wire.jute import buffer
 from zab.wire.sasl import DigestServer, SaslError
 
@@ -74,7 +74,7 @@ class PureServer:
         if op in WRITES:
             return write_reply(op, xid, self._change(self._packed(op, body)))  # type: ignore[arg-type]
         fields = decode_request(op, body)
-        if isinstance(fields, Refused):
+        if isinstance(fields, RejectedRequest):
             return b""
         if op in READS:
             return read_reply(op, xid, self._zxid, self.machine.reads.read(op, fields, self))

@@ -21,7 +21,7 @@ from tests.integration.http_client import ask
 from zab.runtime.admin.commands import NAMES
 from zab.store.acl import OPEN
 from zab.store.operations import Op
-from zab.wire.client.words import WORDS
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 SEED = 1
 SIZE = FRAME_BYTES_MAX - 200
@@ -94,7 +94,7 @@ def test_pipelines_of_small_requests(attacked: Attacked, op: int, behind: str) -
     attacked.bounded(f"1,000 times {Op(op).name} {behind}", lambda client: client.throw(data))
 
 
-@pytest.mark.parametrize("four_letters", WORDS, ids=WORDS.values())
+@pytest.mark.parametrize("four_letters", FOUR_LETTER_WORDS, ids=FOUR_LETTER_WORDS.values())
 def test_four_letter_words(attacked: Attacked, four_letters: bytes) -> None:
     argument = bytes(8) if four_letters == b"stmk" else b""
     attacked.bounded(four_letters.decode(), lambda _: word(attacked.store.port, four_letters + argument))

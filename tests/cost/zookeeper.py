@@ -18,8 +18,8 @@ from tests.ports import free_port
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
 from zab.wire.client import requests
+from zab.wire.client.client_frames import FirstFrame, ReplyReader
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
-from zab.wire.client.frames import FirstFrame, ReplyReader
 
 PATIENCE_S: Final = 120
 SESSION_MS: Final = 600_000

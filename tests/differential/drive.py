@@ -20,9 +20,9 @@ from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.znode import Stat
-from zab.wire.client import connect, events, replies, requests
+from zab.wire.client import connect, replies, requests
+from zab.wire.client.client_frames import FirstFrame, Reply, ReplyReader
 from zab.wire.client.connect import NO_PASSWORD, ConnectRequest
-from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
 from zab.wire.jute import INT
 
 PATIENCE_S: Final = 60.0
@@ -312,7 +312,7 @@ class Player:
                 return
             xid, zxid, error, body = reply
             if xid == replies.EVENT_XID:
-                event, state, path = events.decode_event(body)
+                event, state, path = replies.decode_event(body)
                 self._hear(client, Told(zxid, event, state, path))
                 continue
             if zxid > 0:

@@ -13,8 +13,7 @@ from zab.session.watch_manager import WatchManager
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Fields, Op
 from zab.wire.client.connect import ConnectResponse
-from zab.wire.client.events import encode_event
-from zab.wire.client.replies import encode_reply, error_reply
+from zab.wire.client.replies import encode_event, encode_reply, error_reply
 from zab.wire.client.requests import AUTH_XID, PING_XID, SET_WATCHES_XID
 
 _STAT: Final = tuple(range(11))

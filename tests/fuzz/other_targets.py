@@ -15,8 +15,8 @@ from zab.store.store import Store
 from zab.wire import peer
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import Hello, Purpose, Welcome
-from zab.wire.pieces import Pieces
-from zab.wire.relay import CatchUpPoint, LeaderMessage, SnapPiece
+from zab.wire.relay_messages import CatchUpPoint, LeaderMessage, SnapPiece
+from zab.wire.snapshot_pieces import SnapshotPieces
 
 _CHANNELS: Final = list(peer.Channel)
 
@@ -33,7 +33,7 @@ def _peer(data: bytes) -> bool:
 
 def _peer_stream(data: bytes) -> bool:
     channel = next(each for each in _CHANNELS if _speaks_of_pieces(each))
-    reader, pieces = FrameReader(FRAME_BYTES_MAX), Pieces(FRAME_BYTES_MAX)
+    reader, pieces = FrameReader(FRAME_BYTES_MAX), SnapshotPieces(FRAME_BYTES_MAX)
     with suppress(WireError):
         for part in in_pieces(data, 7):
             pieces.join([peer.decode(channel, payload) for payload in reader.feed(part)])

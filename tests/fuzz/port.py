@@ -23,8 +23,8 @@ from zab.runtime.store_server.open_store import open_store
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
 from zab.wire.client import connect, multi_codec, requests
+from zab.wire.client.client_frames import FirstFrame, ReplyReader
 from zab.wire.client.connect import ConnectRequest
-from zab.wire.client.frames import FirstFrame, ReplyReader
 
 PATIENCE_S: Final = 20
 CONNECT: Final = connect.encode_connect_request(ConnectRequest(0, 10_000))

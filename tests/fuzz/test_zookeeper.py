@@ -12,7 +12,7 @@ from tests.fuzz.target import Target
 from tests.fuzz.zookeeper_targets import TARGETS
 from zab.store.operations import Op
 from zab.wire.client import requests
-from zab.wire.client.frames import RequestReader
+from zab.wire.client.client_frames import RequestReader
 
 targets = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 NASTY = [0, 1, 2, 4, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0x2F000000, 0x10000]

@@ -29,9 +29,9 @@ from zab.store.operations import Op
 from zab.store.store import Store
 from zab.wire import jute
 from zab.wire.certificates import subject_of
-from zab.wire.client import connect, events, replies, requests
+from zab.wire.client import connect, replies, requests
+from zab.wire.client.client_frames import ConnectionOpening, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
-from zab.wire.client.frames import Opening, ReplyReader, RequestReader
 from zab.wire.disk_compression import gunzip, unsnappy, unsnappy_block
 from zab.wire.disk_files import decode_dynamic, decode_number, parse_name
 from zab.wire.disk_log import LogReader, log_chunks
@@ -48,7 +48,7 @@ def _requests(data: bytes) -> bool:
     known = sorted(requests.SHAPES)
     opcode, body = known[data[0] % len(known)] if data else 999, data[1:]
     fields = requests.decode_request(opcode, body)
-    if isinstance(fields, requests.Refused):
+    if isinstance(fields, requests.RejectedRequest):
         return False
     again = requests.encode_request(opcode, 1, fields)
     assert requests.decode_request(opcode, again[12:]) == fields
@@ -67,7 +67,7 @@ def _replies(data: bytes) -> bool:
 
 def _events(data: bytes) -> bool:
     with suppress(WireError):
-        events.decode_event(data)
+        replies.decode_event(data)
         return True
     return False
 
@@ -94,7 +94,7 @@ def _reply_stream(data: bytes) -> bool:
 
 
 def _opening(data: bytes) -> bool:
-    opening = Opening(FRAME_BYTES_MAX)
+    opening = ConnectionOpening(FRAME_BYTES_MAX)
     with suppress(WireError):
         return any(opening.open(piece) is not None for piece in in_pieces(data, 7))
     return False
@@ -341,7 +341,7 @@ TARGETS: Final = {
         _replies,
         [_picked(sorted(replies.BODIES), opcode, frame[20:]) for opcode, frame in zip(_ANSWERS, _REPLIES, strict=True)],
     ),
-    "events": Target(_events, [events.encode_event(2, "/a", 1)[20:]]),
+    "events": Target(_events, [replies.encode_event(2, "/a", 1)[20:]]),
     "request stream": Target(_request_stream, [b"".join(_REQUESTS)]),
     "reply stream": Target(_reply_stream, [b"".join(_REPLIES)]),
     "client": Target(client_target.run, client_target.SEEDS),

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
-from zab.wire.client import bodies, multi_codec, requests, shapes
-from zab.wire.client.bodies import Body
-from zab.wire.client.shapes import Shape
+from zab.wire.client import multi_codec, reply_bodies, request_bodies, requests
+from zab.wire.client.reply_bodies import ReplyBody
+from zab.wire.client.request_bodies import RequestBody
 from zab.wire.disk_snapshot import FileDigest, FileNode
 from zab.wire.disk_txn import FileTxn
 
@@ -31,25 +31,25 @@ _PATH_AND_FLAG: Final = st.tuples(PATHS, BOOLS)
 _SET_DATA: Final = st.tuples(PATHS, DATA, INTS)
 _NOTHING: Final[st.SearchStrategy[Fields]] = st.just(())
 
-_OF_SHAPE: Final[list[tuple[Shape, st.SearchStrategy[Any]]]] = [
-    (shapes.NOTHING, _NOTHING),
-    (shapes.PATH, st.tuples(PATHS)),
-    (shapes.PATH_OR_NULL, st.tuples(st.one_of(st.none(), PATHS))),
-    (shapes.PATH_AND_FLAG, _PATH_AND_FLAG),
-    (shapes.PATH_AND_NUMBER, _PATH_AND_NUMBER),
-    (shapes.SET_DATA, _SET_DATA),
-    (shapes.CREATE, _CREATE),
-    (shapes.CREATE_TTL, st.tuples(PATHS, DATA, ACLS, INTS, LONGS)),
-    (shapes.SET_ACL, st.tuples(PATHS, ACLS, INTS)),
-    (shapes.RECONFIG, st.tuples(*[st.one_of(st.none(), TEXTS)] * 3, LONGS)),
-    (shapes.AUTH, st.tuples(INTS, TEXTS, DATA)),
-    (shapes.TOKEN, st.tuples(DATA)),
-    (shapes.WATCHES, st.tuples(LONGS, *[NAME_TUPLES] * 3)),
-    (shapes.WATCHES2, st.tuples(LONGS, *[NAME_TUPLES] * 5)),
+_OF_SHAPE: Final[list[tuple[RequestBody, st.SearchStrategy[Any]]]] = [
+    (request_bodies.NOTHING, _NOTHING),
+    (request_bodies.PATH, st.tuples(PATHS)),
+    (request_bodies.PATH_OR_NULL, st.tuples(st.one_of(st.none(), PATHS))),
+    (request_bodies.PATH_AND_FLAG, _PATH_AND_FLAG),
+    (request_bodies.PATH_AND_NUMBER, _PATH_AND_NUMBER),
+    (request_bodies.SET_DATA, _SET_DATA),
+    (request_bodies.CREATE, _CREATE),
+    (request_bodies.CREATE_TTL, st.tuples(PATHS, DATA, ACLS, INTS, LONGS)),
+    (request_bodies.SET_ACL, st.tuples(PATHS, ACLS, INTS)),
+    (request_bodies.RECONFIG, st.tuples(*[st.one_of(st.none(), TEXTS)] * 3, LONGS)),
+    (request_bodies.AUTH, st.tuples(INTS, TEXTS, DATA)),
+    (request_bodies.TOKEN, st.tuples(DATA)),
+    (request_bodies.WATCHES, st.tuples(LONGS, *[NAME_TUPLES] * 3)),
+    (request_bodies.WATCHES2, st.tuples(LONGS, *[NAME_TUPLES] * 5)),
 ]
 
 
-def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
+def of_shape(shape: RequestBody) -> st.SearchStrategy[Any]:
     """Fields of this shape."""
     for known, strategy in _OF_SHAPE:
         if known is shape:
@@ -60,26 +60,26 @@ def of_shape(shape: Shape) -> st.SearchStrategy[Any]:
     return st.lists(_operations(dict(multi_codec.READS)), max_size=4).map(tuple)
 
 
-def _operations(allowed: dict[int, Shape]) -> st.SearchStrategy[Any]:
+def _operations(allowed: dict[int, RequestBody]) -> st.SearchStrategy[Any]:
     return st.one_of(*[st.tuples(st.just(opcode), of_shape(shape)) for opcode, shape in allowed.items()])
 
 
-_OF_BODY: Final[list[tuple[Body, st.SearchStrategy[Any]]]] = [
-    (bodies.NOTHING, st.none()),
-    (bodies.NUMBER, INTS),
-    (bodies.PATH, PATHS),
-    (bodies.TOKEN, DATA),
-    (bodies.STAT_ONLY, STATS),
-    (bodies.DATA, st.tuples(DATA, STATS)),
-    (bodies.CREATED, st.tuples(PATHS, STATS)),
-    (bodies.ACL, st.tuples(ACLS, STATS)),
-    (bodies.NAMES, NAMES),
-    (bodies.NAMES_AND_STAT, st.tuples(NAMES, STATS)),
-    (bodies.IDENTITIES, st.lists(st.tuples(TEXTS, TEXTS), max_size=3).map(tuple)),
+_OF_BODY: Final[list[tuple[ReplyBody, st.SearchStrategy[Any]]]] = [
+    (reply_bodies.NOTHING, st.none()),
+    (reply_bodies.NUMBER, INTS),
+    (reply_bodies.PATH, PATHS),
+    (reply_bodies.TOKEN, DATA),
+    (reply_bodies.STAT_ONLY, STATS),
+    (reply_bodies.DATA, st.tuples(DATA, STATS)),
+    (reply_bodies.CREATED, st.tuples(PATHS, STATS)),
+    (reply_bodies.ACL, st.tuples(ACLS, STATS)),
+    (reply_bodies.NAMES, NAMES),
+    (reply_bodies.NAMES_AND_STAT, st.tuples(NAMES, STATS)),
+    (reply_bodies.IDENTITIES, st.lists(st.tuples(TEXTS, TEXTS), max_size=3).map(tuple)),
 ]
 
 
-def of_body(body: Body) -> st.SearchStrategy[Any]:
+def of_body(body: ReplyBody) -> st.SearchStrategy[Any]:
     """Return the fields of a reply of this kind."""
     for known, strategy in _OF_BODY:
         if known is body:

@@ -18,9 +18,9 @@ from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store_settings import StoreSettings
-from zab.wire.client.words import WORDS
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
-ALL_WORDS = frozenset(WORDS.values())
+ALL_WORDS = frozenset(FOUR_LETTER_WORDS.values())
 DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 """Sessions of 400 ms are possible."""
 

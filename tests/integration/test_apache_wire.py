@@ -21,14 +21,30 @@ from zab.store.operations import Fields, Op
 from zab.store.server_watches import EventType
 from zab.store.store import Store
 from zab.store.znode import stat_of
-from zab.wire.client import connect, events, multi_codec, replies, requests
+from zab.wire.client import connect, multi_codec, replies, requests
+from zab.wire.client.client_frames import Command, ConnectionOpening, FirstFrame, Reply, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
-from zab.wire.client.frames import Command, FirstFrame, Opening, Reply, ReplyReader, RequestReader
 from zab.wire.disk_compression import plain
-from zab.wire.disk_digest import node_digest, tree_digest
-from zab.wire.disk_files import CURRENT_EPOCH, Compression, log_name, logs_behind, parse_name, snapshot_name, snapshots
+from zab.wire.disk_files import (
+    CURRENT_EPOCH,
+    Compression,
+    log_name,
+    logs_behind,
+    parse_name,
+    snapshot_name,
+    snapshots_newest_first,
+)
 from zab.wire.disk_log import LogReader, log_chunks
-from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_snapshot import (
+    OPEN_KEY,
+    FileDigest,
+    FileNode,
+    SnapshotReader,
+    node_digest,
+    seems_whole,
+    snapshot_chunks,
+    tree_digest,
+)
 from zab.wire.disk_store import arrival, departure, replay
 from zab.wire.disk_txn import FileTxn
 
@@ -97,7 +113,7 @@ class Client:
 def said_again(heard: apache.Heard) -> set[int]:
     """The opcodes of one recorded connection, each with a request and an answer that we would have sent."""
     from_client, from_server = bytes(heard.from_client), bytes(heard.from_server)
-    opening = Opening()
+    opening = ConnectionOpening()
     request = opening.open(from_client)
     assert request is not None
     if isinstance(request, Command):
@@ -113,7 +129,7 @@ def said_again(heard: apache.Heard) -> set[int]:
     asked: defaultdict[int, deque[int]] = defaultdict(deque)
     for xid, opcode, body in RequestReader().feed(opening.rest):
         fields = requests.decode_request(opcode, body)
-        assert not isinstance(fields, requests.Refused), fields
+        assert not isinstance(fields, requests.RejectedRequest), fields
         said.append(requests.encode_request(opcode, xid, fields))
         asked[xid].append(opcode)
     assert b"".join(said) == opening.rest
@@ -122,8 +138,8 @@ def said_again(heard: apache.Heard) -> set[int]:
     seen: set[int] = set()
     for xid, zxid, error, body in ReplyReader().feed(first.rest):
         if xid == replies.EVENT_XID:
-            kind, state, path = events.decode_event(body)
-            said.append(events.encode_event(kind, path, zxid, state))
+            kind, state, path = replies.decode_event(body)
+            said.append(replies.encode_event(kind, path, zxid, state))
             continue
         opcode = asked[xid].popleft()
         if error:
@@ -200,7 +216,7 @@ def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
         assert results[1] == (-1, -101)
 
         client.send(Op.SET_DATA, ("/o", b"new", 0))
-        assert events.decode_event(client.next()[3]) == (EventType.DATA_CHANGED, 3, "/o")
+        assert replies.decode_event(client.next()[3]) == (EventType.DATA_CHANGED, 3, "/o")
         assert replies.decode_body(Op.SET_DATA, client.next()[3])[4] == 1
         client.socket.sendall(requests.PING)
         assert client.next()[:3:2] == (requests.PING_XID, 0)
@@ -212,7 +228,7 @@ def test_every_operation_of_ours_is_understood(server: apache.Server) -> None:
             (Op.SET_WATCHES2, (1, *lists, ("/p",), ("/r",))),
         ):
             client.send(opcode, fields, requests.SET_WATCHES_XID)
-            told = [events.decode_event(client.next()[3]) for _ in range(4)]
+            told = [replies.decode_event(client.next()[3]) for _ in range(4)]
             assert sorted(told) == [(1, 3, "/o"), (2, 3, "/gone"), (3, 3, "/o"), (4, 3, "/o")]
             assert client.next()[:3:2] == (requests.SET_WATCHES_XID, 0)
         client.close()
@@ -233,7 +249,7 @@ def test_a_request_that_cannot_be_read_is_refused_as_we_refuse_it(server: apache
             (8 + len(body)).to_bytes(4, "big") + xid.to_bytes(4, "big") + opcode.to_bytes(4, "big") + body
         )
         refused = requests.decode_request(opcode, body)
-        assert isinstance(refused, requests.Refused)
+        assert isinstance(refused, requests.RejectedRequest)
         assert client.next()[:3:2] == (xid, refused.code)
     client.close()
 
@@ -348,7 +364,7 @@ def test_zookeeper_data_files_are_read(tmp_path: Path, compression: Compression)
         with apache.running(tmp_path, preAllocSize="64", **method) as server:
             fill(server.port)
     names = [file.name for file in server.files.iterdir()]
-    newest = snapshots(names)[0]
+    newest = snapshots_newest_first(names)[0]
     assert newest.compression is compression
     data = (server.files / newest.name).read_bytes()
     raw = b"".join(plain(in_pieces(data), compression))
@@ -378,7 +394,7 @@ def test_a_server_moves_in_with_us_and_out_again(tmp_path: Path) -> None:
     with apache.running(tmp_path / "theirs") as server:
         fill(server.port)
     names = [file.name for file in server.files.iterdir()]
-    oldest = snapshots(names)[-1]
+    oldest = snapshots_newest_first(names)[-1]
     store = Store()
     moving = arrival(SnapshotReader([(server.files / oldest.name).read_bytes()]), oldest.zxid, bytes(16))
     store.restore(moving.chunks)

@@ -26,15 +26,14 @@ from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Op
 from zab.store.store_settings import StoreSettings
+from zab.wire.client.client_frames import FirstFrame, Reply, ReplyReader, Request
 from zab.wire.client.connect import (
     ConnectRequest,
     ConnectResponse,
     decode_connect_response,
     encode_connect_request,
 )
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import FirstFrame, Reply, ReplyReader, Request
-from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 from zab.wire.jute import INT, buffer
 

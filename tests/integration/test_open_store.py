@@ -36,7 +36,7 @@ from zab.session.session_errors import (
 )
 from zab.session.state import SessionState
 from zab.session.watch import Event, Watch, WatchEvent
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.store.operations import Op
 from zab.store.store_settings import StoreSettings
 from zab.store.znode import Stat

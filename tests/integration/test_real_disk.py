@@ -22,8 +22,8 @@ from zab.core.errors import StorageError
 from zab.core.ready import BeginSnapshot, SnapshotChunk
 from zab.core.zxid import Zxid, make
 from zab.storage.disk import Disk, read_all, write_durably
-from zab.storage.reading import Purged
-from zab.storage.real import RealDisk
+from zab.storage.log_reader import Purged
+from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,7 +187,7 @@ def test_a_second_process_is_refused_and_a_dead_one_holds_nothing(tmp_path: Path
     code = """
         import sys
         from zab.core.errors import StorageError
-        from zab.storage.real import RealDisk
+        from zab.storage.real_disk import RealDisk
         try:
             disk = RealDisk(sys.argv[1])
         except StorageError as error:
@@ -241,7 +241,7 @@ def test_a_disk_that_fills_up_while_the_server_works(tmp_path: Path) -> None:
         import resource, signal, sys
         from tests.unit.storage.model import append, epochs
         from zab.core.errors import StorageError
-        from zab.storage.real import RealDisk
+        from zab.storage.real_disk import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -290,7 +290,7 @@ def test_an_error_of_each_call_names_the_file_and_the_way_out(disk: RealDisk, mo
         with monkeypatch.context() as patch:
             patch.setattr(os, name, broken)
             if name == "fdatasync":
-                patch.setattr("zab.storage.real._sync", broken)
+                patch.setattr("zab.storage.real_disk._sync", broken)
             with pytest.raises(StorageError, match=rf"^cannot {what}: Input/output error \(EIO\); the disk is failing"):
                 act()
     file.close()
@@ -326,7 +326,7 @@ def test_killed_process_keeps_reported_writes(tmp_path: Path) -> None:
         import sys
         from tests.unit.storage.model import append, epochs, z
         from zab.core.zxid import Zxid, make
-        from zab.storage.real import RealDisk
+        from zab.storage.real_disk import RealDisk
         from zab.storage.storage import Storage, StorageSettings
         storage, recovered = Storage.open(RealDisk(sys.argv[1]), StorageSettings(segment_bytes=50_000))
         assert recovered.voting, recovered.damage

@@ -29,9 +29,8 @@ from zab.store.acl import digest_id
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Op
 from zab.store.paths import CONFIG
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import Reply
-from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.client_frames import Reply
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, encode_request
 
 DOORS_OPEN = evolve(DOORS, reconfig_enabled=True, super_digest=digest_id(b"super:test"))

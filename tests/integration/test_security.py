@@ -24,7 +24,7 @@ from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.store.acl import Acl, Identity, digest_id
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.wire.client.frames import Reply
+from zab.wire.client.client_frames import Reply
 from zab.wire.client.replies import decode_body
 from zab.wire.client.requests import AUTH_XID, PING, encode_request
 from zab.wire.sasl import DigestClient

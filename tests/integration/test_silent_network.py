@@ -28,7 +28,7 @@ from zab.runtime.store_server.connection_shell import ConnectionShell
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.writer import Writer
 from zab.session.state import SessionState
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 
 T = TypeVar("T")
 ENSEMBLE = Ensemble.parse("\n".join(f"server.{sid}=host{sid}:2888:3888" for sid in (1, 2, 3)))

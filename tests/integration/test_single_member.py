@@ -20,7 +20,7 @@ from zab.runtime.member import Member, open_member
 from zab.runtime.status import RoleChange
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Passive, View
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import StorageSettings
 
 

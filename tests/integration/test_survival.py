@@ -16,10 +16,9 @@ from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Op
+from zab.wire.client.client_frames import Reply
 from zab.wire.client.connect import ConnectRequest
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import Reply
-from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import PING, PING_XID, encode_request
 
 PATIENCE_S = 240

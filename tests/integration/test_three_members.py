@@ -19,7 +19,7 @@ from zab.core.zxid import Zxid
 from zab.net.network import TcpNetwork
 from zab.runtime.member import Member
 from zab.service.limits import Limits
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 
 
 @pytest.mark.mechanism(89, 90)

@@ -18,7 +18,7 @@ from attrs import evolve
 from tests.integration import apache
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import raw
-from zab.wire.client.words import WORDS
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 PATIENCE_S = 240
 
@@ -131,7 +131,7 @@ async def test_all_of_them_answer_also_in_an_ensemble(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         for sid, port in running.ports.items():
-            for letters, word in WORDS.items():
+            for letters, word in FOUR_LETTER_WORDS.items():
                 said = await hear(port, letters + (bytes(8) if word == "stmk" else b""))
                 assert said or word in ("wchc", "wchp", "hash"), word
             assert ("Proposal sizes last/min/max" in await hear(port, b"srvr")) is (sid == leader)

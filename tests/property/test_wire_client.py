@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.fuzz import zookeeper_values as values
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.wire.client import bodies, connect, events, replies, requests
-from zab.wire.client.bodies import Body
+from zab.wire.client import connect, replies, reply_bodies, requests
+from zab.wire.client.client_frames import ConnectionOpening, FirstFrame, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
-from zab.wire.client.frames import FirstFrame, Opening, ReplyReader, RequestReader
-from zab.wire.client.shapes import Shape
+from zab.wire.client.reply_bodies import ReplyBody
+from zab.wire.client.request_bodies import RequestBody
 
 EXAMPLES = settings(max_examples=60)
 
@@ -23,7 +23,7 @@ EXAMPLES = settings(max_examples=60)
 @pytest.mark.parametrize(("opcode", "shape"), requests.SHAPES.items())
 @given(data=st.data(), xid=values.INTS)
 @EXAMPLES
-def test_a_request_arrives_as_it_was_sent(opcode: int, shape: Shape, data: st.DataObject, xid: int) -> None:
+def test_a_request_arrives_as_it_was_sent(opcode: int, shape: RequestBody, data: st.DataObject, xid: int) -> None:
     fields = data.draw(values.of_shape(shape))
     frame = requests.encode_request(opcode, xid, fields)
     assert RequestReader().feed(frame) == [(xid, opcode, frame[12:])]
@@ -35,12 +35,12 @@ def test_a_request_arrives_as_it_was_sent(opcode: int, shape: Shape, data: st.Da
 @pytest.mark.parametrize(("opcode", "shape"), requests.SHAPES.items())
 @given(data=st.data())
 @EXAMPLES
-def test_a_request_that_was_cut_is_refused(opcode: int, shape: Shape, data: st.DataObject) -> None:
+def test_a_request_that_was_cut_is_refused(opcode: int, shape: RequestBody, data: st.DataObject) -> None:
     body = shape.encode(data.draw(values.of_shape(shape)))
     if not body:
         return
     refused = requests.decode_request(opcode, body[: data.draw(st.integers(0, len(body) - 1))])
-    assert isinstance(refused, requests.Refused)
+    assert isinstance(refused, requests.RejectedRequest)
     assert refused.code == ErrorCode.MARSHALLING_ERROR
 
 
@@ -48,14 +48,14 @@ def test_a_request_that_was_cut_is_refused(opcode: int, shape: Shape, data: st.D
 @EXAMPLES
 def test_an_operation_that_is_none(opcode: int, body: bytes) -> None:
     refused = requests.decode_request(opcode, body)
-    assert isinstance(refused, requests.Refused)
+    assert isinstance(refused, requests.RejectedRequest)
     assert refused.code == ErrorCode.UNIMPLEMENTED
 
 
 @pytest.mark.parametrize("opcode", [Op.CHECK, Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.ERROR, Op.NOTIFICATION])
 def test_internal_znodes_are_invisible_to_clients(opcode: int) -> None:
     refused = requests.decode_request(opcode, requests.SHAPES[Op.DELETE].encode(("/a", 1)))
-    assert isinstance(refused, requests.Refused)
+    assert isinstance(refused, requests.RejectedRequest)
     assert refused.code == ErrorCode.UNIMPLEMENTED
 
 
@@ -68,14 +68,14 @@ def test_multi_accepts_its_maximum_of_operations(outer: int, inner: int) -> None
     allowed = {1, 2, 5, 13, 15, 19, 21} if outer == Op.MULTI else {4, 8}
     fields = requests.decode_request(outer, body)
     if inner not in allowed:
-        assert isinstance(fields, requests.Refused)
+        assert isinstance(fields, requests.RejectedRequest)
         assert f"operation {inner} cannot" in fields.reason
 
 
 @pytest.mark.parametrize(("opcode", "body"), replies.BODIES.items())
 @given(data=st.data(), xid=values.INTS, zxid=values.LONGS)
 @EXAMPLES
-def test_a_reply_arrives_as_it_was_sent(opcode: int, body: Body, data: st.DataObject, xid: int, zxid: int) -> None:
+def test_a_reply_arrives_as_it_was_sent(opcode: int, body: ReplyBody, data: st.DataObject, xid: int, zxid: int) -> None:
     value = data.draw(values.of_body(body))
     frame = replies.encode_reply(opcode, xid, zxid, value)
     assert ReplyReader().feed(frame) == [(xid, zxid, 0, frame[20:])]
@@ -91,7 +91,7 @@ def test_the_packed_replies_are_the_same_bytes(
     assert replies.stat_reply(xid, zxid, stat) == replies.encode_reply(Op.SET_DATA, xid, zxid, stat)
     assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(Op.GET_DATA, xid, zxid, (data, stat))
     assert replies.path_reply(xid, zxid, path) == replies.encode_reply(Op.CREATE, xid, zxid, path)
-    assert bodies.STAT.size == 68
+    assert reply_bodies.STAT.size == 68
 
 
 @given(values.INTS, values.LONGS, values.INTS, st.binary(max_size=20))
@@ -104,10 +104,10 @@ def test_an_error_is_a_header(xid: int, zxid: int, code: int, body: bytes) -> No
 @given(values.LONGS, values.INTS, values.PATHS, values.INTS)
 @EXAMPLES
 def test_an_event_arrives_as_it_was_sent(zxid: int, kind: int, path: str, state: int) -> None:
-    frame = events.encode_event(kind, path, zxid, state)
+    frame = replies.encode_event(kind, path, zxid, state)
     ((xid, at, error, body),) = ReplyReader().feed(frame)
     assert (xid, at, error) == (replies.EVENT_XID, zxid, 0)
-    assert events.decode_event(body) == (kind, state, path)
+    assert replies.decode_event(body) == (kind, state, path)
 
 
 @given(st.lists(values.REQUESTS, max_size=12), st.lists(st.integers(1, 60), min_size=1, max_size=8))
@@ -138,7 +138,7 @@ _ANSWERS = st.builds(ConnectResponse, values.INTS, values.LONGS, _PASSWORDS, _RE
 @EXAMPLES
 def test_a_greeting_arrives_and_leaves_the_rest_alone(request: ConnectRequest, rest: bytes, cut: int) -> None:
     stream = connect.encode_connect_request(request) + rest
-    opening = Opening()
+    opening = ConnectionOpening()
     cut = min(cut, len(stream) - len(rest) - 1)
     assert opening.open(stream[:cut]) is None
     assert opening.open(stream[cut:]) == request

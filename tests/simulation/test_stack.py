@@ -38,7 +38,7 @@ from harness.worlds.stack.world import CAN, WORLD, run
 from tests.simulation.elsewhere import printed
 from tests.simulation.test_determinism import every_kind
 from zab.core.zxid import Zxid
-from zab.wire.relay import COUNTER_BYTES, ORIGIN_BYTES
+from zab.wire.relay_messages import COUNTER_BYTES, ORIGIN_BYTES
 
 DRAWN = ((2, MACHINES[0]), (3, MACHINES[1]))
 

@@ -30,7 +30,7 @@ from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store_settings import StoreSettings
-from zab.wire.client.words import WORDS
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
@@ -209,7 +209,9 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
     """Start all servers in the nursery, and return when all of them serve."""
     claim_this_loop()
     ensemble = layout.ensemble()
-    doors = DoorSettings(tick_ms=settings.tick_ms, words=frozenset(WORDS.values()), connections_per_host_max=0)
+    doors = DoorSettings(
+        tick_ms=settings.tick_ms, words=frozenset(FOUR_LETTER_WORDS.values()), connections_per_host_max=0
+    )
     servers: list[ServerRuntime] = []
     for sid in ensemble.by_id:
         server = make_server(

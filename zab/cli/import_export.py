@@ -17,7 +17,7 @@ from zab.core.zxid import Zxid, show
 from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.inspection import ReadOnlyDisk
-from zab.storage.real import in_use
+from zab.storage.real_disk import in_use
 from zab.store.acl import OPEN, is_encodable
 from zab.wire.disk_files import MYID
 

@@ -23,10 +23,10 @@ from zab.core.zxid import Zxid, show
 from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import owner_of_directory
 from zab.storage.disk import Disk
-from zab.storage.giving_up import give_up_history
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
-from zab.storage.real import RealDisk, in_use
-from zab.storage.split import SplitDisk
+from zab.storage.offline import give_up_history
+from zab.storage.real_disk import RealDisk, in_use
+from zab.storage.split_disk import SplitDisk
 from zab.wire.disk_log import LogReader
 
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)

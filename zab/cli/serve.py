@@ -31,9 +31,9 @@ from zab.runtime.member_options import single_server_ensemble
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.storage.disk import Disk
-from zab.storage.membership import replace_membership
-from zab.storage.real import RealDisk
-from zab.storage.split import SplitDisk
+from zab.storage.offline import replace_membership
+from zab.storage.real_disk import RealDisk
+from zab.storage.split_disk import SplitDisk
 
 ENSEMBLE_NAME = "zab"
 MEMBERSHIP_PAUSE_S = 1.0

@@ -18,7 +18,7 @@ from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.progress import byte_progress
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
-from zab.storage.real import in_use
+from zab.storage.real_disk import in_use
 from zab.store.paths import ROOT
 from zab.store.znode import CONTAINER, Znode, is_session, ttl_of
 from zab.wire.disk_files import parse_name, snapshot_name

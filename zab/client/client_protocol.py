@@ -24,10 +24,9 @@ from zab.session.watch_manager import WatchManager
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.server_watches import EventType, WatchKind
+from zab.wire.client.client_frames import Reply, ReplyReader
 from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import Reply, ReplyReader
-from zab.wire.client.replies import EVENT_XID, decode_body
+from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 from zab.wire.sasl import DigestClient, SaslError
 

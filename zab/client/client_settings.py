@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from zab.wire.client.frames import FRAME_BYTES_MAX
+from zab.wire.client.client_frames import FRAME_BYTES_MAX
 
 
 @frozen

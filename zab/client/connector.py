@@ -22,8 +22,8 @@ from zab.client.dialing import OUTSIDE, Address, Outside, shake_hands
 from zab.client.hosts import Host, Hosts, shown
 from zab.core.errors import RemoteProtocolError, WireError
 from zab.net.wakeup import Wakeup
+from zab.wire.client.client_frames import FirstFrame
 from zab.wire.client.connect import ConnectResponse, decode_connect_response, encode_connect_request
-from zab.wire.client.frames import FirstFrame
 from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10

@@ -24,10 +24,10 @@ from zab.host.pace import beside_the_loop
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.link import BulkSender, Link, Send
 from zab.service.limits import Limits
-from zab.storage.reading import Purged
+from zab.storage.log_reader import Purged
 from zab.storage.storage import Storage
 from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
-from zab.wire.pieces import cut
+from zab.wire.snapshot_pieces import cut_chunk
 
 HANDFUL_BYTES: Final = 256 << 10
 
@@ -145,7 +145,7 @@ class LearnerSync:
             if len(chunk) > max(self._chunk_bytes_max, self._piece_bytes_max):
                 limit = f"at most {self._chunk_bytes_max} are allowed (Limits.snapshot_chunk_bytes_max)"
                 raise ChunkTooLarge(f"the machine gave a snapshot chunk of {len(chunk)} bytes; {limit}")
-            yield from map(encode, cut(chunk, self._piece_bytes_max))
+            yield from map(encode, cut_chunk(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())
 
     def _log_frames(self, what: SendLog) -> Iterator[bytes]:

@@ -17,8 +17,8 @@ from zab.runtime.peer_handshake import UNREACHABLE, described
 from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
-from zab.wire.pieces import Pieces
-from zab.wire.relay import SnapPiece
+from zab.wire.relay_messages import SnapPiece
+from zab.wire.snapshot_pieces import SnapshotPieces
 
 RECEIVE_BYTES = 64 << 10
 """More, and every receive asks the system for fresh pages: six times the price for a small message."""
@@ -233,7 +233,7 @@ class Link:
 
     async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
         reader = FrameReader(self._limits.frame_bytes_max)
-        pieces = Pieces(self._limits.snapshot_chunk_bytes_max)
+        pieces = SnapshotPieces(self._limits.snapshot_chunk_bytes_max)
         from_leader = self.dialled
         channel = Channel.TO_LEARNER if from_leader else Channel.TO_LEADER
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None

@@ -26,7 +26,7 @@ from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.service.replicated_machine import Describes, Machine
 from zab.service.request_path import RequestPath
 from zab.storage.storage import Storage
-from zab.wire.relay import TAG, TAG_BYTES
+from zab.wire.relay_messages import TAG, TAG_BYTES
 
 APPLY_S: Final = 0.02
 """A turn applies committed transactions for this long before other tasks run."""

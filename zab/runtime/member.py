@@ -38,10 +38,10 @@ from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine
 from zab.service.side_channel import MessageHandler
 from zab.storage.disk import Disk
-from zab.storage.real import RealDisk
+from zab.storage.real_disk import RealDisk
 from zab.storage.recovery import REMEDY
 from zab.storage.storage import Storage, StorageSettings
-from zab.wire.relay import ORIGIN_BYTES, ReconfigureRequest
+from zab.wire.relay_messages import ORIGIN_BYTES, ReconfigureRequest
 
 P = ParamSpec("P")
 T = TypeVar("T")

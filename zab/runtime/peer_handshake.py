@@ -13,7 +13,7 @@ from zab.net.tls.certificate_hosts import names_host
 from zab.net.tls.handshake_errors import is_tls_error, reason_of
 from zab.net.tls.tls_stream import TlsStream
 from zab.wire.frames import FrameReader
-from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
+from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Unwelcome, Welcome, WrongPeer, accept, admit
 from zab.wire.peer import Channel, PeerMessage, decode, encode
 
 UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
@@ -71,14 +71,14 @@ class PeerHandshake:
             accept(await _receive_one(stream), peer)
 
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
-        """Greet from the listening end. A stranger receives the reason of its refusal, and `Stranger` is raised
+        """Greet from the listening end. A stranger receives the reason of its refusal, and `WrongPeer` is raised
         here.
         """
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
                 self._check_claim(hello, stream)
-            except Stranger as error:
+            except WrongPeer as error:
                 await stream.send_all(encode(Unwelcome(str(error))))
                 raise
             await stream.send_all(encode(Welcome(VERSION, self.me)))
@@ -91,7 +91,7 @@ class PeerHandshake:
         """
         hosts = self._hosts(hello.server)
         if not hosts and not self._admit_non_members:
-            raise Stranger(
+            raise WrongPeer(
                 f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
                 "reconfiguration first, or let the members admit servers that are none (admit_non_members, "
                 "quorum.admitNonMembers)"
@@ -100,7 +100,7 @@ class PeerHandshake:
             hosts = hosts or [hello.host]
             if not any(names_host(stream, host) for host in hosts):
                 shown = ", ".join(name for _, name in stream.names) or "no host"
-                raise Stranger(
+                raise WrongPeer(
                     f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
                     f"certificate names {shown}"
                 )

@@ -18,7 +18,7 @@ from zab.runtime.status import SnapshotStatus
 from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
 from zab.service.limits import Limits
-from zab.storage.snapshots import SnapshotWriter
+from zab.storage.snapshot_files import SnapshotWriter
 from zab.storage.storage import Storage
 
 

@@ -22,7 +22,14 @@ from zab.service.pending_submissions import PendingSubmissions
 from zab.service.proposal_queue import ForwardedBatch, ProposalQueue, RefusedRequest, by_link
 from zab.service.sync_barriers import SyncBarriers
 from zab.wire.peer import ENVELOPE_BYTES_MAX, REASON_CHARS_MAX, REQUESTS_MAX, encode
-from zab.wire.relay import CatchUpPoint, CatchUpRequest, Forward, ReconfigureReply, ReconfigureRequest, Refusals
+from zab.wire.relay_messages import (
+    CatchUpPoint,
+    CatchUpRequest,
+    Forward,
+    ReconfigureReply,
+    ReconfigureRequest,
+    Refusals,
+)
 
 REFUSAL_BYTES_MAX: Final = 4 * REASON_CHARS_MAX + 16
 

@@ -12,7 +12,7 @@ from zab.core.ensemble import Ensemble, parse_server
 from zab.core.errors import ChangeLost, ConfigError, OutcomeUnknown, Overloaded, ZabError
 from zab.core.zxid import Epoch, Zxid, epoch_of
 from zab.wire.peer import REASON_CHARS_MAX
-from zab.wire.relay import ReconfigureReply, ReconfigureRequest
+from zab.wire.relay_messages import ReconfigureReply, ReconfigureRequest
 
 ChangeDone: TypeAlias = Callable[[Exception | None], None]
 

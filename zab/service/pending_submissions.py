@@ -35,7 +35,7 @@ from typing import Final, TypeAlias
 
 from zab.core.errors import LeadersLost, OutcomeUnknown, Refused
 from zab.core.zxid import Epoch, Zxid
-from zab.wire.relay import ORIGIN_BYTES, TAG
+from zab.wire.relay_messages import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
 """Called once, in the event loop: with the result of `apply`, or with the error that became of the request."""

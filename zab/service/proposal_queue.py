@@ -23,7 +23,7 @@ from zab.service.leadership import LearnerLink
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Describes, KeepsAccount, Machine, View, passes_through
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
-from zab.wire.relay import TAG, TAG_BYTES
+from zab.wire.relay_messages import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The bytes of a batch for each transaction, beside the transaction itself."""

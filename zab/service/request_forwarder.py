@@ -9,7 +9,7 @@ from zab.service.leadership import Leadership, LearnerLink
 from zab.service.limits import Limits
 from zab.service.pending_submissions import PendingSubmissions
 from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX, REQUESTS_MAX, encode
-from zab.wire.relay import CatchUpPoint, CatchUpRequest, Forward, Refusals
+from zab.wire.relay_messages import CatchUpPoint, CatchUpRequest, Forward, Refusals
 
 
 class RequestForwarder:

@@ -26,7 +26,7 @@ from zab.service.request_forwarder import RequestForwarder
 from zab.service.side_channel import MessageHandler, SideChannel, ignore_message
 from zab.service.sync_barriers import SyncBarriers
 from zab.wire.peer import encode
-from zab.wire.relay import (
+from zab.wire.relay_messages import (
     CatchUpPoint,
     CatchUpRequest,
     Forward,

@@ -9,7 +9,7 @@ from zab.core.messages import State
 from zab.core.node import Node
 from zab.service.leadership import Leadership, LearnerLink, LearnerLinks
 from zab.wire.peer import encode
-from zab.wire.relay import LeaderMessage, MemberMessage
+from zab.wire.relay_messages import LeaderMessage, MemberMessage
 
 MessageHandler: TypeAlias = Callable[[bytes], None]
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from zab.core.errors import WireError
 from zab.core.settings_checks import check_settings
-from zab.wire.client.frames import Request
+from zab.wire.client.client_frames import Request
 
 PROBABILITIES: Final = ("connection_drop_increase", "connection_drop_decrease", "connection_decrease_ratio")
 REQUEST_HEAD_BYTES: Final = 8

@@ -8,7 +8,7 @@ The promises are the one thing that no peer can give back: a server that forgot 
 the opposite to somebody else. So the record stands in its file twice, and one copy is enough.
 
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
-    copy    magic 8, version 2, standing 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
+    copy    magic 8, version 2, status 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
             length of the membership's text 4, text, CRC-32 of all of that 4,
             "cmtd" 4, committed 8, CRC-32 of all of that 4          (big-endian)
 
@@ -41,7 +41,7 @@ _HINT_MAGIC: Final = b"cmtd"
 _PAGE: Final = 4096
 
 
-class Standing(IntEnum):
+class HistoryStatus(IntEnum):
     """Whether the history on this disk may be voted with, and if not, why.
 
     HEALING: a snapshot has replaced what was lost, but the epoch it belongs to is not adopted yet. What came
@@ -55,7 +55,7 @@ class Standing(IntEnum):
 
 
 @frozen
-class Record:
+class EpochsRecord:
     """`reaches`: the history was durable up to here. `segment`: first zxid of the newest log segment, or NOTHING.
 
     `forgotten`: there may have been promises of which this record does not know.
@@ -67,7 +67,7 @@ class Record:
     accepted: Epoch = Epoch(0)
     current: Epoch = Epoch(0)
     ensemble: Ensemble | None = None
-    standing: Standing = Standing.WHOLE
+    status: HistoryStatus = HistoryStatus.WHOLE
     forgotten: bool = False
     reaches: Zxid = NOTHING
     segment: Zxid = NOTHING
@@ -79,12 +79,12 @@ def missing(names: tuple[str, ...]) -> str:
     return f"{NAME}: missing, but there is {names[0]}"
 
 
-def encode(record: Record) -> bytes:
+def encode(record: EpochsRecord) -> bytes:
     text = b"" if record.ensemble is None else record.ensemble.text().encode()
     head = _HEAD.pack(
         _MAGIC,
         _VERSION,
-        record.standing,
+        record.status,
         record.forgotten,
         record.accepted,
         record.current,
@@ -104,14 +104,14 @@ def middle(size: int) -> int:
     return -(-size // (2 * _PAGE)) * _PAGE
 
 
-def decode(first: bytes | str, second: bytes | str) -> tuple[Record, tuple[str, ...]]:
+def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple[str, ...]]:
     """The record, and a note for each copy that was not needed because it is damaged.
 
     A copy is given as what was read, or as the reason why it could not be.
     """
     copies = [first if isinstance(first, str) else _decode_copy(first)]
     copies += copies if first == second else [second if isinstance(second, str) else _decode_copy(second)]
-    good = [copy for copy in copies if isinstance(copy, Record)]
+    good = [copy for copy in copies if isinstance(copy, EpochsRecord)]
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
     if len(good) == 2 and good[0].committed != good[1].committed:
@@ -127,11 +127,11 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[Record, tuple[str, 
     return good[0], tuple(notes)
 
 
-def _decode_copy(data: bytes) -> Record | str:
+def _decode_copy(data: bytes) -> EpochsRecord | str:
     end = _HEAD.size
     if len(data) < end + _CRC.size:
         return "too short"
-    magic, version, standing, forgotten, accepted, current, reaches, segment, length = _HEAD.unpack_from(data)
+    magic, version, status, forgotten, accepted, current, reaches, segment, length = _HEAD.unpack_from(data)
     end += length
     if len(data) < end + _CRC.size or crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
         return "the checksum is wrong"
@@ -144,11 +144,11 @@ def _decode_copy(data: bytes) -> Record | str:
         return "the checksum of what was committed is wrong"
     try:
         ensemble = Ensemble.parse(data[end - length : end].decode()) if length else None
-        return Record(
+        return EpochsRecord(
             Epoch(accepted),
             Epoch(current),
             ensemble,
-            Standing(standing),
+            HistoryStatus(status),
             bool(forgotten),
             Zxid(reaches),
             Zxid(segment),
@@ -177,13 +177,13 @@ def _read(file: DiskFile, offset: int, length: int) -> bytes | str:
 class EpochsFile:
     """The record as it stands on the disk, and the only way to change it."""
 
-    def __init__(self, disk: Disk, record: Record, *, damaged: bool = False) -> None:
+    def __init__(self, disk: Disk, record: EpochsRecord, *, damaged: bool = False) -> None:
         self.record = record
         self.committed = record.committed
         """What the next record says of it; a driver may raise it at any time, in any thread."""
         self._disk = disk
         self._damaged = damaged
-        self._saved: Record | None = None
+        self._saved: EpochsRecord | None = None
 
     @classmethod
     def read(cls, disk: Disk) -> tuple[EpochsFile, tuple[str, ...]]:
@@ -202,12 +202,12 @@ class EpochsFile:
 
     def distrust(self, *, forgotten: bool) -> None:
         """The history turned out to be damaged. Every record from now on says so, until it is healed."""
-        standing = self.record.standing
-        if standing is Standing.WHOLE:
-            standing = Standing.DAMAGED
-        self.record = evolve(self.record, standing=standing, forgotten=self.record.forgotten or forgotten)
+        status = self.record.status
+        if status is HistoryStatus.WHOLE:
+            status = HistoryStatus.DAMAGED
+        self.record = evolve(self.record, status=status, forgotten=self.record.forgotten or forgotten)
 
-    def save(self, record: Record) -> None:
+    def save(self, record: EpochsRecord) -> None:
         """Durable when this returns; nothing is written when nothing changed.
 
         In memory it counts only then: a promise that failed was not made.
@@ -232,4 +232,4 @@ class EpochsFile:
     def note(self, reaches: Zxid, segment: Zxid) -> None:
         """Say anew where the history is."""
         old = self.record
-        self.save(Record(old.accepted, old.current, old.ensemble, old.standing, old.forgotten, reaches, segment))
+        self.save(EpochsRecord(old.accepted, old.current, old.ensemble, old.status, old.forgotten, reaches, segment))

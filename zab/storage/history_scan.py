@@ -10,12 +10,12 @@ from attrs import define, field
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.zxid import NOTHING, Zxid, epoch_of, show
-from zab.storage import snapshots
+from zab.storage import snapshot_files
 from zab.storage.disk import Disk, read_all
-from zab.storage.epochs import Record
-from zab.storage.segment import FILE_HEAD, PREFIX, Scan, Segment, decode_segment, guess_segment, name_of, scan
-from zab.storage.snapshots import SNAPSHOT
-from zab.storage.torn import contradiction
+from zab.storage.epochs import EpochsRecord
+from zab.storage.segment import FILE_HEAD, PREFIX, Segment, SegmentScan, decode_segment, guess_segment, name_of, scan
+from zab.storage.snapshot_files import SNAPSHOT
+from zab.storage.torn_tail import contradiction
 
 
 @define
@@ -35,7 +35,7 @@ class HistoryScan:
     """
 
     disk: Disk
-    record: Record
+    record: EpochsRecord
     notes: list[str]
     damage: list[str] = field(factory=list)
     snapshot: Zxid = NOTHING
@@ -49,7 +49,7 @@ class HistoryScan:
     epoch_ends: list[Zxid] = field(factory=list)
     segments: list[Segment] = field(factory=list)
     void: list[str] = field(factory=list)
-    tail: tuple[bytes, Scan] | None = None
+    tail: tuple[bytes, SegmentScan] | None = None
     torn: bool = False
     forgotten: bool = False
     salvage: bool = False
@@ -62,9 +62,9 @@ class HistoryScan:
 
     def _read_snapshots(self) -> None:
         """The newest sound one."""
-        for zxid in snapshots.listed(self.disk.list(), SNAPSHOT):
+        for zxid in snapshot_files.listed(self.disk.list(), SNAPSHOT):
             try:
-                self.digest = snapshots.verify(self.disk, snapshots.name_of(zxid))
+                self.digest = snapshot_files.verify(self.disk, snapshot_files.name_of(zxid))
             except DamagedError as error:
                 self._rotten(str(error))
                 self.unsound.append(zxid)
@@ -75,7 +75,7 @@ class HistoryScan:
 
     def _read_log(self) -> None:
         newest = self.record.segment
-        firsts = sorted(snapshots.listed(self.disk.list(), PREFIX))
+        firsts = sorted(snapshot_files.listed(self.disk.list(), PREFIX))
         known = [first for first in firsts if first <= newest]
         if newest and newest not in known:
             self.damage.append(f"{name_of(newest)}: missing, but it was the newest log")
@@ -145,7 +145,7 @@ class HistoryScan:
         self.epoch_ends.clear()
         return True
 
-    def _take(self, segment: Segment, data: bytes, found: Scan, is_last: bool) -> str | None:
+    def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
         self.segments.append(segment)
         self.batches += found.batches
         if self.epoch_ends and found.epoch_ends and epoch_of(self.epoch_ends[-1]) == epoch_of(found.epoch_ends[0]):
@@ -184,7 +184,7 @@ class HistoryScan:
             self.damage.append(f"the log ends at {show(self.last)}, before the snapshot at {show(self.snapshot)}")
         for zxid in self.unsound:
             if zxid > self.last:
-                self.damage.append(f"{snapshots.name_of(zxid)}: damaged, and the log does not reach as far")
+                self.damage.append(f"{snapshot_files.name_of(zxid)}: damaged, and the log does not reach as far")
         if self.last < record.reaches:
             self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
         if epoch_of(self.last) > record.accepted:

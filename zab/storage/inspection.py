@@ -15,13 +15,13 @@ from attrs import evolve, frozen
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
-from zab.storage import epochs, snapshots
+from zab.storage import epochs, snapshot_files
 from zab.storage.disk import Disk, read_all
-from zab.storage.epochs import EpochsFile, Record, Standing
+from zab.storage.epochs import EpochsFile, EpochsRecord, HistoryStatus
 from zab.storage.history_scan import HistoryScan
-from zab.storage.real import LOCK, RealFile, named
-from zab.storage.segment import PREFIX, Scan, decode_segment, guess_segment, name_of, scan
-from zab.storage.snapshots import INSTALL, SNAPSHOT
+from zab.storage.real_disk import LOCK, RealFile, named
+from zab.storage.segment import PREFIX, SegmentScan, decode_segment, guess_segment, name_of, scan
+from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 
 
 class ReadOnlyDisk:
@@ -71,13 +71,13 @@ class LogFile:
 
     name: str
     size: int
-    scan: Scan | None
+    scan: SegmentScan | None
     trouble: str | None
 
 
 def log_files(disk: Disk) -> Iterator[LogFile]:
     """Iterate over the log files in order; each is read when it is requested."""
-    for first in sorted(snapshots.listed(disk.list(), PREFIX)):
+    for first in sorted(snapshot_files.listed(disk.list(), PREFIX)):
         name, size = name_of(first), 0
         segment, trouble = None, []
         try:
@@ -106,7 +106,7 @@ class FoundHistory:
              unnoticed, and the server's promises are unknown. The rest may be sound
     """
 
-    record: Record | None
+    record: EpochsRecord | None
     newest: Zxid | None
     batches: tuple[Batch, ...]
     last: Zxid
@@ -128,13 +128,13 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
         lost = f"{error}; what this server promised is lost"
         return evolve(_whatever_is_left(disk, [lost], salvage), lost=lost)
     record, notes = file.record, list(found)
-    if snapshots.listed(disk.list(), INSTALL):
+    if snapshot_files.listed(disk.list(), INSTALL):
         return _whatever_is_left(
             disk, ["a snapshot from the leader is half installed: start the server, it will finish"], salvage
         )
-    if record.standing is not Standing.WHOLE:
-        standing = record.standing.name.lower()
-        return _whatever_is_left(disk, [f"this history may not be voted with: it is {standing}"], salvage)
+    if record.status is not HistoryStatus.WHOLE:
+        status = record.status.name.lower()
+        return _whatever_is_left(disk, [f"this history may not be voted with: it is {status}"], salvage)
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _told(record, walk)
@@ -142,14 +142,14 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
 
 def _whatever_is_left(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
     """Read as much as hangs together, without the epochs record."""
-    firsts = snapshots.listed(disk.list(), PREFIX)
-    walk = HistoryScan(disk, Record(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
+    firsts = snapshot_files.listed(disk.list(), PREFIX)
+    walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()
     walk.damage[:0] = damage
     return _told(None, walk)
 
 
-def _told(record: Record | None, walk: HistoryScan) -> FoundHistory:
+def _told(record: EpochsRecord | None, walk: HistoryScan) -> FoundHistory:
     batches = [batch for batch in walk.batches if batch.last > walk.snapshot]
     if batches:
         batches[0] = batches[0].after(walk.snapshot)

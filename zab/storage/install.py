@@ -10,16 +10,16 @@ from __future__ import annotations
 from attrs import evolve
 
 from zab.core.zxid import NOTHING, Zxid
-from zab.storage import segment, snapshots
+from zab.storage import segment, snapshot_files
 from zab.storage.disk import Disk
-from zab.storage.epochs import ASIDE, EpochsFile, Standing
-from zab.storage.snapshots import INSTALL, SNAPSHOT, SnapshotFile
+from zab.storage.epochs import ASIDE, EpochsFile, HistoryStatus
+from zab.storage.snapshot_files import INSTALL, SNAPSHOT, SnapshotFile
 
 
 def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int) -> None:
-    if epochs.record.standing is not Standing.WHOLE:
+    if epochs.record.status is not HistoryStatus.WHOLE:
         epochs.save(epochs.record)  # from here on the record remembers the damage, so the evidence may be moved
-        for zxid in snapshots.listed(disk.list(), INSTALL):
+        for zxid in snapshot_files.listed(disk.list(), INSTALL):
             name = f"{INSTALL}{zxid:x}"
             disk.rename(name, ASIDE + name)
     incoming.place(digest, f"{INSTALL}{incoming.zxid:x}")
@@ -28,17 +28,17 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
     """What stands in `install.<zxid>` is sound and is the history now. May be interrupted and done again."""
-    standing = epochs.record.standing
+    status = epochs.record.status
     for name in disk.list():
         if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):
-            if standing is Standing.DAMAGED:
+            if status is HistoryStatus.DAMAGED:
                 disk.rename(name, ASIDE + name)
             else:
                 disk.delete(name)
     disk.sync_dir()
-    if standing is not Standing.WHOLE:
-        standing = Standing.HEALING
+    if status is not HistoryStatus.WHOLE:
+        status = HistoryStatus.HEALING
     epochs.committed = zxid
-    epochs.save(evolve(epochs.record, standing=standing, reaches=zxid, segment=NOTHING))
-    disk.rename(f"{INSTALL}{zxid:x}", snapshots.name_of(zxid))
+    epochs.save(evolve(epochs.record, status=status, reaches=zxid, segment=NOTHING))
+    disk.rename(f"{INSTALL}{zxid:x}", snapshot_files.name_of(zxid))
     disk.sync_dir()

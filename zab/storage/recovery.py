@@ -21,13 +21,13 @@ from zab.core.plurals import counted
 from zab.core.ready import Recovered
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, epoch_of, show
 from zab.storage import epochs as epochs_file
-from zab.storage import install, snapshots
+from zab.storage import install, snapshot_files
 from zab.storage.disk import Disk, read_all
-from zab.storage.epochs import ASIDE, EpochsFile, Record, Standing
+from zab.storage.epochs import ASIDE, EpochsFile, EpochsRecord, HistoryStatus
 from zab.storage.history_scan import HistoryScan
-from zab.storage.log import rewrite
 from zab.storage.segment import FILE_HEAD, PREFIX, Segment, scan
-from zab.storage.snapshots import INSTALL, SNAPSHOT
+from zab.storage.snapshot_files import INSTALL, SNAPSHOT
+from zab.storage.transaction_log import rewrite
 
 REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
 """Behind each line of damage. Who is alone has to look for another one."""
@@ -66,7 +66,7 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
         epochs, found = EpochsFile.read(disk)
         notes += found
     except DamagedError as error:
-        record = Record(standing=Standing.DAMAGED, forgotten=True)
+        record = EpochsRecord(status=HistoryStatus.DAMAGED, forgotten=True)
         epochs = EpochsFile(disk, record, damaged=epochs_file.NAME in names)
         return _distrusted(epochs, notes, [f"{error}; what this server promised is lost"])
     aside = [name for name in names if name.startswith(ASIDE)]
@@ -77,16 +77,16 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
         _finish_install(disk, epochs, names, notes)
     except DamagedError as error:
         return _distrusted(epochs, notes, [str(error)])
-    match epochs.record.standing:
-        case Standing.NEVER_INITIALISED:
+    match epochs.record.status:
+        case HistoryStatus.NEVER_INITIALISED:
             notes.append("this server does not vote until a leader gave it the history")
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
-        case Standing.HEALING:
+        case HistoryStatus.HEALING:
             notes.append("this server was about to be given the history; it does not vote until it has all of it")
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
-        case Standing.DAMAGED:
+        case HistoryStatus.DAMAGED:
             return _distrusted(epochs, notes, ["the history was found damaged earlier and is not healed yet"])
-        case Standing.WHOLE:
+        case HistoryStatus.WHOLE:
             return _recover_whole(disk, epochs, notes)
 
 
@@ -127,11 +127,11 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
 
 def _begin(disk: Disk, autocreate: bool) -> Recovery:
     if not autocreate:
-        epochs = EpochsFile(disk, Record(standing=Standing.NEVER_INITIALISED, forgotten=True))
+        epochs = EpochsFile(disk, EpochsRecord(status=HistoryStatus.NEVER_INITIALISED, forgotten=True))
         notes = ["the directory is empty: this server does not vote until a leader gave it the history"]
         return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
-    epochs = EpochsFile(disk, Record())
-    epochs.save(Record())  # from now on a directory without this record has lost it
+    epochs = EpochsFile(disk, EpochsRecord())
+    epochs.save(EpochsRecord())  # from now on a directory without this record has lost it
     notes = ["the directory is empty: this server begins with an empty history"]
     return Recovery(epochs, Recovered(Epoch(0), Epoch(0)), last=NOTHING, notes=notes)
 
@@ -142,7 +142,7 @@ def _distrusted(epochs: EpochsFile, notes: list[str], damage: list[str], *, forg
     return Recovery(epochs, _offer_nothing(epochs.record, lines), notes=notes)
 
 
-def _offer_nothing(record: Record, damage: tuple[str, ...]) -> Recovered:
+def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
     return Recovered(
         record.accepted,
         record.current,
@@ -159,14 +159,14 @@ def _offer_nothing(record: Record, damage: tuple[str, ...]) -> Recovered:
 def _held(disk: Disk) -> SnapHeld | None:
     """What arrived of a snapshot from a leader. Two files: it was just being written anew to go on, out of PARTIAL."""
     names = disk.list()
-    if snapshots.INCOMING in names:
-        if snapshots.PARTIAL in names:
-            disk.delete(snapshots.INCOMING)
+    if snapshot_files.INCOMING in names:
+        if snapshot_files.PARTIAL in names:
+            disk.delete(snapshot_files.INCOMING)
         else:
-            disk.rename(snapshots.INCOMING, snapshots.PARTIAL)
-    held = snapshots.kept(disk)
-    if held is None and snapshots.PARTIAL in disk.list():
-        disk.delete(snapshots.PARTIAL)
+            disk.rename(snapshot_files.INCOMING, snapshot_files.PARTIAL)
+    held = snapshot_files.kept(disk)
+    if held is None and snapshot_files.PARTIAL in disk.list():
+        disk.delete(snapshot_files.PARTIAL)
     return held
 
 
@@ -185,11 +185,11 @@ def _clear_temporary(disk: Disk) -> tuple[str, ...]:
 
 
 def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], notes: list[str]) -> None:
-    installs = snapshots.listed(names, INSTALL)
+    installs = snapshot_files.listed(names, INSTALL)
     if len(installs) > 1:
         raise DamagedError(f"{len(installs)} files named {INSTALL}*, and no telling which of them counts")
     for zxid in installs:
-        snapshots.verify(disk, f"{INSTALL}{zxid:x}")
+        snapshot_files.verify(disk, f"{INSTALL}{zxid:x}")
         install.finish(disk, epochs, zxid)
         notes.append(f"finished installing the snapshot at {show(zxid)}, which a crash had interrupted")
 

@@ -128,7 +128,7 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 
 
 @define
-class Scan:
+class SegmentScan:
     """The content of a file up to the first thing that is not a sound record in its place.
 
     batches     those that reach behind `after`
@@ -153,10 +153,10 @@ class Scan:
     misplaced: bool = False
 
 
-def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | None = None) -> Scan:
+def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | None = None) -> SegmentScan:
     """Read the records of one file in order. One turn of the loop per batch, so it stays as flat as it is."""
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
-    found = Scan(at, last)
+    found = SegmentScan(at, last)
     keep = found.batches.append
     ends: dict[int, Zxid] = {}
     last_at = synced = FILE_HEAD

@@ -30,15 +30,15 @@ from zab.core.ready import (
 )
 from zab.core.settings_checks import check_settings
 from zab.core.zxid import NOTHING, Zxid, epoch_of, show
-from zab.storage import remains, snapshots
+from zab.storage import damaged_files, snapshot_files
 from zab.storage.disk import Disk
-from zab.storage.epochs import Record, Standing
+from zab.storage.epochs import EpochsRecord, HistoryStatus
 from zab.storage.install import install
-from zab.storage.log import TransactionLog
-from zab.storage.reading import Purged, read_batches
+from zab.storage.log_reader import Purged, read_batches
 from zab.storage.recovery import Recovery, recover
 from zab.storage.segment import PREFIX, name_of
-from zab.storage.snapshots import INCOMING, PARTIAL, SNAPSHOT, SnapshotFile, SnapshotWriter
+from zab.storage.snapshot_files import INCOMING, PARTIAL, SNAPSHOT, SnapshotFile, SnapshotWriter
+from zab.storage.transaction_log import TransactionLog
 
 SEGMENT_BYTES_MAX: Final = 1 << 31
 
@@ -79,7 +79,7 @@ class Storage:
         self._newest = found.newest
         self._unsound = found.unsound
         self._verified = found.newest
-        self._begun = found.epochs.record.standing is Standing.WHOLE  # a history, whole or just being healed
+        self._begun = found.epochs.record.status is HistoryStatus.WHOLE  # a history, whole or just being healed
         self._incoming: SnapshotFile | None = None
         self.held = found.recovered.held
         """What arrived of a snapshot before the leader was lost. Any thread."""
@@ -101,7 +101,7 @@ class Storage:
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
         """Recover. `Storage.notes` lists what was found and done, `Recovered.damage` what cannot be repaired here."""
         found = recover(disk, settings.autocreate)
-        warning = remains.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
+        warning = damaged_files.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
         if warning:
             found.notes.append(warning)
             found.rotten = (*found.rotten, warning)
@@ -198,16 +198,16 @@ class Storage:
         self._log.sync()  # an epoch is adopted when its history is durable, never before
         if write.whole and not self._begun:
             raise LocalProtocolError("the history may be incomplete, and no snapshot has replaced it")
-        standing = self._epochs.record.standing
+        status = self._epochs.record.status
         if write.whole:
-            standing = Standing.WHOLE
-        elif standing is Standing.WHOLE:  # not the disk's damage: the history contradicts that of the others
-            standing, self._begun = Standing.DAMAGED, False
+            status = HistoryStatus.WHOLE
+        elif status is HistoryStatus.WHOLE:  # not the disk's damage: the history contradicts that of the others
+            status, self._begun = HistoryStatus.DAMAGED, False
         reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:
             reaches, segment = self._log.durable, self._log.newest
         self._epochs.save(
-            Record(write.accepted, write.current, write.ensemble, standing, write.forgotten, reaches, segment)
+            EpochsRecord(write.accepted, write.current, write.ensemble, status, write.forgotten, reaches, segment)
         )
 
     def _truncate(self, zxid: Zxid) -> None:
@@ -235,7 +235,7 @@ class Storage:
         if incoming is not None:
             incoming.keep()
             self._disk.rename(INCOMING, PARTIAL)
-            self.held = snapshots.kept(self._disk)
+            self.held = snapshot_files.kept(self._disk)
             if self.held is None:
                 self._disk.delete(PARTIAL)
 
@@ -243,7 +243,7 @@ class Storage:
         if held != self.held:
             raise LocalProtocolError(f"nothing is held of the snapshot at {show(held.zxid)} that could be resumed")
         self._abort_incoming()
-        self._incoming = snapshots.resumed(self._disk, held)
+        self._incoming = snapshot_files.resumed(self._disk, held)
         self._drop_held()
 
     def _drop_held(self) -> None:
@@ -259,10 +259,10 @@ class Storage:
             raise LocalProtocolError(f"{show(zxid)} is of an epoch that this server has not accepted")
         self._incoming = None
         self._log.reset(zxid)
-        earlier = remains.found(self._disk)
+        earlier = damaged_files.found(self._disk)
         install(self._disk, self._epochs, incoming, digest)
         settings = self._settings
-        remains.bound(self._disk, earlier, settings.damaged_files_max, settings.damaged_bytes_max)
+        damaged_files.bound(self._disk, earlier, settings.damaged_files_max, settings.damaged_bytes_max)
         self._newest, self._verified, self._unsound, self.spare = zxid, None, frozenset(), None
         self._begun = True
 
@@ -281,24 +281,24 @@ class Storage:
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
         """The chunks as they were written. The whole file is verified before the first one is handed out."""
-        name = snapshots.name_of(zxid)
+        name = snapshot_files.name_of(zxid)
         if zxid != self._verified:
-            snapshots.verify(self._disk, name)
-        yield from snapshots.read_chunks(self._disk, name)
+            snapshot_files.verify(self._disk, name)
+        yield from snapshot_files.read_chunks(self._disk, name)
 
     def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
         """The snapshot on this disk that begins with what another server holds, if it is sound. Any thread."""
-        return snapshots.find(self._disk, held)
+        return snapshot_files.find(self._disk, held)
 
     def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
         """The chunks of such a snapshot behind what is held. Each is handed out when its sum is right. Any thread."""
-        return snapshots.read_chunks(self._disk, snapshots.name_of(held.zxid), held.size)
+        return snapshot_files.read_chunks(self._disk, snapshot_files.name_of(held.zxid), held.size)
 
     @property
     def newest_snapshot_bytes(self) -> int:
         """The size of the newest snapshot file; 0 without one. Any thread."""
         newest = self._newest
-        return 0 if newest is None else snapshots.size_of(self._disk, snapshots.name_of(newest))
+        return 0 if newest is None else snapshot_files.size_of(self._disk, snapshot_files.name_of(newest))
 
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
         """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start.
@@ -312,7 +312,7 @@ class Storage:
         try:
             if spare is not None:
                 self._replace_spare(spare)
-            present = snapshots.listed(self._disk.list(), SNAPSHOT)
+            present = snapshot_files.listed(self._disk.list(), SNAPSHOT)
             sound = [zxid for zxid in present if zxid not in self._unsound]
             if sound:
                 self._newest = sound[0]
@@ -332,15 +332,15 @@ class Storage:
 
     def _replace_spare(self, spare: Zxid) -> None:
         before, self.spare = self.spare, spare
-        if before is not None and before != spare and before in snapshots.listed(self._disk.list(), SNAPSHOT):
-            self._disk.delete(snapshots.name_of(before))
+        if before is not None and before != spare and before in snapshot_files.listed(self._disk.list(), SNAPSHOT):
+            self._disk.delete(snapshot_files.name_of(before))
 
     def _remove_before(self, oldest: Zxid, present: list[Zxid]) -> None:
         for zxid in present:
             if zxid < oldest:
-                self._disk.delete(snapshots.name_of(zxid))
+                self._disk.delete(snapshot_files.name_of(zxid))
         self._log.purge(oldest)
-        for first in snapshots.listed(self._disk.list(), PREFIX):
+        for first in snapshot_files.listed(self._disk.list(), PREFIX):
             if first < self._log.oldest:  # damage that a snapshot made up for: it was no part of the log any more
                 self._disk.delete(name_of(first))
         self._disk.sync_dir()

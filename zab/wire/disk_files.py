@@ -63,7 +63,7 @@ def parse_name(name: str) -> DataFile | None:
     return DataFile(int(zxid, 16), name, False, Compression(f".{suffix}" if suffix else ""))
 
 
-def snapshots(names: Iterable[str]) -> list[DataFile]:
+def snapshots_newest_first(names: Iterable[str]) -> list[DataFile]:
     """Newest first: the order in which to try them, until one is whole."""
     found = [file for name in names if (file := parse_name(name)) and not file.is_log]
     return sorted(found, key=lambda file: file.zxid, reverse=True)

@@ -27,6 +27,9 @@ _SESSION: Final = Struct(">qi")
 _KEY_AND_STAT: Final = Struct(">qqqqqiiiqq")
 _DIGEST: Final = Struct(">qiQ")
 _SEAL: Final = Struct(">qi1s")
+_DIGEST_STAT: Final = Struct(">qqqqqiiiq")
+_DIGEST_MASK: Final = (1 << 64) - 1
+_LOCAL: Final = "/zookeeper/"
 MAGIC: Final = b"ZKSN"
 VERSION: Final = 2
 _FILE_HEAD_BYTES: Final = _FILE_HEAD.pack(MAGIC, VERSION, -1)
@@ -243,3 +246,23 @@ def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable
         yield _KEY_AND_STAT.pack(acl_key, *stat)
     assert not expected_root, "a tree has a root"
     yield _NODES_END
+
+
+# -- digest --------------------------------------------------------------------------------------------
+
+
+def node_digest(path: str, data: bytes | None, stat: PersistedStat) -> int:
+    """Return ZooKeeper's digest of one node. Nodes below /zookeeper/ differ by server, so their digest is 0."""
+    if path.startswith(_LOCAL):
+        return 0
+    czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = stat
+    digest = zlib.crc32(path.encode() if path != "/" else b"")
+    if data is not None:
+        digest = zlib.crc32(data, digest)
+    packed = _DIGEST_STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner)
+    return zlib.crc32(packed, digest)
+
+
+def tree_digest(nodes: Iterable[FileNode]) -> int:
+    """Return the sum of all nodes' digests. ZooKeeper writes it behind transactions and into snapshots."""
+    return sum(node_digest(node.path, node.data, node.stat) for node in nodes) & _DIGEST_MASK

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from zab.core.errors import DamagedError, WireError
 from zab.store.operations import Fields, Op
-from zab.wire.client import shapes
+from zab.wire.client import request_bodies
 from zab.wire.client.acl_codec import decode_acl, encode_acl
-from zab.wire.client.shapes import Shape
+from zab.wire.client.request_bodies import RequestBody
 from zab.wire.jute import FALSE, INT, LONG, STRUCT_ERRORS, TRUE, Reader, buffer, text, texts
 
 HEAD: Final = Struct(">qiqqi")
@@ -79,7 +79,7 @@ def _encode_closed(fields: Fields) -> bytes:
 
 
 def _decode_created(body: bytes, at: int) -> tuple[Fields, int]:
-    path, data, at = shapes.decode_path_and_data(body, at)
+    path, data, at = request_bodies.decode_path_and_data(body, at)
     acl, at = decode_acl(body, at)
     ephemeral = body[at] != 0
     return (path, data, acl, ephemeral, INT.unpack_from(body, at + 1)[0]), at + 5
@@ -87,7 +87,7 @@ def _decode_created(body: bytes, at: int) -> tuple[Fields, int]:
 
 def _decode_created_maybe_long_ago(body: bytes, at: int) -> tuple[Fields, int]:
     """Decode a create of the earliest versions, which did not log the parent's child version."""
-    path, data, at = shapes.decode_path_and_data(body, at)
+    path, data, at = request_bodies.decode_path_and_data(body, at)
     acl, at = decode_acl(body, at)
     ephemeral = body[at] != 0
     at += 1
@@ -103,22 +103,22 @@ def _encode_created(fields: Fields) -> bytes:
 
 
 def _decode_container(body: bytes, at: int) -> tuple[Fields, int]:
-    return shapes.decode_create(body, at)
+    return request_bodies.decode_create(body, at)
 
 
 def _decode_ttl(body: bytes, at: int) -> tuple[Fields, int]:
-    fields, at = shapes.decode_create(body, at)
+    fields, at = request_bodies.decode_create(body, at)
     return (*fields, LONG.unpack_from(body, at)[0]), at + 8
 
 
 def _encode_ttl(fields: Fields) -> bytes:
-    return shapes.encode_create(fields[:4]) + LONG.pack(fields[4])
+    return request_bodies.encode_create(fields[:4]) + LONG.pack(fields[4])
 
 
 Body: TypeAlias = tuple[Callable[[bytes, int], tuple[Fields, int]], Callable[[Any], bytes]]
 
 
-def _same(shape: Shape) -> Body:
+def _same(shape: RequestBody) -> Body:
     return shape.decode, shape.encode
 
 
@@ -126,12 +126,12 @@ _PARTS: Final[Mapping[int, Body]] = {
     Op.ERROR: (_decode_number, _encode_number),
     Op.CREATE: (_decode_created_maybe_long_ago, _encode_created),
     Op.CREATE2: (_decode_created, _encode_created),
-    Op.CREATE_CONTAINER: (_decode_container, shapes.encode_create),
+    Op.CREATE_CONTAINER: (_decode_container, request_bodies.encode_create),
     Op.CREATE_TTL: (_decode_ttl, _encode_ttl),
-    Op.DELETE: _same(shapes.PATH),
-    Op.DELETE_CONTAINER: _same(shapes.PATH),
-    Op.SET_DATA: _same(shapes.SET_DATA),
-    Op.CHECK: _same(shapes.PATH_AND_NUMBER),
+    Op.DELETE: _same(request_bodies.PATH),
+    Op.DELETE_CONTAINER: _same(request_bodies.PATH),
+    Op.SET_DATA: _same(request_bodies.SET_DATA),
+    Op.CHECK: _same(request_bodies.PATH_AND_NUMBER),
 }
 
 
@@ -154,8 +154,8 @@ _BODIES: Final[Mapping[int, Body]] = {
     **{kind: body for kind, body in _PARTS.items() if kind != Op.CHECK},
     Op.CREATE_SESSION: (_decode_number, _encode_number),
     Op.CLOSE_SESSION: (_decode_closed, _encode_closed),
-    Op.RECONFIG: _same(shapes.SET_DATA),
-    Op.SET_ACL: _same(shapes.SET_ACL),
+    Op.RECONFIG: _same(request_bodies.SET_DATA),
+    Op.SET_ACL: _same(request_bodies.SET_ACL),
     Op.MULTI: (_decode_multi, _encode_multi),
 }
 KINDS: Final = frozenset(_BODIES)

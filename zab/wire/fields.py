@@ -16,7 +16,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.messages import State
 from zab.core.zxid import COUNTER_MAX, EPOCH_MAX, Zxid, counter_of
-from zab.wire.relay import ORIGIN_BYTES
+from zab.wire.relay_messages import ORIGIN_BYTES
 
 INT64_MAX: Final = (1 << 63) - 1
 _BYTES_ALONE: Final = frozenset({bytes})

@@ -1,7 +1,10 @@
-"""Where one message ends and the next begins: four bytes of length, then that many bytes.
+"""Length framing: four bytes of length, then that many bytes.
 
-A receive returns whatever has arrived: half a frame, or a hundred. All that are complete come out in one
-pass, because everything behind this is faster per message the more messages it sees at once.
+A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all frames that are
+complete, because the code behind it is faster per message the more messages it gets at once.
+
+`FrameReader` splits the links between servers, and the command channel of the controller. The client protocol has the
+same framing and headers of its own, read in one step (`zab.wire.client.client_frames`). Both share `PartialFrame`.
 """
 
 from __future__ import annotations
@@ -20,58 +23,87 @@ def frame(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload
 
 
-class FrameReader:
-    """Feed it what was received; it returns the payloads of all frames that are complete now.
+class PartialFrame:
+    """The received part of a frame that is not complete. One frame and one receive bound its size."""
 
-    After a `WireError` nothing more can be read from the stream: nobody knows where the next frame begins.
-    """
+    __slots__ = ("_bytes_max", "_bytes_min", "_held", "_needed")
 
-    __slots__ = ("_frame_bytes_max", "_held", "_needed")
-
-    def __init__(self, frame_bytes_max: int) -> None:
-        self._frame_bytes_max = frame_bytes_max
+    def __init__(self, frame_bytes_max: int, frame_bytes_min: int) -> None:
+        self._bytes_max = frame_bytes_max
+        self._bytes_min = frame_bytes_min
         self._held = bytearray()
+        """The bytes from the start of the partial frame on; shorter than its frame between two calls."""
         self._needed = HEADER_BYTES
-        """How many bytes must be held before looking at them again is worth the while."""
+        """The size of `_held` from which on the next frame, or at least its length, can be read."""
 
     @property
     def held_bytes(self) -> int:
-        """Of a frame that is not complete yet. An end of stream with something held is a torn frame."""
+        """The size of the partial frame. If the stream ends and this is not 0, the last frame is torn."""
         return len(self._held)
 
     @property
     def missing_bytes(self) -> int:
-        """How many may be received without reading past the frame that is under way."""
+        """The number of bytes that may be received without reading past the partial frame."""
         return self._needed - len(self._held)
 
-    def feed(self, data: bytes | bytearray) -> list[bytes]:
-        # What is left over is always a part of the newest `data`, or else no frame was completed and the
-        # bytes were only added. So every byte is copied a fixed number of times, however it trickles in.
+    def _gather(self, data: bytes | bytearray) -> bytes:
+        """Return all held bytes and `data`, or nothing if the partial frame is still not complete."""
         held = self._held
         if held:
+            # Appended, not joined: however slowly a frame arrives, its bytes are copied a fixed number of times.
             held += data
             if len(held) < self._needed:
-                return []
+                return b""
             data = bytes(held)
             held.clear()
+        return bytes(data)
+
+    def _keep(self, data: bytes, position: int) -> None:
+        """Hold the partial frame at `position`. Raise if its length is not allowed, before its bytes arrive."""
+        self._needed = HEADER_BYTES
+        if position + HEADER_BYTES <= len(data):
+            (length,) = _LENGTH.unpack_from(data, position)
+            self._check(length)
+            self._needed = HEADER_BYTES + length
+        self._held += data[position:]
+
+    def _check(self, length: int) -> None:
+        if not self._bytes_min <= length <= self._bytes_max:
+            raise WireError(f"a frame of {length} bytes: {self._bytes_min} to {self._bytes_max} are allowed")
+
+
+class FrameReader(PartialFrame):
+    """Split a stream into the payloads of its frames.
+
+    After a `WireError` nothing more can be read from the stream: the start of the next frame is unknown.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        super().__init__(frame_bytes_max, 1)
+
+    def feed(self, data: bytes | bytearray) -> list[bytes]:
+        """Return the payloads of all frames that are complete now."""
+        if self._held:
+            data = self._gather(data)
         end = len(data)
-        if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self._frame_bytes_max:
+        if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self._bytes_max:
             self._needed = HEADER_BYTES
-            return [bytes(data[HEADER_BYTES:])]  # one message, and all of it: as in any conversation
+            return [bytes(data[HEADER_BYTES:])]  # exactly one message, as in any conversation
         complete: list[bytes] = []
-        position = 0
+        position, bytes_max = 0, self._bytes_max
         while end - position >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
-            if not 0 < length <= self._frame_bytes_max:
-                raise WireError(f"a frame of {length} bytes: between 1 and {self._frame_bytes_max} are allowed")
+            if not 0 < length <= bytes_max:
+                self._check(length)
             start = position + HEADER_BYTES
             if end - start < length:
-                self._needed = HEADER_BYTES + length
                 break
             position = start + length
             complete.append(bytes(data[start:position]))
-        else:
-            self._needed = HEADER_BYTES
         if position < end:
-            held += data[position:]
+            self._keep(bytes(data), position)
+        elif end:
+            self._needed = HEADER_BYTES
         return complete

@@ -54,7 +54,7 @@ class Unwelcome:
 Greeting = Hello | Welcome | Unwelcome
 
 
-class Stranger(WireError):
+class WrongPeer(WireError):
     """The other end is not whom we want to talk to. The text is for both sides' logs."""
 
 
@@ -62,25 +62,25 @@ def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> He
     """What an answering server checks before it says `Welcome`."""
     match greeting:
         case Hello(ensemble=name) if name != ensemble:
-            raise Stranger(f"it belongs to the ensemble {name!r}, this server to {ensemble!r}")
+            raise WrongPeer(f"it belongs to the ensemble {name!r}, this server to {ensemble!r}")
         case Hello(purpose=wanted) if wanted != purpose.value:
-            raise Stranger(f"it came for {wanted!r}, and this port is for {purpose.value!r}")
+            raise WrongPeer(f"it came for {wanted!r}, and this port is for {purpose.value!r}")
         case Hello(server=server) if server == me:
-            raise Stranger(f"it says that it is server {me}, and that is this server")
+            raise WrongPeer(f"it says that it is server {me}, and that is this server")
         case Hello():
             return greeting
         case _:
-            raise Stranger("it did not say hello")
+            raise WrongPeer("it did not say hello")
 
 
 def accept(greeting: object, wanted: ServerId) -> None:
     """What a dialling server checks before it speaks on."""
     match greeting:
         case Unwelcome(reason=reason):
-            raise Stranger(f"refused there: {reason}")
+            raise WrongPeer(f"refused there: {reason}")
         case Welcome(server=server) if server != wanted:
-            raise Stranger(f"server {server} answers at the address of server {wanted}")
+            raise WrongPeer(f"server {server} answers at the address of server {wanted}")
         case Welcome():
             return
         case _:
-            raise Stranger("it did not answer the greeting")
+            raise WrongPeer("it did not answer the greeting")

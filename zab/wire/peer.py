@@ -40,8 +40,8 @@ from zab.wire.fields import (
     whole,
 )
 from zab.wire.frames import frame
-from zab.wire.greeting import VERSION, Greeting, Hello, Stranger, Unwelcome, Welcome
-from zab.wire.relay import (
+from zab.wire.greeting import VERSION, Greeting, Hello, Unwelcome, Welcome, WrongPeer
+from zab.wire.relay_messages import (
     CatchUpPoint,
     CatchUpRequest,
     Forward,
@@ -186,7 +186,7 @@ def decode(channel: Channel, payload: bytes) -> Any:
     if shape is None:
         raise WireError(f"tag {parts[0]} has no meaning here ({channel.name.lower()})")
     if shape.type in (Hello, Welcome) and len(parts) > 1 and parts[1] != VERSION:
-        raise Stranger(f"it speaks version {parts[1]!r:.40} of the peer protocol, this server {VERSION}")
+        raise WrongPeer(f"it speaks version {parts[1]!r:.40} of the peer protocol, this server {VERSION}")
     kinds = shape.kinds
     if len(parts) != len(kinds) + 1:
         raise WireError(f"{shape.type.__name__} has {len(kinds)} fields, not {len(parts) - 1}")

@@ -58,8 +58,8 @@ from zab.core.ready import (
     Write,
 )
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
-from zab.storage.memory import MemoryDisk
-from zab.storage.reading import Purged
+from zab.storage.log_reader import Purged
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 if TYPE_CHECKING:

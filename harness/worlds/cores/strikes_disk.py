@@ -19,7 +19,7 @@ from harness.faults import (
 from harness.worlds.cores.spare import can_forget, can_spare
 from zab.core.errors import DamagedError
 from zab.runtime.directory_owner import NAME as IDENTITY
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.segment import CONFIG, FILE_HEAD, MARK, OVERHEAD, PREFIX, decode_record_head, decode_segment
 
 if TYPE_CHECKING:

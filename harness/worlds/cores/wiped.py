@@ -21,7 +21,7 @@ from zab.core.batch import Batch
 from zab.core.messages import AckNewLeader, State
 from zab.core.ready import Note, Recovered
 from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Zxid, epoch_of, show
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 
 VOTERS: Final = 3
 LENGTH_MS: Final = 4_000

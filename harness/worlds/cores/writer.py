@@ -13,8 +13,8 @@ from harness.worlds.purged import tell_purged
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
 from zab.core.zxid import Zxid
-from zab.storage.memory import Crash as DiskCrash
-from zab.storage.snapshots import SnapshotWriter
+from zab.storage.memory_disk import Crash as DiskCrash
+from zab.storage.snapshot_files import SnapshotWriter
 
 if TYPE_CHECKING:
     from harness.worlds.cores.server import Server

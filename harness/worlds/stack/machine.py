@@ -11,7 +11,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.zxid import Zxid
 from zab.service.replicated_machine import Passive
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 if TYPE_CHECKING:
     from harness.worlds.stack.server import Life

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.checkers import Violation
 from zab.core.zxid import Zxid, show
-from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
 ORDER = "requests of a member in their order"

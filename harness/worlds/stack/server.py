@@ -29,7 +29,7 @@ from zab.runtime.environment import Environment
 from zab.runtime.writer import Writer
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 if TYPE_CHECKING:

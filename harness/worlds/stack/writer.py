@@ -14,7 +14,7 @@ from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, T
 from zab.core.zxid import Ticket, Zxid
 from zab.net.wakeup import Wakeup
 from zab.runtime.writer import Writer
-from zab.storage.memory import Crash as DiskCrash
+from zab.storage.memory_disk import Crash as DiskCrash
 from zab.storage.storage import Storage
 
 if TYPE_CHECKING:

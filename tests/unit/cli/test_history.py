@@ -15,7 +15,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.ready import Append, SaveEpochs
 from zab.core.zxid import Epoch, make
 from zab.runtime.directory_owner import claim_directory
-from zab.storage.real import RealDisk
+from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 from zab.store import transactions
 from zab.store.acl import OPEN

@@ -22,8 +22,8 @@ from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
 from zab.runtime.member_options import single_server_ensemble
-from zab.storage.epochs import Record, encode
-from zab.wire.client.words import WORDS
+from zab.storage.epochs import EpochsRecord, encode
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 ROOT = Path(__file__).resolve().parents[3]
 THREE = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer\ninitLimit=10\nsyncLimit=5\n"
@@ -90,7 +90,7 @@ def test_every_kind_of_value_arrives_where_it_belongs(folder: Path) -> None:
 
 
 def test_star_enables_every_word_and_unknown_words_are_reported(folder: Path) -> None:
-    assert plan(folder, "4lw.commands.whitelist=*\n").doors.words == frozenset(WORDS.values())
+    assert plan(folder, "4lw.commands.whitelist=*\n").doors.words == frozenset(FOUR_LETTER_WORDS.values())
     (warning,) = plan(folder, "4lw.commands.whitelist=ruok,what\n").warnings
     assert warning.endswith("not answered here: what")
 
@@ -552,7 +552,7 @@ def test_members_that_cannot_be_read_are_not_compared(folder: Path) -> None:
 
 
 def remember(folder: Path, text: str, version: str = "100000000") -> None:
-    record = Record(Epoch(1), Epoch(1), Ensemble.parse(f"{text}\nversion={version}"))
+    record = EpochsRecord(Epoch(1), Epoch(1), Ensemble.parse(f"{text}\nversion={version}"))
     (folder / "data" / "epochs").write_bytes(encode(record))
 
 

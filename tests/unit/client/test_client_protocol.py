@@ -20,10 +20,9 @@ from zab.store.error_codes import ErrorCode
 from zab.store.operations import Fields, Op
 from zab.store.server_watches import WatchKind
 from zab.store.znode import Stat
+from zab.wire.client.client_frames import RequestReader
 from zab.wire.client.connect import ConnectResponse
-from zab.wire.client.events import encode_event
-from zab.wire.client.frames import RequestReader
-from zab.wire.client.replies import encode_reply, error_reply
+from zab.wire.client.replies import encode_event, encode_reply, error_reply
 from zab.wire.client.requests import AUTH_XID, PING_XID, SET_WATCHES_XID, decode_request
 from zab.wire.sasl import DigestClient, DigestServer
 

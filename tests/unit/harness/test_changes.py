@@ -11,7 +11,7 @@ from zab.core.zxid import Zxid
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.znode import CONTAINER
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from zab.core.errors import ConfigError, DamagedError
 from zab.core.zxid import ServerId
 from zab.runtime.directory_owner import NAME, claim_directory
 from zab.storage.disk import write_durably
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 
 
 def test_the_owner_comes_back() -> None:

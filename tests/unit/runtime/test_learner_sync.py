@@ -22,12 +22,12 @@ from zab.runtime.link import BulkSender, Link
 from zab.runtime.links import Links
 from zab.runtime.peer_port import PeerDialler
 from zab.service.limits import Limits
-from zab.storage.reading import Purged
+from zab.storage.log_reader import Purged
 from zab.storage.storage import Storage
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode
-from zab.wire.pieces import Pieces
-from zab.wire.relay import SnapPiece
+from zab.wire.relay_messages import SnapPiece
+from zab.wire.snapshot_pieces import SnapshotPieces
 
 
 class FakeStorage:
@@ -180,7 +180,7 @@ async def test_a_chunk_that_fits_in_no_frame_is_sent_in_pieces() -> None:
         SnapEnd(),
     ]
     assert len(FrameReader(1064).feed(b"".join(world.sent))) == len(messages)
-    assert Pieces(3000).join(messages)[1:-1] == [SnapChunk(chunk) for chunk in chunks]
+    assert SnapshotPieces(3000).join(messages)[1:-1] == [SnapChunk(chunk) for chunk in chunks]
 
 
 async def test_oversized_chunk_costs_the_link_and_not_the_member(

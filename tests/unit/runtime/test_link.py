@@ -17,9 +17,9 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link, Send
 from zab.service.limits import Limits
 from zab.wire.frames import FrameReader, frame
-from zab.wire.greeting import Stranger
+from zab.wire.greeting import WrongPeer
 from zab.wire.peer import Channel, decode, encode
-from zab.wire.relay import SnapPiece
+from zab.wire.relay_messages import SnapPiece
 
 Pair = tuple[Link, trio.abc.Stream]
 
@@ -234,7 +234,7 @@ async def test_a_dial_that_fails_is_down_without_having_been_up() -> None:
 
 async def test_a_dial_that_ends_with_a_stranger_is_somebodys_fault() -> None:
     async def stranger() -> trio.abc.Stream:
-        raise Stranger("refused there: it belongs to another ensemble")
+        raise WrongPeer("refused there: it belongs to another ensemble")
 
     link, room = Link(ServerId(3), dialled=True, limits=Limits()), inbox()
     await link.run(stranger, LinkUp(dialled=True), room)

@@ -12,7 +12,7 @@ from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 from zab.runtime.peer_handshake import PeerHandshake, described
 from zab.wire.frames import frame
-from zab.wire.greeting import VERSION, Hello, Purpose, Stranger, Welcome
+from zab.wire.greeting import VERSION, Hello, Purpose, Welcome, WrongPeer
 from zab.wire.peer import encode
 
 Side = Callable[[trio.abc.Stream], Awaitable[object]]
@@ -60,8 +60,8 @@ async def test_both_sides_of_a_refusal_know_why() -> None:
         lambda stream: caller.call(stream, ServerId(2), Purpose.LEARNER),
         lambda stream: answerer.answer(stream, Purpose.LEARNER),
     )
-    assert isinstance(called, Stranger)
-    assert isinstance(answered, Stranger)
+    assert isinstance(called, WrongPeer)
+    assert isinstance(answered, WrongPeer)
     assert str(answered) == "it belongs to the ensemble 'zab', this server to 'other'"
     assert str(called) == f"refused there: {answered}"
 
@@ -72,7 +72,7 @@ async def test_answering_server_must_have_the_expected_id() -> None:
         lambda stream: caller.call(stream, ServerId(2), Purpose.LEARNER),
         lambda stream: answerer.answer(stream, Purpose.LEARNER),
     )
-    assert isinstance(called, Stranger)
+    assert isinstance(called, WrongPeer)
     assert str(called) == "server 3 answers at the address of server 2"
 
 

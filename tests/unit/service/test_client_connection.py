@@ -24,8 +24,8 @@ from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Fields, Op
 from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
+from zab.wire.client.client_frames import Command, FirstFrame, Reply, ReplyReader
 from zab.wire.client.connect import ConnectRequest, decode_connect_response, encode_connect_request
-from zab.wire.client.frames import Command, FirstFrame, Reply, ReplyReader
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, decode_fields, encode_request
 
 SESSION = 7

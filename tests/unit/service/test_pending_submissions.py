@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zab.core.errors import LeadersLost, OutcomeUnknown, Refused, Stopped
 from zab.core.zxid import Epoch, Zxid, make
 from zab.service.pending_submissions import SLACK, PendingSubmissions, Submission, tagged
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 TAG = b"8 bytes."
 

@@ -19,7 +19,7 @@ from zab.service.proposal_queue import ForwardedBatch, ProposalQueue, RefusedReq
 from zab.service.replicated_machine import Passive, View
 from zab.wire.frames import FrameReader
 from zab.wire.peer import encode
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 A, B = b"origin A", b"origin B"
 EPOCH = Epoch(3)

@@ -20,7 +20,7 @@ from zab.service.replicated_machine import Passive, View
 from zab.service.request_path import RequestPath
 from zab.wire.frames import FrameReader
 from zab.wire.peer import Channel, decode, encode
-from zab.wire.relay import (
+from zab.wire.relay_messages import (
     CatchUpPoint,
     CatchUpRequest,
     Forward,

@@ -6,7 +6,7 @@ import pytest
 
 from zab.core.errors import ConfigError, WireError
 from zab.service.throttle import ConnectionThrottle, RequestThrottle, ThrottleSettings
-from zab.wire.client.frames import Request
+from zab.wire.client.client_frames import Request
 
 
 def bucket(chance: float = 0.5, **options: int | float | bool) -> ConnectionThrottle:

@@ -32,7 +32,7 @@ from zab.core.batch import pack
 from zab.core.errors import StorageError
 from zab.core.ready import AbortSnapshot, Append, BeginSnapshot, SnapshotChunk, Truncate
 from zab.core.zxid import epoch_of, make
-from zab.storage.memory import Crash, MemoryDisk
+from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 ZEROS = bytes(1500)

@@ -10,19 +10,19 @@ from attrs import evolve
 from tests.unit.storage.model import ENSEMBLE, z
 from zab.core.errors import DamagedError, LocalProtocolError, StorageError
 from zab.core.zxid import Epoch
-from zab.storage.epochs import EpochsFile, Record, Standing, decode, encode, middle
-from zab.storage.memory import MemoryDisk
+from zab.storage.epochs import EpochsFile, EpochsRecord, HistoryStatus, decode, encode, middle
+from zab.storage.memory_disk import MemoryDisk
 
-RECORD = Record(Epoch(7), Epoch(5), ENSEMBLE, Standing.HEALING, True, z("5/9"), z("5/3"))
+RECORD = EpochsRecord(Epoch(7), Epoch(5), ENSEMBLE, HistoryStatus.HEALING, True, z("5/9"), z("5/3"))
 
 
-def decoded(data: bytes) -> tuple[Record, tuple[str, ...]]:
+def decoded(data: bytes) -> tuple[EpochsRecord, tuple[str, ...]]:
     half = middle(len(data))
     return decode(data[:half], data[half:])
 
 
-@pytest.mark.parametrize("record", [Record(), RECORD, evolve(RECORD, ensemble=None, accepted=Epoch(2**31 - 1))])
-def test_records_round_trip(record: Record) -> None:
+@pytest.mark.parametrize("record", [EpochsRecord(), RECORD, evolve(RECORD, ensemble=None, accepted=Epoch(2**31 - 1))])
+def test_records_round_trip(record: EpochsRecord) -> None:
     assert decoded(encode(record)) == (record, ())
 
 
@@ -39,7 +39,7 @@ def test_either_copy_is_enough() -> None:
 @pytest.mark.parametrize("nth", [0, 1])
 def test_a_sector_that_cannot_be_read_costs_one_copy_only(nth: int) -> None:
     disk = MemoryDisk()
-    EpochsFile(disk, Record()).save(RECORD)
+    EpochsFile(disk, EpochsRecord()).save(RECORD)
     disk.fail("read", nth)
     epochs, notes = EpochsFile.read(disk)
     assert epochs.record == RECORD
@@ -72,7 +72,7 @@ def test_another_version_is_reported() -> None:
 
 def test_promises_are_never_taken_back() -> None:
     disk = MemoryDisk()
-    epochs = EpochsFile(disk, Record())
+    epochs = EpochsFile(disk, EpochsRecord())
     epochs.save(RECORD)
     for worse in (
         evolve(RECORD, accepted=Epoch(6)),
@@ -87,7 +87,7 @@ def test_promises_are_never_taken_back() -> None:
 
 def test_a_promise_that_could_not_be_written_was_not_made() -> None:
     disk = MemoryDisk()
-    epochs = EpochsFile(disk, Record())
+    epochs = EpochsFile(disk, EpochsRecord())
     epochs.save(RECORD)
     for kind in ("create", "write", "sync", "rename", "sync_dir"):
         disk.fail(kind)
@@ -98,7 +98,7 @@ def test_a_promise_that_could_not_be_written_was_not_made() -> None:
 
 def test_nothing_is_written_when_nothing_changed() -> None:
     disk = MemoryDisk()
-    epochs = EpochsFile(disk, Record())
+    epochs = EpochsFile(disk, EpochsRecord())
     epochs.save(RECORD)
     changes = disk.changes
     epochs.save(RECORD)
@@ -118,7 +118,7 @@ def test_a_record_that_contradicts_itself_is_damage() -> None:
 
 def test_committed_zxid_is_saved_with_any_record_and_never_exceeds_the_history() -> None:
     disk = MemoryDisk()
-    epochs = EpochsFile(disk, Record())
+    epochs = EpochsFile(disk, EpochsRecord())
     epochs.committed = z("5/8")
     epochs.save(RECORD)
     assert EpochsFile.read(disk)[0].record.committed == z("5/8")

@@ -11,10 +11,10 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.core.ready import Append, SaveEpochs
 from zab.core.zxid import Epoch, make
-from zab.storage.founding import found
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
-from zab.storage.memory import MemoryDisk
-from zab.storage.real import RealDisk, in_use
+from zab.storage.memory_disk import MemoryDisk
+from zab.storage.offline import found_history
+from zab.storage.real_disk import RealDisk, in_use
 from zab.storage.storage import Storage, StorageSettings
 
 ONE = Ensemble.parse("server.1=a:1:2")
@@ -90,7 +90,7 @@ def test_owner_of_a_directory_is_read_without_changes(tmp_path: Path) -> None:
 
 def test_founded_history_begins_at_the_given_zxid() -> None:
     disk = MemoryDisk()
-    found(disk, make(7, 3), [b"one", b"two"], Epoch(9))
+    found_history(disk, make(7, 3), [b"one", b"two"], Epoch(9))
     assert is_ours(disk)
     storage, recovered = Storage.open(disk)
     assert (recovered.snapshot, recovered.voting, recovered.accepted, recovered.current) == (make(7, 3), True, 9, 9)
@@ -98,7 +98,7 @@ def test_founded_history_begins_at_the_given_zxid() -> None:
     assert storage.last == make(7, 3)
     storage.close()
     with pytest.raises(ConfigError, match="there is a history already"):
-        found(disk, make(7, 3), [])
+        found_history(disk, make(7, 3), [])
 
 
 def test_founding_that_was_interrupted_is_no_history() -> None:
@@ -107,5 +107,5 @@ def test_founding_that_was_interrupted_is_no_history() -> None:
 
     disk = MemoryDisk()
     with pytest.raises(ZeroDivisionError):
-        found(disk, make(7, 3), (chunk for _ in [0] for chunk in broken()))
+        found_history(disk, make(7, 3), (chunk for _ in [0] for chunk in broken()))
     assert not [name for name in disk.list() if not name.endswith(".tmp")]

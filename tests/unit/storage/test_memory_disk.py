@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from zab.core.errors import StorageError
 from zab.storage.disk import SECTOR, Disk, read_all, write_durably
-from zab.storage.inode import Choose
-from zab.storage.memory import Crash, MemoryDisk
+from zab.storage.memory_disk import Crash, MemoryDisk
+from zab.storage.memory_inode import Choose
 
 
 def durable_file(disk: MemoryDisk, name: str, data: bytes) -> None:

@@ -19,8 +19,8 @@ from zab.core.ready import (
     SnapshotChunk,
     Write,
 )
-from zab.storage.memory import Crash, MemoryDisk
-from zab.storage.snapshots import PARTIAL
+from zab.storage.memory_disk import Crash, MemoryDisk
+from zab.storage.snapshot_files import PARTIAL
 from zab.storage.storage import Storage
 
 CHUNKS = [bytes([number]) * (200 + number) for number in range(10)]

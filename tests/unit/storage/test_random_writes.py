@@ -22,7 +22,7 @@ from zab.core.ready import (
     Write,
 )
 from zab.core.zxid import NOTHING, Zxid, epoch_of, make
-from zab.storage.memory import Crash, MemoryDisk
+from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 payloads = st.lists(

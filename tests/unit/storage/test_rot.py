@@ -1,7 +1,7 @@
 """Disks rot: each byte of each file is changed, each file is cut at each length, each file is lost.
 
 Whatever is done to a disk at rest, the server must notice it and not vote, or come up with exactly the history
-that it had. The one exception is documented in `zab.storage.torn`, and only a server that did not close its
+that it had. The one exception is documented in `zab.storage.torn_tail`, and only a server that did not close its
 log can meet it: the very last group of records may be taken for torn. Never is there a different history.
 """
 
@@ -35,7 +35,7 @@ from zab.core.batch import Batch
 from zab.core.errors import DamagedError, StorageError
 from zab.core.ready import Append
 from zab.core.zxid import NOTHING
-from zab.storage.memory import Crash, MemoryDisk
+from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 STEPS: Sequence[Step] = (

@@ -23,7 +23,7 @@ from zab.storage.segment import (
     encode_segment,
     scan,
 )
-from zab.storage.torn import contradiction
+from zab.storage.torn_tail import contradiction
 
 
 def file_of(

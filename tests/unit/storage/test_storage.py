@@ -21,8 +21,8 @@ from tests.unit.storage.model import (
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, StorageError
 from zab.core.ready import AbortSnapshot, Append, BeginSnapshot, InstallSnapshot, Recovered, SnapshotChunk, Truncate
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, make
-from zab.storage.memory import Crash, MemoryDisk
-from zab.storage.reading import Purged
+from zab.storage.log_reader import Purged
+from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 ROOMY = StorageSettings(preallocate=False)

@@ -5,6 +5,14 @@ import pytest
 from zab.core.errors import WireError
 from zab.store.operations import Op
 from zab.wire.client import replies, requests
+from zab.wire.client.client_frames import (
+    Command,
+    ConnectionOpening,
+    FirstFrame,
+    HttpRequest,
+    ReplyReader,
+    RequestReader,
+)
 from zab.wire.client.connect import (
     EXPIRED,
     ConnectRequest,
@@ -13,7 +21,6 @@ from zab.wire.client.connect import (
     encode_connect_request,
     encode_connect_response,
 )
-from zab.wire.client.frames import Command, FirstFrame, HttpRequest, Opening, ReplyReader, RequestReader
 
 GET = requests.encode_request(Op.GET_DATA, 7, ("/a", False))
 HELLO = encode_connect_request(ConnectRequest(5, 10_000, 0x100000000000001, bytes(range(16))))
@@ -77,14 +84,14 @@ def test_a_big_frame_in_small_pieces_is_looked_at_once() -> None:
 
 @pytest.mark.parametrize("cut", range(len(HELLO)))
 def test_the_greeting_in_two_parts(cut: int) -> None:
-    opening = Opening()
+    opening = ConnectionOpening()
     assert opening.open(HELLO[:cut]) is None
     assert opening.open(HELLO[cut:]) == ConnectRequest(5, 10_000, 0x100000000000001, bytes(range(16)))
     assert opening.rest == b""
 
 
 def test_bytes_after_the_first_frame_are_in_rest() -> None:
-    opening = Opening()
+    opening = ConnectionOpening()
     assert opening.open(HELLO + GET + GET[:5]) is not None
     assert opening.rest == GET + GET[:5]
 
@@ -94,19 +101,19 @@ def test_a_client_too_old_to_know_of_read_only(read_only: bool | None) -> None:
     request = ConnectRequest(0, 10_000, read_only=read_only)
     frame = encode_connect_request(request)
     assert len(frame) == 4 + 44 + (read_only is not None)
-    assert Opening().open(frame) == request
+    assert ConnectionOpening().open(frame) == request
 
 
 @pytest.mark.parametrize("password", [None, b"", b"short", bytes(100)])
 def test_a_password_of_another_length_is_the_sessions_trouble_not_ours(password: bytes | None) -> None:
     request = ConnectRequest(0, 10_000, 1, password, None)
-    assert Opening().open(encode_connect_request(request)) == request
+    assert ConnectionOpening().open(encode_connect_request(request)) == request
 
 
 @pytest.mark.parametrize("length", ["0000001b", "00100000", "ffffffff"])
 def test_no_greeting_of_ours(length: str) -> None:
     with pytest.raises(WireError, match="a frame of"):
-        Opening().open(bytes.fromhex(length))
+        ConnectionOpening().open(bytes.fromhex(length))
 
 
 @pytest.mark.parametrize("length", ["00000012", "7fffffff", "fffffffe"])
@@ -114,22 +121,22 @@ def test_a_password_that_is_not_there(length: str) -> None:
     frame = bytearray(HELLO)
     frame[4 + 24 : 4 + 28] = bytes.fromhex(length)
     with pytest.raises(WireError, match="a password of"):
-        Opening().open(frame)
+        ConnectionOpening().open(frame)
 
 
 @pytest.mark.parametrize("sent", [b"ruok", b"ruok\n", b"ruok\r\nand more"])
 def test_four_letters(sent: bytes) -> None:
-    assert Opening().open(sent) == Command("ruok")
+    assert ConnectionOpening().open(sent) == Command("ruok")
 
 
 def test_four_letters_one_by_one() -> None:
-    opening = Opening()
+    opening = ConnectionOpening()
     assert [opening.open(letter) for letter in (b"m", b"n", b"t")] == [None] * 3
     assert opening.open(b"r") == Command("mntr")
 
 
 def test_the_one_word_with_an_argument() -> None:
-    opening = Opening()
+    opening = ConnectionOpening()
     assert opening.open(b"stmk\0\0\0") is None
     assert opening.open(b"\0\0\0\0") is None
     assert opening.open(b"\7") == Command("stmk", bytes(7) + b"\7")
@@ -157,7 +164,7 @@ def test_an_expired_session() -> None:
 
 @pytest.mark.parametrize("parts", [(b"GET /status HTTP/1.0\r\n\r\n",), (b"G", b"E", b"T ", b"/")])
 def test_http_is_recognised_and_not_called_a_lie(parts: tuple[bytes, ...]) -> None:
-    opening = Opening()
+    opening = ConnectionOpening()
     with pytest.raises(HttpRequest, match="admin port"):
         for part in parts:
             opening.open(part)

@@ -7,10 +7,9 @@ import pytest
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
 from zab.store.server_watches import EventType
-from zab.wire.client import connect, events, multi_codec, replies, requests
+from zab.wire.client import connect, multi_codec, replies, requests
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS, ConnectionOpening, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest
-from zab.wire.client.frames import Opening, ReplyReader, RequestReader
-from zab.wire.client.words import WORDS
 
 NEW_SESSION = bytes.fromhex(
     "0000002d 00000000 0000000000000000 00002710 0000000000000000 00000010" + "00" * 16 + "00"
@@ -36,7 +35,7 @@ MULTI_FAILED = bytes.fromhex(
 def test_a_new_session() -> None:
     request = ConnectRequest(last_zxid_seen=0, timeout_ms=10000)
     assert connect.encode_connect_request(request) == NEW_SESSION
-    assert Opening().open(NEW_SESSION) == request
+    assert ConnectionOpening().open(NEW_SESSION) == request
 
 
 @pytest.mark.parametrize(
@@ -67,9 +66,9 @@ def test_the_reply_to_create() -> None:
 
 
 def test_an_event() -> None:
-    assert events.encode_event(EventType.DATA_CHANGED, "/a", 0x100000003) == EVENT
+    assert replies.encode_event(EventType.DATA_CHANGED, "/a", 0x100000003) == EVENT
     assert ReplyReader().feed(EVENT) == [(replies.EVENT_XID, 0x100000003, 0, EVENT[20:])]
-    assert events.decode_event(EVENT[20:]) == (EventType.DATA_CHANGED, events.SYNC_CONNECTED, "/a")
+    assert replies.decode_event(EVENT[20:]) == (EventType.DATA_CHANGED, replies.SYNC_CONNECTED, "/a")
 
 
 def test_a_multi_that_failed() -> None:
@@ -79,9 +78,9 @@ def test_a_multi_that_failed() -> None:
 
 
 def test_the_words_as_the_lengths_they_are_mistaken_for() -> None:
-    assert WORDS[(1920298859).to_bytes(4, "big")] == "ruok"
-    assert WORDS[(1936881266).to_bytes(4, "big")] == "srvr"
-    assert min(int.from_bytes(word, "big") for word in WORDS) > 1 << 30, "no frame is that long"
+    assert FOUR_LETTER_WORDS[(1920298859).to_bytes(4, "big")] == "ruok"
+    assert FOUR_LETTER_WORDS[(1936881266).to_bytes(4, "big")] == "srvr"
+    assert min(int.from_bytes(word, "big") for word in FOUR_LETTER_WORDS) > 1 << 30, "no frame is that long"
 
 
 def test_all_of_one_receive_in_one_pass() -> None:

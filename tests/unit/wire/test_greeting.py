@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from zab.core.zxid import ServerId
-from zab.wire.greeting import VERSION, Hello, Purpose, Stranger, Unwelcome, Welcome, accept, admit
+from zab.wire.greeting import VERSION, Hello, Purpose, Unwelcome, Welcome, WrongPeer, accept, admit
 
 HELLO = Hello(VERSION, "zab", ServerId(2), "learner", "localhost", 3888)
 
@@ -25,7 +25,7 @@ def test_a_member_is_admitted() -> None:
     ],
 )
 def test_stranger_receives_the_reason(greeting: object, says: str) -> None:
-    with pytest.raises(Stranger, match=says):
+    with pytest.raises(WrongPeer, match=says):
         admit(greeting, ServerId(1), "zab", Purpose.LEARNER)
 
 
@@ -42,5 +42,5 @@ def test_a_welcome_is_accepted() -> None:
     ],
 )
 def test_wrong_reply_is_reported(greeting: object, says: str) -> None:
-    with pytest.raises(Stranger, match=says):
+    with pytest.raises(WrongPeer, match=says):
         accept(greeting, ServerId(1))

@@ -16,9 +16,9 @@ from zab.core.errors import RemoteProtocolError, WireError
 from zab.core.messages import TO_LEADER, Message, Notification, Propose, State
 from zab.core.zxid import EPOCH_MAX, Epoch, ServerId, Zxid, make
 from zab.wire.frames import FrameReader
-from zab.wire.greeting import VERSION, Greeting, Hello, Stranger
+from zab.wire.greeting import VERSION, Greeting, Hello, WrongPeer
 from zab.wire.peer import SHAPES, Channel, PeerMessage, decode, encode
-from zab.wire.relay import Relay
+from zab.wire.relay_messages import Relay
 
 # -- every message there is -----------------------------------------------------------------------------
 
@@ -293,9 +293,9 @@ def test_huge_lengths_are_refused_before_allocation(bomb: bytes) -> None:
 
 
 def test_greeting_of_another_version_differs_from_noise() -> None:
-    with pytest.raises(Stranger, match="speaks version 3 of the peer protocol, this server 2"):
+    with pytest.raises(WrongPeer, match="speaks version 3 of the peer protocol, this server 2"):
         decode(Channel.GREETING, msgpack.packb([1, 3, "whatever", "it", "holds", "by", "then"]))
-    with pytest.raises(Stranger, match="version 0"):
+    with pytest.raises(WrongPeer, match="version 0"):
         decode(Channel.GREETING, payload_of(Hello(0, "zab", ServerId(1), "learner", "", 0)))
 
 

@@ -17,7 +17,7 @@ from zab.wire.disk_files import (
     logs_behind,
     parse_name,
     snapshot_name,
-    snapshots,
+    snapshots_newest_first,
 )
 
 
@@ -48,7 +48,7 @@ NAMES = ["log.1", "log.5", "log.100000001", "snapshot.0", "snapshot.7", "snapsho
 
 
 def test_the_newest_snapshot_is_tried_first() -> None:
-    assert [file.zxid for file in snapshots(NAMES)] == [0x100000000, 7, 0]
+    assert [file.zxid for file in snapshots_newest_first(NAMES)] == [0x100000000, 7, 0]
 
 
 @pytest.mark.parametrize(

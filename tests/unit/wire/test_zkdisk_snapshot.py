@@ -13,9 +13,16 @@ from tests.fuzz import zookeeper_values as values
 from zab.core.errors import DamagedError
 from zab.store.acl import OPEN
 from zab.wire.disk_compression import CHUNK_BYTES, gunzip, plain, unsnappy, unsnappy_block
-from zab.wire.disk_digest import node_digest, tree_digest
 from zab.wire.disk_files import Compression
-from zab.wire.disk_snapshot import FileDigest, FileNode, SnapshotReader, seems_whole, snapshot_chunks
+from zab.wire.disk_snapshot import (
+    FileDigest,
+    FileNode,
+    SnapshotReader,
+    node_digest,
+    seems_whole,
+    snapshot_chunks,
+    tree_digest,
+)
 
 NOW = 1_700_000_000_000
 STAT = (0x100000002, 0x100000002, NOW, NOW, 0, 0, 0, 0, 0x100000002)

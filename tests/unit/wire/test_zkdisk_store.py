@@ -10,8 +10,7 @@ from zab.store.acl import OPEN, READ_ONLY, Acl
 from zab.store.operations import Op
 from zab.store.store import Store
 from zab.store.znode import CONTAINER, ttl_of, ttl_owner
-from zab.wire.disk_digest import node_digest, tree_digest
-from zab.wire.disk_snapshot import OPEN_KEY, FileNode, SnapshotReader, snapshot_chunks
+from zab.wire.disk_snapshot import OPEN_KEY, FileNode, SnapshotReader, node_digest, snapshot_chunks, tree_digest
 from zab.wire.disk_store import NOBODY, arrival, departure, replay, store_txn
 from zab.wire.disk_txn import FileTxn
 

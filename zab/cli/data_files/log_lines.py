@@ -19,7 +19,7 @@ from zab.store.tree import Tree
 from zab.store.znode import is_session
 from zab.wire.disk_store import store_txn
 from zab.wire.disk_txn import FileTxn
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 _NAMES: Final = {Op.SET_DATA: "set", Op.DELETE_CONTAINER: "delete container", Op.CREATE_TTL: "create ttl"}
 

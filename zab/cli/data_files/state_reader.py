@@ -10,10 +10,10 @@ from attrs import frozen
 
 from zab.core.errors import ConfigError, DamagedError, StorageError
 from zab.core.zxid import NOTHING, Epoch, Zxid, epoch_of
-from zab.storage import snapshots
+from zab.storage import snapshot_files
 from zab.storage.disk import Disk, disk_error
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours
-from zab.storage.split import SplitDisk
+from zab.storage.split_disk import SplitDisk
 from zab.store.store import Store
 from zab.wire.disk_compression import plain
 from zab.wire.disk_files import (
@@ -25,13 +25,13 @@ from zab.wire.disk_files import (
     logs_behind,
     parse_name,
     snapshot_name,
+    snapshots_newest_first,
 )
-from zab.wire.disk_files import snapshots as snapshot_files
 from zab.wire.disk_log import LogReader
 from zab.wire.disk_snapshot import SnapshotReader
 from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import FileTxn
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 READ_BYTES: Final = 1 << 20
 Progress: TypeAlias = Callable[[int], object]
@@ -114,7 +114,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
         raise DamagedError(f"{where}: nothing of it can be read: " + "; ".join(found.damage))
     store = Store()
     if found.newest is not None:
-        store.restore(snapshots.read_chunks(disk, snapshots.name_of(found.newest)))
+        store.restore(snapshot_files.read_chunks(disk, snapshot_files.name_of(found.newest)))
     for batch in found.batches:
         for zxid, payload in enumerate(batch.payloads(), start=batch.first):
             if not batch.config:
@@ -129,7 +129,7 @@ def _our_file(path: Path) -> StoreState:
     """Read a snapshot file of ours. Its content names the zxid, so a copy may have any name."""
     disk = ReadOnlyDisk(path.parent)
     store = Store()
-    store.restore(snapshots.read_chunks(disk, path.name))
+    store.restore(snapshot_files.read_chunks(disk, path.name))
     return StoreState(store, str(path), epoch_of(Zxid(store.zxid)))
 
 
@@ -150,7 +150,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
     logs = _names(log_files)
     notes: list[str] = []
     store = last_zxid = None
-    for file in snapshot_files(names):
+    for file in snapshots_newest_first(names):
         try:
             store, last_zxid, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
             break

@@ -11,8 +11,8 @@ from zab.cli.data_files.state_reader import StoreState
 from zab.core.errors import ConfigError
 from zab.core.zxid import Zxid
 from zab.storage.disk import disk_error
-from zab.storage.founding import found
-from zab.storage.real import LOCK, RealDisk
+from zab.storage.offline import found_history
+from zab.storage.real_disk import LOCK, RealDisk
 from zab.wire.disk_files import (
     ACCEPTED_EPOCH,
     CURRENT_EPOCH,
@@ -42,7 +42,7 @@ def found_in(target: Path, state: StoreState) -> None:
     check_new(target)
     disk = RealDisk(target)
     try:
-        found(disk, Zxid(state.store.zxid), state.store.snapshot(), state.epoch)
+        found_history(disk, Zxid(state.store.zxid), state.store.snapshot(), state.epoch)
     finally:
         disk.close()
 

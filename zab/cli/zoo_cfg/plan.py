@@ -37,11 +37,11 @@ from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.door_settings import NO_THROTTLE, DoorSettings
 from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings
 from zab.service.limits import Limits
-from zab.storage.membership import remembered
+from zab.storage.offline import stored_membership
 from zab.storage.storage import StorageSettings
 from zab.store.acl import Access
 from zab.store.store_settings import StoreSettings
-from zab.wire.client.words import WORDS
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
@@ -102,7 +102,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         source.missing("dataDir", "a directory for this server's log and snapshots")
     if data is not None:
         _check_foreign(source, data)
-    saved = None if data is None else remembered(data)
+    saved = None if data is None else stored_membership(data)
     sid = read_id(source, data, ensemble, saved)
     check_peer_type(source, ensemble, sid)
     lacks = _check_ensemble(source, ensemble, saved)
@@ -317,8 +317,8 @@ def _words(source: ZooSource, doors: dict[str, Any]) -> frozenset[str]:
     if asked is None:
         return DoorSettings().words
     if "*" in asked:
-        return frozenset(WORDS.values())
-    unknown = asked - frozenset(WORDS.values())
+        return frozenset(FOUR_LETTER_WORDS.values())
+    unknown = asked - frozenset(FOUR_LETTER_WORDS.values())
     if unknown:
         source.warn("4lw.commands.whitelist", f"not answered here: {', '.join(sorted(unknown))}")
-    return asked & frozenset(WORDS.values())
+    return asked & frozenset(FOUR_LETTER_WORDS.values())

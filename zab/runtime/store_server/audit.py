@@ -20,7 +20,7 @@ from zab.core.errors import ConfigError
 from zab.runtime.store_server.security_settings import truth
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, SUPER, WRITE, Acl, Identity, user_of
 from zab.store.operations import CREATES, CreateFlag, Fields, Op
-from zab.wire.client.requests import Refused, decode_request
+from zab.wire.client.requests import RejectedRequest, decode_request
 
 if TYPE_CHECKING:
     from zab.service.pending_submissions import Done
@@ -131,7 +131,7 @@ class Audit:
 
     def _written(self, who: Mapping[str, str], op: int, body: bytes, result: Result) -> None:
         fields = decode_request(op, body)
-        if isinstance(fields, Refused):
+        if isinstance(fields, RejectedRequest):
             self._write("failure", **who, operation=_OPERATIONS[op])
         elif op != Op.MULTI:
             self._one(who, op, fields, result[1], result[2])

@@ -22,7 +22,7 @@ from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.store.acl import Identity
 from zab.store.operations import Fields
-from zab.wire.client.frames import Command
+from zab.wire.client.client_frames import Command
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

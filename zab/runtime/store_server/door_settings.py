@@ -11,7 +11,7 @@ from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.security_settings import DEFAULT_SECURITY, SecuritySettings
 from zab.service.throttle import ThrottleSettings
-from zab.wire.client.frames import FRAME_BYTES_MAX
+from zab.wire.client.client_frames import FRAME_BYTES_MAX
 
 NO_THROTTLE: Final = ThrottleSettings()
 DEFAULT_FAILED_LOGINS: Final = FailedLoginSettings()

@@ -10,7 +10,7 @@ from zab.runtime.admin.statistics_commands import watched
 from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.store_server import four_letter_listings
 from zab.runtime.store_server.four_letter_listings import hexadecimal
-from zab.wire.client.frames import Command
+from zab.wire.client.client_frames import Command
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -20,7 +20,7 @@ from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Mark, Tree
-from zab.wire.client.events import encode_event
+from zab.wire.client.replies import encode_event
 from zab.wire.client.requests import decode_fields
 
 

@@ -22,8 +22,8 @@ from zab.service.connection.pending_replies import SendBuffer
 from zab.service.connection.ports import ConnectionPhase, EventFrame, ServerPort, ShellPort
 from zab.service.connection.request_pipeline import RequestPipeline
 from zab.store.acl import Identity
+from zab.wire.client.client_frames import Command, ConnectionOpening, HttpRequest, RequestReader
 from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, encode_connect_response
-from zab.wire.client.frames import Command, HttpRequest, Opening, RequestReader
 
 _SERVING: Final = ConnectionPhase.SERVING
 _OVER: Final = ConnectionPhase.OVER
@@ -66,7 +66,7 @@ class ClientConnection:
         self.read_only = False
         """Whether the client only reads, from a server without a leader."""
         self._shell = shell
-        self._opening = Opening(server.settings.frame_bytes_max)
+        self._opening = ConnectionOpening(server.settings.frame_bytes_max)
         self._reader = RequestReader(server.settings.frame_bytes_max)
         """Splits what arrives behind the first frame, which `_opening` reads."""
         self._handshake: SessionHandshake | None = None

@@ -23,7 +23,7 @@ from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSett
 from zab.store.acl import Identity
 from zab.store.operations import Fields
 from zab.store.store import Store
-from zab.wire.client.frames import Command
+from zab.wire.client.client_frames import Command
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
 """(result, error): called once, in the event loop, perhaps before the call that it belongs to returns."""

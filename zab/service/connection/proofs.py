@@ -10,7 +10,7 @@ from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.connection.ports import ServerPort
 from zab.store.error_codes import ErrorCode
 from zab.wire.client.replies import body_reply, error_reply
-from zab.wire.client.requests import Refused, decode_request
+from zab.wire.client.requests import RejectedRequest, decode_request
 from zab.wire.jute import buffer
 
 SCHEME_CHARS_SHOWN: Final = 100
@@ -48,7 +48,7 @@ class Login:
         """Check the credentials of an auth request. The reply is sent at once: it has no place among the others."""
         proof, fields = self._client.authentication, decode_request(op, body)
         verdict = Verdict.REFUSED
-        if not isinstance(fields, Refused):
+        if not isinstance(fields, RejectedRequest):
             scheme, credentials = fields[1], fields[2] or b""
             if proof.may_be_wrong(scheme, credentials) and not self._may_try(now_ms):
                 return LoginOutcome(cut=proof.why)
@@ -72,7 +72,7 @@ class Login:
         if not self._may_try(now_ms):
             return LoginOutcome(cut=proof.why)
         fields = decode_request(op, body)
-        token, error = proof.sasl(None if isinstance(fields, Refused) else fields[0])
+        token, error = proof.sasl(None if isinstance(fields, RejectedRequest) else fields[0])
         if token is None or proof.proved_by_sasl:
             self._audit("sasl", token is not None)
         if token is None:

@@ -31,10 +31,10 @@ from zab.store.operations import READS, WRITES, Op
 from zab.store.read_handler import NO_ROOM, TOO_LARGE, Client
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, op_name
 from zab.store.znode import stat_fields
-from zab.wire.client.answers import read_reply, write_reply
-from zab.wire.client.frames import Request
+from zab.wire.client.client_frames import Request
 from zab.wire.client.replies import encode_reply, error_reply
-from zab.wire.client.requests import PING_XID, Refused, decode_request, makes_ephemeral
+from zab.wire.client.requests import PING_XID, RejectedRequest, decode_request, makes_ephemeral
+from zab.wire.client.store_replies import read_reply, write_reply
 
 # Plain integers: to look up a member of an enumeration costs as much as to pack a header.
 _WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
@@ -363,7 +363,7 @@ class RequestPipeline:
     def _read(self, op: int, xid: int, body: bytes) -> None:
         machine, client = self._machine, self._client
         fields = decode_request(op, body)
-        if isinstance(fields, Refused):
+        if isinstance(fields, RejectedRequest):
             client.send(error_reply(xid, machine.zxid, fields.code))
             return
         answer = machine.reads.read(op, fields, client)
@@ -465,7 +465,7 @@ class RequestPipeline:
     def _sync(self, op: int, xid: int, body: bytes) -> None:
         """Hold later requests until the barrier is passed: a later write could overtake it, and a read would see it."""
         fields = decode_request(op, body)
-        if isinstance(fields, Refused):
+        if isinstance(fields, RejectedRequest):
             self._put(op, xid, PendingReply(fields.code, done=True))
             return
         reply = PendingReply(value=fields[0])
@@ -505,7 +505,7 @@ class RequestPipeline:
             self._proceed()
             return
         fields = decode_request(op, body)
-        assert not isinstance(fields, Refused), "the leader has read it"
+        assert not isinstance(fields, RejectedRequest), "the leader has read it"
         reply = PendingReply()
         self.replies[0] = (op, xid, reply)
         self._shell.change_membership(fields, partial(self._reconfigured, reply))

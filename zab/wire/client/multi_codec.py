@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from zab.core.errors import WireError
 from zab.store.operations import Fields, Op
-from zab.wire.client import bodies, shapes
-from zab.wire.client.bodies import Body
-from zab.wire.client.shapes import Shape
+from zab.wire.client import reply_bodies, request_bodies
+from zab.wire.client.reply_bodies import ReplyBody
+from zab.wire.client.request_bodies import RequestBody
 
 Operation: TypeAlias = tuple[int, Fields]
 """Opcode, fields."""
@@ -29,30 +29,30 @@ _unpack_header: Final = Struct(">iB4x").unpack_from
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
-_pack_set: Final = Struct(">iBi" + bodies.STAT_FORMAT).pack
+_pack_set: Final = Struct(">iBi" + reply_bodies.STAT_FORMAT).pack
 """Header and stat: most results are these."""
 
-WRITES: Final[Mapping[int, Shape]] = {
-    Op.CREATE: shapes.CREATE,
-    Op.CREATE2: shapes.CREATE,
-    Op.CREATE_CONTAINER: shapes.CREATE,
-    Op.CREATE_TTL: shapes.CREATE_TTL,
-    Op.DELETE: shapes.PATH_AND_NUMBER,
-    Op.SET_DATA: shapes.SET_DATA,
-    Op.CHECK: shapes.PATH_AND_NUMBER,
+WRITES: Final[Mapping[int, RequestBody]] = {
+    Op.CREATE: request_bodies.CREATE,
+    Op.CREATE2: request_bodies.CREATE,
+    Op.CREATE_CONTAINER: request_bodies.CREATE,
+    Op.CREATE_TTL: request_bodies.CREATE_TTL,
+    Op.DELETE: request_bodies.PATH_AND_NUMBER,
+    Op.SET_DATA: request_bodies.SET_DATA,
+    Op.CHECK: request_bodies.PATH_AND_NUMBER,
 }
-READS: Final[Mapping[int, Shape]] = {
-    Op.GET_DATA: shapes.PATH_AND_FLAG,
-    Op.GET_CHILDREN: shapes.PATH_AND_FLAG,
+READS: Final[Mapping[int, RequestBody]] = {
+    Op.GET_DATA: request_bodies.PATH_AND_FLAG,
+    Op.GET_CHILDREN: request_bodies.PATH_AND_FLAG,
 }
-RESULTS: Final[Mapping[int, Body]] = {
-    Op.CREATE: bodies.PATH,
-    Op.CREATE2: bodies.CREATED,
-    Op.DELETE: bodies.NOTHING,
-    Op.SET_DATA: bodies.STAT_ONLY,
-    Op.CHECK: bodies.NOTHING,
-    Op.GET_DATA: bodies.DATA,
-    Op.GET_CHILDREN: bodies.NAMES,
+RESULTS: Final[Mapping[int, ReplyBody]] = {
+    Op.CREATE: reply_bodies.PATH,
+    Op.CREATE2: reply_bodies.CREATED,
+    Op.DELETE: reply_bodies.NOTHING,
+    Op.SET_DATA: reply_bodies.STAT_ONLY,
+    Op.CHECK: reply_bodies.NOTHING,
+    Op.GET_DATA: reply_bodies.DATA,
+    Op.GET_CHILDREN: reply_bodies.NAMES,
 }
 _RESULT_OF: Final[Mapping[int, int]] = {
     Op.CREATE_CONTAINER: Op.CREATE2,
@@ -61,7 +61,7 @@ _RESULT_OF: Final[Mapping[int, int]] = {
 """The protocol has no results of their own for these two."""
 
 
-def of(allowed: Mapping[int, Shape]) -> Shape:
+def of(allowed: Mapping[int, RequestBody]) -> RequestBody:
     """The shape of a multi of these operations. Reads and writes do not mix."""
 
     decoders = {int(opcode): shape.decode for opcode, shape in allowed.items()}
@@ -86,7 +86,7 @@ def of(allowed: Mapping[int, Shape]) -> Shape:
         parts.append(_END)
         return b"".join(parts)
 
-    return Shape(decode, encode)
+    return RequestBody(decode, encode)
 
 
 _RESULT_ENCODERS: Final = {
@@ -117,7 +117,7 @@ def decode_results(body: bytes, at: int = 0) -> tuple[list[Result], int]:
         if done:
             return results, at
         if opcode == Op.ERROR:
-            value, at = bodies.NUMBER.decode(body, at)
+            value, at = reply_bodies.NUMBER.decode(body, at)
         else:
             kind = RESULTS.get(opcode)
             if kind is None:
@@ -128,4 +128,4 @@ def decode_results(body: bytes, at: int = 0) -> tuple[list[Result], int]:
 
 MULTI: Final = of(WRITES)
 MULTI_READ: Final = of(READS)
-RESULT_LIST: Final = Body(encode_results, decode_results)
+RESULT_LIST: Final = ReplyBody(encode_results, decode_results)

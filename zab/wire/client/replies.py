@@ -1,7 +1,7 @@
-"""Replies and events: written by the server, read by the client.
+"""Replies and watch events: the server encodes them, the client decodes them.
 
-Every function here returns a whole frame, to be joined with the others of its connection and turn. A header
-and what is of fixed size behind it are packed in one call.
+Every encoder returns a whole frame, to be joined with the other frames of its connection and turn. One call packs the
+header together with the fields of fixed size behind it.
 """
 
 from __future__ import annotations
@@ -13,56 +13,59 @@ from typing import Any, Final
 from zab.core.errors import WireError
 from zab.store.operations import Op
 from zab.store.znode import INT_MAX, INT_MIN, Znode, int32, is_session
-from zab.wire.client import bodies, multi_codec
-from zab.wire.client.bodies import STAT_FORMAT, Body, StatFields
-from zab.wire.jute import STRUCT_ERRORS
+from zab.wire.client import multi_codec, reply_bodies
+from zab.wire.client.reply_bodies import STAT_FORMAT, ReplyBody, StatFields
+from zab.wire.jute import STRUCT_ERRORS, Reader
 
 EVENT_XID: Final = -1
+SYNC_CONNECTED: Final = 3
+"""The only state that a server sends; a client derives the others by itself."""
 
 _HEAD: Final = Struct(">iiqi")
 _HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
 _HEAD_AND_LENGTH: Final = Struct(">iiqii")
+_EVENT: Final = Struct(">iiqiiii")
 _pack_head_and_stat: Final[Callable[..., bytes]] = _HEAD_AND_STAT.pack
 
-BODIES: Final[Mapping[int, Body]] = {
-    Op.CREATE: bodies.PATH,
-    Op.DELETE: bodies.NOTHING,
-    Op.EXISTS: bodies.STAT_ONLY,
-    Op.GET_DATA: bodies.DATA,
-    Op.SET_DATA: bodies.STAT_ONLY,
-    Op.GET_ACL: bodies.ACL,
-    Op.SET_ACL: bodies.STAT_ONLY,
-    Op.GET_CHILDREN: bodies.NAMES,
-    Op.SYNC: bodies.PATH,
-    Op.PING: bodies.NOTHING,
-    Op.GET_CHILDREN2: bodies.NAMES_AND_STAT,
+BODIES: Final[Mapping[int, ReplyBody]] = {
+    Op.CREATE: reply_bodies.PATH,
+    Op.DELETE: reply_bodies.NOTHING,
+    Op.EXISTS: reply_bodies.STAT_ONLY,
+    Op.GET_DATA: reply_bodies.DATA,
+    Op.SET_DATA: reply_bodies.STAT_ONLY,
+    Op.GET_ACL: reply_bodies.ACL,
+    Op.SET_ACL: reply_bodies.STAT_ONLY,
+    Op.GET_CHILDREN: reply_bodies.NAMES,
+    Op.SYNC: reply_bodies.PATH,
+    Op.PING: reply_bodies.NOTHING,
+    Op.GET_CHILDREN2: reply_bodies.NAMES_AND_STAT,
     Op.MULTI: multi_codec.RESULT_LIST,
-    Op.CREATE2: bodies.CREATED,
-    Op.RECONFIG: bodies.DATA,
-    Op.CHECK_WATCHES: bodies.NOTHING,
-    Op.REMOVE_WATCHES: bodies.NOTHING,
-    Op.CREATE_CONTAINER: bodies.CREATED,
-    Op.CREATE_TTL: bodies.CREATED,
+    Op.CREATE2: reply_bodies.CREATED,
+    Op.RECONFIG: reply_bodies.DATA,
+    Op.CHECK_WATCHES: reply_bodies.NOTHING,
+    Op.REMOVE_WATCHES: reply_bodies.NOTHING,
+    Op.CREATE_CONTAINER: reply_bodies.CREATED,
+    Op.CREATE_TTL: reply_bodies.CREATED,
     Op.MULTI_READ: multi_codec.RESULT_LIST,
-    Op.AUTH: bodies.NOTHING,
-    Op.SET_WATCHES: bodies.NOTHING,
-    Op.SASL: bodies.TOKEN,
-    Op.GET_EPHEMERALS: bodies.NAMES,
-    Op.GET_ALL_CHILDREN_NUMBER: bodies.NUMBER,
-    Op.SET_WATCHES2: bodies.NOTHING,
-    Op.ADD_WATCH: bodies.NUMBER,
-    Op.WHO_AM_I: bodies.IDENTITIES,
-    Op.CLOSE_SESSION: bodies.NOTHING,
+    Op.AUTH: reply_bodies.NOTHING,
+    Op.SET_WATCHES: reply_bodies.NOTHING,
+    Op.SASL: reply_bodies.TOKEN,
+    Op.GET_EPHEMERALS: reply_bodies.NAMES,
+    Op.GET_ALL_CHILDREN_NUMBER: reply_bodies.NUMBER,
+    Op.SET_WATCHES2: reply_bodies.NOTHING,
+    Op.ADD_WATCH: reply_bodies.NUMBER,
+    Op.WHO_AM_I: reply_bodies.IDENTITIES,
+    Op.CLOSE_SESSION: reply_bodies.NOTHING,
 }
 _ENCODERS: Final = {int(opcode): body.encode for opcode, body in BODIES.items()}
 _DECODERS: Final = {int(opcode): body.decode for opcode, body in BODIES.items()}
 
 
-# -- the server writes ---------------------------------------------------------------------------------
+# -- the server encodes ---------------------------------------------------------------------------------
 
 
 def error_reply(xid: int, zxid: int, code: int) -> bytes:
-    """A header and nothing behind it."""
+    """Encode a reply that is a header only."""
     return _HEAD.pack(16, xid, zxid, code)
 
 
@@ -76,7 +79,7 @@ def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
 
 
 def node_reply(xid: int, zxid: int, node: Znode) -> bytes:
-    """`stat_reply` with the stat of this node, as `stat_fields` makes it: without a tuple of it in between."""
+    """Encode a reply with the stat of a node. Equal to `stat_reply` of its `stat_fields`, without the tuple between."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children
     if not INT_MIN <= cversion <= INT_MAX:
@@ -91,9 +94,9 @@ def node_reply(xid: int, zxid: int, node: Znode) -> bytes:
 
 def data_reply(xid: int, zxid: int, data: bytes | None, stat: StatFields) -> bytes:
     if data is None:
-        return _HEAD_AND_LENGTH.pack(88, xid, zxid, 0, -1) + bodies.STAT.pack(*stat)
+        return _HEAD_AND_LENGTH.pack(88, xid, zxid, 0, -1) + reply_bodies.STAT.pack(*stat)
     length = len(data)
-    return _HEAD_AND_LENGTH.pack(88 + length, xid, zxid, 0, length) + data + bodies.STAT.pack(*stat)
+    return _HEAD_AND_LENGTH.pack(88 + length, xid, zxid, 0, length) + data + reply_bodies.STAT.pack(*stat)
 
 
 def path_reply(xid: int, zxid: int, path: str) -> bytes:
@@ -102,12 +105,21 @@ def path_reply(xid: int, zxid: int, path: str) -> bytes:
 
 
 def encode_reply(opcode: int, xid: int, zxid: int, value: Any = None) -> bytes:
-    """Any reply to a request that succeeded."""
+    """Encode the reply to any successful request."""
     body = _ENCODERS[opcode](value)
     return _HEAD.pack(16 + len(body), xid, zxid, 0) + body
 
 
-# -- the client reads ----------------------------------------------------------------------------------
+def encode_event(event: int, path: str, zxid: int, state: int = SYNC_CONNECTED) -> bytes:
+    """Encode a watch event, once for all watchers of a change.
+
+    `zxid` is the change's, or -1 if the event replaces one that the client missed while it was disconnected.
+    """
+    raw = path.encode()
+    return _EVENT.pack(28 + len(raw), EVENT_XID, zxid, 0, event, state, len(raw)) + raw
+
+
+# -- the client decodes ----------------------------------------------------------------------------------
 
 
 def decode_body(opcode: int, body: bytes) -> Any:
@@ -115,4 +127,13 @@ def decode_body(opcode: int, body: bytes) -> Any:
     try:
         return _DECODERS[opcode](body, 0)[0]
     except STRUCT_ERRORS as error:
-        raise WireError(f"the reply to operation {opcode} is none: {error}") from None
+        raise WireError(f"the reply to operation {opcode} cannot be decoded: {error}") from None
+
+
+def decode_event(body: bytes) -> tuple[int, int, str]:
+    """Return the event's type, the state and the path."""
+    reader = Reader(body)
+    try:
+        return reader.number(), reader.number(), reader.text()
+    except STRUCT_ERRORS as error:
+        raise WireError(f"a watch event cannot be decoded: {error}") from None

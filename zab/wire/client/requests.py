@@ -14,8 +14,8 @@ from attrs import frozen
 
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CREATES, CreateFlag, Fields, Op
-from zab.wire.client import multi_codec, shapes
-from zab.wire.client.shapes import Shape
+from zab.wire.client import multi_codec, request_bodies
+from zab.wire.client.request_bodies import RequestBody
 from zab.wire.jute import STRUCT_ERRORS
 
 _HEAD: Final = Struct(">iii")
@@ -24,35 +24,35 @@ PING_XID: Final = -2
 AUTH_XID: Final = -4
 SET_WATCHES_XID: Final = -8
 
-SHAPES: Final[Mapping[int, Shape]] = {
-    Op.CREATE: shapes.CREATE,
-    Op.DELETE: shapes.PATH_AND_NUMBER,
-    Op.EXISTS: shapes.PATH_AND_FLAG,
-    Op.GET_DATA: shapes.PATH_AND_FLAG,
-    Op.SET_DATA: shapes.SET_DATA,
-    Op.GET_ACL: shapes.PATH,
-    Op.SET_ACL: shapes.SET_ACL,
-    Op.GET_CHILDREN: shapes.PATH_AND_FLAG,
-    Op.SYNC: shapes.PATH,
-    Op.PING: shapes.NOTHING,
-    Op.GET_CHILDREN2: shapes.PATH_AND_FLAG,
+SHAPES: Final[Mapping[int, RequestBody]] = {
+    Op.CREATE: request_bodies.CREATE,
+    Op.DELETE: request_bodies.PATH_AND_NUMBER,
+    Op.EXISTS: request_bodies.PATH_AND_FLAG,
+    Op.GET_DATA: request_bodies.PATH_AND_FLAG,
+    Op.SET_DATA: request_bodies.SET_DATA,
+    Op.GET_ACL: request_bodies.PATH,
+    Op.SET_ACL: request_bodies.SET_ACL,
+    Op.GET_CHILDREN: request_bodies.PATH_AND_FLAG,
+    Op.SYNC: request_bodies.PATH,
+    Op.PING: request_bodies.NOTHING,
+    Op.GET_CHILDREN2: request_bodies.PATH_AND_FLAG,
     Op.MULTI: multi_codec.MULTI,
-    Op.CREATE2: shapes.CREATE,
-    Op.RECONFIG: shapes.RECONFIG,
-    Op.CHECK_WATCHES: shapes.PATH_AND_NUMBER,
-    Op.REMOVE_WATCHES: shapes.PATH_AND_NUMBER,
-    Op.CREATE_CONTAINER: shapes.CREATE,
-    Op.CREATE_TTL: shapes.CREATE_TTL,
+    Op.CREATE2: request_bodies.CREATE,
+    Op.RECONFIG: request_bodies.RECONFIG,
+    Op.CHECK_WATCHES: request_bodies.PATH_AND_NUMBER,
+    Op.REMOVE_WATCHES: request_bodies.PATH_AND_NUMBER,
+    Op.CREATE_CONTAINER: request_bodies.CREATE,
+    Op.CREATE_TTL: request_bodies.CREATE_TTL,
     Op.MULTI_READ: multi_codec.MULTI_READ,
-    Op.AUTH: shapes.AUTH,
-    Op.SET_WATCHES: shapes.WATCHES,
-    Op.SASL: shapes.TOKEN,
-    Op.GET_EPHEMERALS: shapes.PATH_OR_NULL,
-    Op.GET_ALL_CHILDREN_NUMBER: shapes.PATH,
-    Op.SET_WATCHES2: shapes.WATCHES2,
-    Op.ADD_WATCH: shapes.PATH_AND_NUMBER,
-    Op.WHO_AM_I: shapes.NOTHING,
-    Op.CLOSE_SESSION: shapes.NOTHING,
+    Op.AUTH: request_bodies.AUTH,
+    Op.SET_WATCHES: request_bodies.WATCHES,
+    Op.SASL: request_bodies.TOKEN,
+    Op.GET_EPHEMERALS: request_bodies.PATH_OR_NULL,
+    Op.GET_ALL_CHILDREN_NUMBER: request_bodies.PATH,
+    Op.SET_WATCHES2: request_bodies.WATCHES2,
+    Op.ADD_WATCH: request_bodies.PATH_AND_NUMBER,
+    Op.WHO_AM_I: request_bodies.NOTHING,
+    Op.CLOSE_SESSION: request_bodies.NOTHING,
 }
 """The operations that a client may send. `check` alone, `deleteContainer` and `createSession` have shapes but are not
 among them: they are parts of other requests, or a server's own.
@@ -66,22 +66,22 @@ _EPHEMERAL: Final = frozenset({CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUEN
 
 
 @frozen
-class Refused:
+class RejectedRequest:
     """A request that is answered with `code` without being looked at further."""
 
     code: ErrorCode
     reason: str
 
 
-def decode_request(opcode: int, body: bytes) -> Fields | Refused:
+def decode_request(opcode: int, body: bytes) -> Fields | RejectedRequest:
     """The fields of a request, in the order in which they travel; or why there are none."""
     decode = _DECODERS.get(opcode)
     if decode is None:
-        return Refused(ErrorCode.UNIMPLEMENTED, f"no operation {opcode}")
+        return RejectedRequest(ErrorCode.UNIMPLEMENTED, f"no operation {opcode}")
     try:
         return decode(body, 0)[0]
     except STRUCT_ERRORS as error:
-        return Refused(ErrorCode.MARSHALLING_ERROR, f"operation {opcode}: {error}")
+        return RejectedRequest(ErrorCode.MARSHALLING_ERROR, f"operation {opcode}: {error}")
 
 
 def decode_fields(op: int, request: bytes, start: int) -> Fields:
@@ -97,7 +97,7 @@ def makes_ephemeral(op: int, body: bytes) -> bool:
     if op not in _MAY_MAKE_EPHEMERALS:
         return False
     fields = decode_request(op, body)
-    if isinstance(fields, Refused):
+    if isinstance(fields, RejectedRequest):
         return False
     parts = fields if op == Op.MULTI else ((op, fields),)
     return any(part in CREATES and values[3] in _EPHEMERAL for part, values in parts)

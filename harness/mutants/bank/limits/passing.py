@@ -17,7 +17,7 @@ from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.operations import Op
 from zab.store.znode import CONTAINER, Znode, ttl_owner
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 ANN: Final = 0x100000001
 ONE: Final = Ensemble((member(ServerId(1)),))

@@ -16,7 +16,7 @@ from zab.store.operations import Op
 from zab.store.quota import BELOW
 from zab.store.transactions import decode
 from zab.store.znode import ACL, AVERSION, DATA
-from zab.wire.relay import ORIGIN_BYTES, TAG_BYTES
+from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
 ORDER = "requests of a member in their order"

@@ -23,10 +23,9 @@ from zab.session.watch import WatchEvent
 from zab.session.watch_manager import WatchManager
 from zab.store.operations import Op
 from zab.store.server_watches import EventType as NodeEvent
+from zab.wire.client.client_frames import FirstFrame, Reply, ReplyReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse, decode_connect_response, encode_connect_request
-from zab.wire.client.events import decode_event
-from zab.wire.client.frames import FirstFrame, Reply, ReplyReader
-from zab.wire.client.replies import EVENT_XID
+from zab.wire.client.replies import EVENT_XID, decode_event
 from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.pending_submissions import Submission
 from zab.store.operations import Fields
-from zab.wire.client.frames import Command
+from zab.wire.client.client_frames import Command
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.client_port import SimulatedClientPort

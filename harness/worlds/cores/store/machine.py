@@ -15,7 +15,7 @@ from zab.store.digest import Digest
 from zab.store.session_table import SessionTable
 from zab.store.store_settings import StoreSettings
 from zab.store.tree import Tree
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 
 class PreparationObserver(Observer, Protocol):

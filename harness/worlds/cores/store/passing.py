@@ -16,7 +16,7 @@ from zab.core.zxid import Zxid, show
 from zab.store import transactions
 from zab.store.operations import Op
 from zab.store.znode import CHILDREN, CONTAINER, CVERSION, MTIME, OWNER, Znode, is_session, ttl_of
-from zab.wire.relay import TAG_BYTES
+from zab.wire.relay_messages import TAG_BYTES
 
 TIMELY = "what goes by itself has been left, or has had its time"
 

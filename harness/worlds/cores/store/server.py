@@ -28,7 +28,7 @@ from zab.service.request_path import RequestPath
 from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction
 from zab.wire.peer import decode
-from zab.wire.relay import TAG, Forward
+from zab.wire.relay_messages import TAG, Forward
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.world import StoreWorld

@@ -1,10 +1,10 @@
-"""Where one message of the client protocol ends and the next begins.
+"""The frames of the client protocol, and the four-letter words that a client may send instead.
 
-All that is complete in one receive comes out in one pass, already split into header and body with a single
-unpack for each: at a hundred thousand requests a second, the second look at a frame is what one would feel.
+One `feed` returns all messages that are complete. A single unpack reads the length and the header of a message: at a
+hundred thousand requests a second, a second step for each would be noticed.
 
-A connection begins with an `Opening` on the server's side. What follows it is read by `RequestReader` on
-the server's side, `ReplyReader` on the client's.
+A server reads the first bytes of a connection with `ConnectionOpening`, and all later ones with `RequestReader`. A
+client reads `FirstFrame`, then `ReplyReader`.
 """
 
 from __future__ import annotations
@@ -16,68 +16,37 @@ from attrs import frozen
 
 from zab.core.errors import WireError
 from zab.wire.client.connect import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, ConnectRequest, decode_connect_request
-from zab.wire.client.words import ARGUMENT_BYTES, WORDS
+from zab.wire.frames import PartialFrame
 
 FRAME_BYTES_MAX: Final = 0xFFFFF
 """`jute.maxbuffer`, as ZooKeeper's servers and clients have it by default."""
 
 Request: TypeAlias = tuple[int, int, bytes]
-"""xid, opcode, body. The body is what is forwarded to the leader, as it came."""
+"""xid, opcode, body. The body is forwarded to the leader as it came."""
 
 Reply: TypeAlias = tuple[int, int, int, bytes]
 """xid, zxid, error, body."""
+
+FOUR_LETTER_WORDS: Final = {
+    word.encode(): word
+    for word in (
+        "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr",
+        "ruok", "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
+    )
+}  # fmt: skip
+"""Commands for people, in place of the length of a first frame: read as a length, each is over a billion."""
+ARGUMENT_BYTES: Final = {"stmk": 8}
+"""The size of what follows a word: `stmk` is followed by the mask that it sets."""
 
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">iii")
 _REPLY: Final = Struct(">iiqi")
 
 
-class _Held:
-    """What has arrived of a frame that is not complete. It is bounded by the frame and one receive."""
+class RequestReader(PartialFrame):
+    """Split a client's stream into requests.
 
-    __slots__ = ("_bytes_max", "_bytes_min", "_held", "_needed")
-
-    def __init__(self, frame_bytes_max: int, frame_bytes_min: int) -> None:
-        self._bytes_max = frame_bytes_max
-        self._bytes_min = frame_bytes_min
-        self._held = bytearray()
-        self._needed = 4
-
-    @property
-    def held_bytes(self) -> int:
-        """An end of the stream with something held is a torn frame."""
-        return len(self._held)
-
-    def _gathered(self, data: bytes | bytearray) -> bytes:
-        """Everything held and `data`, or nothing while the frame under way is not complete."""
-        held = self._held
-        if held:
-            # Added, not joined: however a frame trickles in, its bytes are copied a fixed number of times.
-            held += data
-            if len(held) < self._needed:
-                return b""
-            data = bytes(held)
-            held.clear()
-        return bytes(data)
-
-    def _keep(self, data: bytes, position: int) -> None:
-        """The frame at `position` is not complete. If it never may be, say so before its bytes arrive."""
-        self._needed = 4
-        if position + 4 <= len(data):
-            (length,) = _LENGTH.unpack_from(data, position)
-            self._check(length)
-            self._needed = 4 + length
-        self._held += data[position:]
-
-    def _check(self, length: int) -> None:
-        if not self._bytes_min <= length <= self._bytes_max:
-            raise WireError(f"a frame of {length} bytes: {self._bytes_min} to {self._bytes_max} are allowed")
-
-
-class RequestReader(_Held):
-    """Feed it what was received; it returns all requests that are complete now.
-
-    After a `WireError` nothing more can be read from the stream: nobody knows where the next frame begins.
+    After a `WireError` nothing more can be read from the stream: the start of the next frame is unknown.
     """
 
     __slots__ = ()
@@ -86,7 +55,7 @@ class RequestReader(_Held):
         super().__init__(frame_bytes_max, 8)
 
     def feed(self, data: bytes | bytearray) -> list[Request]:
-        data = self._gathered(data)
+        data = self._gather(data)
         requests: list[Request] = []
         position, end, last_head = 0, len(data), len(data) - 12
         unpack, append, bytes_max = _REQUEST.unpack_from, requests.append, self._bytes_max
@@ -104,10 +73,10 @@ class RequestReader(_Held):
         return requests
 
 
-class ReplyReader(_Held):
-    """The same for the client: all replies and events that are complete now.
+class ReplyReader(PartialFrame):
+    """Split a server's stream into replies and events.
 
-    What is whole is handed out first, though the frame behind it be none; the next `feed` says that.
+    Complete replies in front of a frame of a forbidden length are returned first; the next `feed` raises.
     """
 
     __slots__ = ()
@@ -116,7 +85,7 @@ class ReplyReader(_Held):
         super().__init__(frame_bytes_max, 16)
 
     def feed(self, data: bytes | bytearray) -> list[Reply]:
-        data = self._gathered(data)
+        data = self._gather(data)
         replies: list[Reply] = []
         position, end, last_head = 0, len(data), len(data) - 20
         unpack, append, bytes_max = _REPLY.unpack_from, replies.append, self._bytes_max
@@ -139,18 +108,18 @@ class ReplyReader(_Held):
         return replies
 
 
-class FirstFrame(_Held):
-    """The one frame in front of the others: for a client, the server's answer to its ConnectRequest."""
+class FirstFrame(PartialFrame):
+    """Read the first frame of a connection: for a client, the server's ConnectResponse."""
 
     __slots__ = ("rest",)
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, frame_bytes_min: int = RESPONSE_BYTES_MIN) -> None:
         super().__init__(frame_bytes_max, frame_bytes_min)
         self.rest = b""
-        """What came behind it. It belongs to the reader of what follows."""
+        """The bytes behind the first frame. They belong to the reader of the following frames."""
 
     def feed(self, data: bytes | bytearray) -> bytes | None:
-        """The payload, once it is complete."""
+        """Return the payload, or None until it is complete."""
         held = self._held
         held += data
         if len(held) < 4:
@@ -167,23 +136,23 @@ class FirstFrame(_Held):
 
 @frozen
 class Command:
-    """A four-letter word in place of a ConnectRequest: somebody asks by hand, and reads until we close."""
+    """A four-letter word in place of a ConnectRequest. The caller reads until the server closes the connection."""
 
     word: str
     argument: bytes = b""
 
 
 class HttpRequest(WireError):
-    """A browser, or a tool that tries which port this is. Nothing is wrong, and nothing is to be had."""
+    """An HTTP request at the client port, from a browser or a port scanner. It is closed without a warning."""
 
 
 _HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})
 
 
-class Opening(FirstFrame):
-    """How a connection to the server begins: with a ConnectRequest, or with four letters.
+class ConnectionOpening(FirstFrame):
+    """Read the first bytes of a client's connection: a ConnectRequest, or a four-letter word.
 
-    Whatever the client sent behind it is in `rest`, and waits until the session stands.
+    `rest` holds the bytes behind a ConnectRequest until the session is attached.
     """
 
     __slots__ = ()
@@ -192,13 +161,13 @@ class Opening(FirstFrame):
         super().__init__(frame_bytes_max, REQUEST_BYTES_MIN)
 
     def open(self, data: bytes | bytearray) -> ConnectRequest | Command | None:
-        """`None` until enough has arrived."""
+        """Return the request or the command, or None until it is complete."""
         held = self._held
         start = bytes((held + data)[:4]) if len(held) < 4 else bytes(held[:4])
-        word = WORDS.get(start)
+        word = FOUR_LETTER_WORDS.get(start)
         if word is None:
-            if start in _HTTP:  # which are frames of a gigabyte
-                raise HttpRequest("an HTTP request: the admin port is another one")
+            if start in _HTTP:  # as lengths these are over a billion, too
+                raise HttpRequest("an HTTP request: HTTP is served at the admin port only")
             payload = self.feed(data)
             return None if payload is None else decode_connect_request(payload)
         held += data

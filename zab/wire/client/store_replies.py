@@ -14,8 +14,8 @@ from zab.store.operations import Op
 from zab.store.read_handler import ReadResult
 from zab.store.znode import Znode, stat_fields
 from zab.wire.client import multi_codec
-from zab.wire.client.bodies import encode_data
 from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
+from zab.wire.client.reply_bodies import encode_data
 
 # Plain integers: to look up a member of an enumeration costs as much as to pack a header.
 _GET_DATA: Final = int(Op.GET_DATA)

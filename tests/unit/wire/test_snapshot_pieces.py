@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from zab.core.errors import WireError
 from zab.core.messages import Ping, SnapBegin, SnapChunk, SnapEnd
 from zab.core.zxid import make
-from zab.wire.pieces import Pieces, cut
-from zab.wire.relay import SnapPiece
+from zab.wire.relay_messages import SnapPiece
+from zab.wire.snapshot_pieces import SnapshotPieces, cut_chunk
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 20), st.integers(1, 5))
@@ -19,10 +19,10 @@ def test_chunks_are_joined_regardless_of_their_boundaries(
 ) -> None:
     sent: list[Any] = [SnapBegin(make(1, 1), 0)]
     for chunk in chunks:
-        sent += cut(chunk, piece_bytes_max)
+        sent += cut_chunk(chunk, piece_bytes_max)
     sent.append(SnapEnd())
     assert all(len(each.data) <= piece_bytes_max for each in sent[1:-1])
-    pieces = Pieces(50)
+    pieces = SnapshotPieces(50)
     joined = [
         message for start in range(0, len(sent), at_once) for message in pieces.join(sent[start : start + at_once])
     ]
@@ -31,13 +31,13 @@ def test_chunks_are_joined_regardless_of_their_boundaries(
 
 
 def test_a_chunk_that_fits_is_not_cut() -> None:
-    assert list(cut(b"12345", 5)) == [SnapChunk(b"12345")]
-    assert list(cut(b"", 5)) == [SnapChunk(b"")]
-    assert list(cut(b"123456", 5)) == [SnapPiece(b"12345"), SnapChunk(b"6")]
+    assert list(cut_chunk(b"12345", 5)) == [SnapChunk(b"12345")]
+    assert list(cut_chunk(b"", 5)) == [SnapChunk(b"")]
+    assert list(cut_chunk(b"123456", 5)) == [SnapPiece(b"12345"), SnapChunk(b"6")]
 
 
 def test_no_more_is_held_than_a_chunk_may_have() -> None:
-    pieces = Pieces(10)
+    pieces = SnapshotPieces(10)
     assert pieces.join([SnapPiece(bytes(6)), SnapChunk(bytes(4))]) == [SnapChunk(bytes(10))]
     assert pieces.join([SnapPiece(bytes(10))]) == []
     with pytest.raises(WireError, match=r"more than 10 bytes \(Limits.snapshot_chunk_bytes_max\)"):
@@ -50,4 +50,4 @@ def test_no_more_is_held_than_a_chunk_may_have() -> None:
 @pytest.mark.parametrize("stranger", [SnapEnd(), SnapBegin(make(1, 1), 0), Ping(1, make(1, 1))])
 def test_nothing_comes_between_the_pieces_of_a_chunk(stranger: object) -> None:
     with pytest.raises(WireError, match=f"{type(stranger).__name__} between the pieces"):
-        Pieces(10).join([SnapPiece(b"1"), stranger])
+        SnapshotPieces(10).join([SnapPiece(b"1"), stranger])

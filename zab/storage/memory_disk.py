@@ -1,7 +1,7 @@
 """A disk in memory that crashes, tears, lies, fills up and rots on request: deterministic, and quick.
 
 It keeps each file once, as the running server sees it, together with an undo list of what no `sync` has
-made durable yet (`zab.storage.inode`), and the same for names. A crash rolls the lists back and then lets as
+made durable yet (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back and then lets as
 much of them happen again as the caller's `choose` decides. Nothing is copied per write.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from zab.core.errors import StorageError
 from zab.storage.disk import disk_error
-from zab.storage.inode import Choose, Inode
+from zab.storage.memory_inode import Choose, Inode
 
 Kind: TypeAlias = str
 CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "delete", "sync_dir"})

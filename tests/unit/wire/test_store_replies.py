@@ -13,9 +13,9 @@ from zab.store.operations import Fields, Op
 from zab.store.store import Store
 from zab.store.znode import CONTAINER, Stat, stat_of, ttl_owner
 from zab.wire.client import requests
-from zab.wire.client.answers import read_reply, write_reply
-from zab.wire.client.frames import ReplyReader
+from zab.wire.client.client_frames import ReplyReader
 from zab.wire.client.replies import decode_body
+from zab.wire.client.store_replies import read_reply, write_reply
 
 NOW = 1_700_000_000_000
 WHO = (7, 1, NOW)

@@ -11,25 +11,25 @@ from tests.unit.storage.model import ENSEMBLE, z
 from zab.core.ready import SaveEpochs
 from zab.core.zxid import Epoch
 from zab.storage.epochs import EpochsFile
-from zab.storage.membership import next_version, remembered, replace_membership
-from zab.storage.real import RealDisk
+from zab.storage.offline import next_version, replace_membership, stored_membership
+from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 
 
 def test_stored_membership_is_replaced_and_promises_stay(tmp_path: Path) -> None:
-    assert remembered(tmp_path / "none") is None
+    assert stored_membership(tmp_path / "none") is None
     disk = RealDisk(tmp_path)
     storage, _ = Storage.open(disk)
     storage.perform([SaveEpochs(1, Epoch(3), Epoch(2), evolve(ENSEMBLE, version=z("0/0")))])
-    assert remembered(tmp_path) is None, "before any epoch the file counts"
+    assert stored_membership(tmp_path) is None, "before any epoch the file counts"
     storage.perform([SaveEpochs(2, Epoch(3), Epoch(2), evolve(ENSEMBLE, version=z("2/1")))])
     storage.close()
-    assert remembered(tmp_path) == evolve(ENSEMBLE, version=z("2/1"))
+    assert stored_membership(tmp_path) == evolve(ENSEMBLE, version=z("2/1"))
     other = evolve(ENSEMBLE, servers=ENSEMBLE.servers[:1])
     assert replace_membership(disk, other, StorageSettings()) == evolve(other, version=z("3/0"))
     record = EpochsFile.read(disk)[0].record
     disk.close()
-    assert (record.accepted, record.current, remembered(tmp_path)) == (3, 2, evolve(other, version=z("3/0")))
+    assert (record.accepted, record.current, stored_membership(tmp_path)) == (3, 2, evolve(other, version=z("3/0")))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ _pack_int: Final = INT.pack
 
 
 @frozen
-class Shape:
+class RequestBody:
     decode: Decode
     encode: Encode
 
@@ -224,7 +224,7 @@ def _encode_token(fields: Fields) -> bytes:
     return buffer(fields[0])
 
 
-def _watches(lists: int) -> Shape:
+def _watches(lists: int) -> RequestBody:
     """The zxid up to which the client has seen everything, then its watches: a list of paths for each kind."""
 
     def decode(body: bytes, at: int) -> tuple[Fields, int]:
@@ -236,20 +236,20 @@ def _watches(lists: int) -> Shape:
         assert len(fields) == lists + 1
         return LONG.pack(fields[0]) + b"".join(map(texts, fields[1:]))
 
-    return Shape(decode, encode)
+    return RequestBody(decode, encode)
 
 
-NOTHING: Final = Shape(_decode_nothing, _encode_nothing)
-PATH: Final = Shape(decode_path, _encode_path)
-PATH_OR_NULL: Final = Shape(_decode_path_or_null, _encode_path)
-PATH_AND_FLAG: Final = Shape(decode_path_and_flag, _encode_path_and_flag)
-PATH_AND_NUMBER: Final = Shape(decode_path_and_number, _encode_path_and_number)
-SET_DATA: Final = Shape(decode_set_data, encode_set_data)
-CREATE: Final = Shape(decode_create, encode_create)
-CREATE_TTL: Final = Shape(_decode_create_ttl, _encode_create_ttl)
-SET_ACL: Final = Shape(_decode_set_acl, _encode_set_acl)
-RECONFIG: Final = Shape(_decode_reconfig, _encode_reconfig)
-AUTH: Final = Shape(_decode_auth, _encode_auth)
-TOKEN: Final = Shape(_decode_token, _encode_token)
+NOTHING: Final = RequestBody(_decode_nothing, _encode_nothing)
+PATH: Final = RequestBody(decode_path, _encode_path)
+PATH_OR_NULL: Final = RequestBody(_decode_path_or_null, _encode_path)
+PATH_AND_FLAG: Final = RequestBody(decode_path_and_flag, _encode_path_and_flag)
+PATH_AND_NUMBER: Final = RequestBody(decode_path_and_number, _encode_path_and_number)
+SET_DATA: Final = RequestBody(decode_set_data, encode_set_data)
+CREATE: Final = RequestBody(decode_create, encode_create)
+CREATE_TTL: Final = RequestBody(_decode_create_ttl, _encode_create_ttl)
+SET_ACL: Final = RequestBody(_decode_set_acl, _encode_set_acl)
+RECONFIG: Final = RequestBody(_decode_reconfig, _encode_reconfig)
+AUTH: Final = RequestBody(_decode_auth, _encode_auth)
+TOKEN: Final = RequestBody(_decode_token, _encode_token)
 WATCHES: Final = _watches(3)
 WATCHES2: Final = _watches(5)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.storage.model import append, epochs, snapshot_writes
-from zab.storage.memory import MemoryDisk
+from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
 

@@ -9,8 +9,8 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Append, SaveEpochs
 from zab.core.zxid import Epoch, make
-from zab.storage.memory import MemoryDisk
-from zab.storage.split import SplitDisk
+from zab.storage.memory_disk import MemoryDisk
+from zab.storage.split_disk import SplitDisk
 from zab.storage.storage import Storage, StorageSettings
 
 ONE = Ensemble.parse("server.1=a:1:2")

@@ -26,7 +26,7 @@ STAT: Final = Struct(">" + STAT_FORMAT)
 
 
 @frozen
-class Body:
+class ReplyBody:
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, int], tuple[Any, int]]
 
@@ -146,14 +146,14 @@ def _decode_identities(body: bytes, at: int) -> tuple[tuple[tuple[str, str], ...
     return reader.vector(lambda: (reader.text(), reader.text()), 8), reader.position
 
 
-NOTHING: Final = Body(_encode_nothing, _decode_nothing)
-NUMBER: Final = Body(INT.pack, _decode_number)
-PATH: Final = Body(text, decode_path)
-TOKEN: Final = Body(buffer, _decode_token)
-STAT_ONLY: Final = Body(encode_stat, decode_stat)
-DATA: Final = Body(encode_data, decode_data)
-CREATED: Final = Body(_encode_created, _decode_created)
-ACL: Final = Body(_encode_acl, _decode_acl)
-NAMES: Final = Body(texts, decode_names)
-NAMES_AND_STAT: Final = Body(_encode_names_and_stat, _decode_names_and_stat)
-IDENTITIES: Final = Body(_encode_identities, _decode_identities)
+NOTHING: Final = ReplyBody(_encode_nothing, _decode_nothing)
+NUMBER: Final = ReplyBody(INT.pack, _decode_number)
+PATH: Final = ReplyBody(text, decode_path)
+TOKEN: Final = ReplyBody(buffer, _decode_token)
+STAT_ONLY: Final = ReplyBody(encode_stat, decode_stat)
+DATA: Final = ReplyBody(encode_data, decode_data)
+CREATED: Final = ReplyBody(_encode_created, _decode_created)
+ACL: Final = ReplyBody(_encode_acl, _decode_acl)
+NAMES: Final = ReplyBody(texts, decode_names)
+NAMES_AND_STAT: Final = ReplyBody(_encode_names_and_stat, _decode_names_and_stat)
+IDENTITIES: Final = ReplyBody(_encode_identities, _decode_identities)

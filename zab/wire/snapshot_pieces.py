@@ -11,10 +11,10 @@ from typing import Any
 
 from zab.core.errors import WireError
 from zab.core.messages import SnapChunk
-from zab.wire.relay import SnapPiece
+from zab.wire.relay_messages import SnapPiece
 
 
-def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
+def cut_chunk(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
     """Cut a chunk. All pieces but the last are `SnapPiece`; the last is the `SnapChunk`, which completes the chunk."""
     last = max(0, len(chunk) - 1) // piece_bytes_max * piece_bytes_max
     for start in range(0, last, piece_bytes_max):
@@ -22,7 +22,7 @@ def cut(chunk: bytes, piece_bytes_max: int) -> Iterator[SnapPiece | SnapChunk]:
     yield SnapChunk(chunk[last:])
 
 
-class Pieces:
+class SnapshotPieces:
     """The received part of a chunk on one link. After a `WireError` the link cannot be used any more."""
 
     __slots__ = ("_chunk_bytes_max", "held")

@@ -1,0 +1,115 @@
+"""Changes to the directory of a stopped server: found a history, give one up, replace the remembered membership.
+
+The membership is part of the history and changes with it. Replace it only if all servers are stopped and the members
+that the history names cannot return to their addresses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import evolve, frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError, StorageError
+from zab.core.ready import SaveEpochs
+from zab.core.zxid import NOTHING, Epoch, Zxid, counter_of, epoch_of, make, show
+from zab.storage.disk import Disk
+from zab.storage.epochs import EpochsFile, EpochsRecord
+from zab.storage.inspection import ReadOnlyDisk, is_ours
+from zab.storage.snapshot_files import SnapshotWriter
+from zab.storage.storage import Storage, StorageSettings
+
+NO_DIGEST: Final = 0
+"""The digest of the history before a founded one. It is the same on all servers, so their histories agree."""
+
+
+def found_history(disk: Disk, zxid: Zxid, chunks: Iterable[bytes], epoch: Epoch = Epoch(0)) -> None:
+    """Begin a history at `zxid` with the state in `chunks`, in a directory without a history.
+
+    Imports and restores use this. `epoch` is the newest epoch that any server promised, if it is known to be later than
+    that of `zxid`. The snapshot is written first and the epochs record last: recovery recognizes a directory without
+    the record as incomplete.
+    """
+    epoch = Epoch(max(epoch, epoch_of(zxid)))
+    if is_ours(disk):
+        raise ConfigError(f"there is a history already: one that begins at {show(zxid)} needs a directory of its own")
+    writer = SnapshotWriter(disk, zxid, NO_DIGEST)
+    try:
+        for chunk in chunks:
+            writer.write(chunk)
+        writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    EpochsFile(disk, EpochsRecord()).save(EpochsRecord(accepted=epoch, current=epoch, reaches=zxid))
+
+
+@frozen
+class GivenUp:
+    """The end of the history, and a lower bound of the zxid up to which it was committed."""
+
+    last: Zxid
+    committed: Zxid
+
+
+def give_up_history(disk: Disk) -> GivenUp | None:
+    """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
+
+    Promises and membership stay, and so do the files until then. Return None if the history is marked already.
+    """
+    storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
+    try:
+        ensemble = recovered.ensemble
+        if not recovered.voting or ensemble is None:
+            return None
+        given_up = GivenUp(max(storage.last, NOTHING), max(recovered.snapshot, recovered.committed))
+        storage.perform([
+            SaveEpochs(1, recovered.accepted, recovered.current, ensemble, whole=False, forgotten=recovered.forgotten)
+        ])  # fmt: skip
+        return given_up
+    finally:
+        storage.close()
+
+
+def stored_membership(path: str | os.PathLike[str]) -> Ensemble | None:
+    """Return the membership in force in this directory; None if there is none or it is unreadable.
+
+    A server may run in the directory. A membership without a version is a server's initial one, from before any epoch:
+    it binds no server.
+    """
+    try:
+        file, _ = EpochsFile.read(ReadOnlyDisk(path))
+    except StorageError:  # the next start reports the damage
+        return None
+    ensemble = file.record.ensemble
+    return ensemble if ensemble is not None and ensemble.version else None
+
+
+def replace_membership(disk: Disk, ensemble: Ensemble, settings: StorageSettings) -> Ensemble:
+    """Replace the membership in the directory, and return the new one with its version. The history stays."""
+    storage, recovered = Storage.open(disk, settings)
+    try:
+        before = recovered.ensemble
+        version = next_version(Zxid(0) if before is None else before.version, storage.last, recovered.accepted)
+        new = evolve(ensemble, version=version)
+        storage.perform([
+            SaveEpochs(1, recovered.accepted, recovered.current, new, recovered.voting, recovered.forgotten)
+        ])  # fmt: skip
+        return new
+    finally:
+        storage.close()
+
+
+def next_version(before: Zxid, last: Zxid, accepted: Epoch) -> Zxid:
+    """Return a version behind everything in this log, so that no change in the log counts as still to come.
+
+    It lies at the beginning of an epoch, so servers that were stopped together choose the same one. A version that no
+    epoch has begun with yet is reused: an operator who corrects a file and tries again must not get ahead of the other
+    servers or of the coming epoch.
+    """
+    unused = not counter_of(before) and epoch_of(before) > accepted
+    epoch = max(epoch_of(Zxid(max(last, 0))) + 1, epoch_of(before) + (not unused))
+    return make(epoch, 0)
