@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import pack, unpack
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 
 import trio
 import trio.testing
@@ -119,6 +120,8 @@ def test_walk_of_a_set_names_functions_that_run_and_counts_their_files(tmp_path:
     assert [name for name, code in functions.items() if code not in ran] == []
 
     files = {file for code in always if (file := file_of(code)) is not None}
-    stated = re.search(r"run code of at most (\d+) files", section)
+    walked = {inspect.getsourcefile(value) for value in named.values() if isinstance(value, type | FunctionType)}
+    stated = re.search(r"name (\d+) files.*?at most (\d+) files", section, re.DOTALL)
     assert stated is not None
-    assert len(files) <= int(stated[1]), "\n".join(sorted(files))
+    assert len(walked) == int(stated[1]), str(walked)
+    assert len(files) <= int(stated[2]), "\n".join(sorted(files))
