@@ -118,7 +118,7 @@ class ClientAuthentication:
         identities = tuple(dict.fromkeys([*self.identities, *found]))
         if len(identities) > self._settings.identities_max:
             self.why = (
-                f"it has proved {len(self.identities)} identities; identities_max of the server's doors allows "
+                f"it has proved {len(self.identities)} identities; DoorSettings.identities_max allows "
                 f"{self._settings.identities_max}"
             )
             return False

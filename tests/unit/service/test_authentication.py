@@ -17,7 +17,7 @@ def test_one_identity_more_than_allowed_is_refused() -> None:
     before = caller.identities
     assert caller.authenticate("digest", b"bob:1") is Verdict.REFUSED
     assert caller.identities == before
-    assert "identities_max of the server's doors allows 3" in caller.why
+    assert "DoorSettings.identities_max allows 3" in caller.why
 
 
 def test_credentials_beyond_the_bound_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

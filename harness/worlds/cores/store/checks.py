@@ -1,4 +1,4 @@
-"""What can be said of the replicated store without asking its clients."""
+"""Checks of the replicated store that need no answers of clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ATTACHED = "who is connected is counted"
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
-    """The canon from this place on, transaction by transaction."""
+    """Return the committed history from this place on, one transaction a batch."""
     for zxid in ghost.canon[start:]:
         config = ghost.governing[zxid] is not ghost.governing[ghost.parent[zxid]]
         yield pack(zxid, (ghost.payload[zxid],), config=config)
@@ -80,8 +80,10 @@ def exactly_once(ghost: Ghost) -> None:
 
 
 def moved(ghost: Ghost, told: Sequence[tuple[int, int, int]]) -> None:
-    """Who is refused as one that has moved is attached elsewhere by then: a client that has nowhere else to go would be
-    sent round in circles."""
+    """Check that SESSION_MOVED is returned only if the session was attached at another server before.
+
+    Otherwise a client without another server would be refused again and again.
+    """
     places: dict[int, list[tuple[int, int]]] = {}
     for batch in committed(ghost) if told else ():
         if not batch.config:
@@ -103,7 +105,7 @@ def owned(server: int, machine: Machine) -> None:
 
 
 def same_counts(machines: Sequence[tuple[int, Machine]]) -> None:
-    """Nor are the counts of subtrees that are limited: every server keeps them for itself. Of such servers, too."""
+    """Check that servers at the same zxid agree on the counts of limited subtrees, which each server keeps itself."""
     for (one, mine), (other, theirs) in pairwise(
         (server, {path: node[DATA] for path, node in machine.store.tree.nodes.items() if path.startswith(BELOW)})
         for server, machine in machines
@@ -115,7 +117,7 @@ def same_counts(machines: Sequence[tuple[int, Machine]]) -> None:
 
 
 def same_lists(machines: Sequence[tuple[int, Machine]]) -> None:
-    """Who may do what is in no digest, and must be in every snapshot. Of servers that have applied the same."""
+    """Check that servers at the same zxid agree on ACLs. No digest covers them, and every snapshot must hold them."""
     known = {
         server: {path: (node[ACL], node[AVERSION]) for path, node in machine.store.tree.nodes.items()}
         for server, machine in machines

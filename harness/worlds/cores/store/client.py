@@ -45,19 +45,19 @@ _UNCOUNTED: Final = frozenset({PING_XID, AUTH_XID, SET_WATCHES_XID})
 
 class Client:
     over = False
-    """Of a watch, as the book of watches knows it: this one never is."""
+    """The interface of a watch for the watch manager: this one never ends."""
 
     def __init__(self, world: StoreWorld, number: int) -> None:
         self.world = world
         self.id = number
         self.session = 0
         self.server = 0
-        """Where it is connected, or tries to be."""
+        """The server that it is connected to, or tries to reach."""
         self.slow_us = 0
-        """So much longer takes what it says."""
+        """The additional delay of its messages."""
         self.connected = False
         self.wanted = False
-        """Somebody wants it to have a session."""
+        """Whether it should have a session."""
         self.leaving = False
         self.vanished = False
         self.book = WatchManager()
@@ -65,7 +65,7 @@ class Client:
         self._timeout_ms = TIMEOUT_MS
         self._given_ms = TIMEOUT_MS
         self._user = self._proved = ""
-        """Who it is, and who it has proved to be on the connection that it has."""
+        """Its user, and the user that it has proved to be on its present connection."""
         self._password = b""
         self._seen = 0
         self._wire: Wire | None = None
@@ -82,18 +82,18 @@ class Client:
 
     @property
     def settled(self) -> bool:
-        """It has its session, or none, and nothing is open."""
+        """True if it has its session, or wants none, and no call is open."""
         if self.leaving or self._sent or self.queue:
             return False
         return self.connected or not self.wanted
 
     @property
     def state(self) -> str:
-        """For messages."""
+        """Its state, for messages."""
         where = f"{'connected to' if self.connected else 'without a connection, last tried'} {self.server}"
         return f"client {self.id} is {where}, {len(self._sent)} calls open, {len(self.queue)} not sent"
 
-    # -- what the script says --------------------------------------------------------------------------
+    # -- operations of the script --------------------------------------------------------------------------
 
     def connect(self, server: StoreServer, timeout_ms: int, user: int = 0, late_ms: int = 0) -> None:
         if self.vanished or self.leaving:
@@ -108,7 +108,7 @@ class Client:
         self._dial(server)
 
     def ask(self, steps: tuple[Step, ...]) -> None:
-        """One that has no session begins one."""
+        """Send the calls of these steps. A client without a session begins one."""
         if self.vanished or self.leaving:
             return
         number = self.world.next_call()
@@ -120,7 +120,7 @@ class Client:
         self._pump()
 
     def want(self) -> None:
-        """A session."""
+        """Begin a session if there is none."""
         if not self.wanted:
             self.wanted = True
             self._look_for_server()
@@ -135,7 +135,7 @@ class Client:
         self._pump()
 
     def vanish(self) -> bool:
-        """It stands still, and hears nothing until it is back."""
+        """Stop: it neither sends nor receives until `come_back`. Return False if it has stopped already."""
         if self.vanished:
             return False
         self.vanished = True
@@ -155,7 +155,7 @@ class Client:
     # -- the connection --------------------------------------------------------------------------------
 
     def _look_for_server(self) -> None:
-        """Any that there is, after a moment."""
+        """Dial any server after a short random pause."""
         self._attempt += 1
         pause = PAUSE_US_MIN + int(self._random.random() * (PAUSE_US_MAX - PAUSE_US_MIN))
         self.world.push(self.world.now + pause, self._try, self._attempt, None)
@@ -181,7 +181,7 @@ class Client:
         self._wind()
 
     def _wind(self) -> None:
-        """Be called when it is time to ping, or to give up."""
+        """Set the alarm for the next ping, or for giving up the server."""
         time_us = self._given_ms * 1_000
         at = self._heard_at + time_us * 2 // 3
         if self.connected:

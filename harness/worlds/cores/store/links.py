@@ -1,4 +1,4 @@
-"""Learner links as the real bookkeeping of requests knows them: `zab.service.request_path` runs over these."""
+"""Simulated learner links, in the form that the real `zab.service.request_path` uses."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Channel:
 
 
 class Channels:
-    """The current ones, by peer."""
+    """The current links of a server, by peer."""
 
     def __init__(self) -> None:
         self.dialled: dict[ServerId, Channel] = {}
         self.accepted: dict[ServerId, Channel] = {}
 
     def up(self, channel: Channel) -> Channel | None:
-        """Returns the one it replaces."""
+        """Add a link. Return the link that it replaces, or None."""
         table = self.dialled if channel.dialled else self.accepted
         old = table.get(channel.peer)
         table[channel.peer] = channel
@@ -51,7 +51,7 @@ class Channels:
         return (self.dialled if dialled else self.accepted).pop(peer, None)
 
     def act(self, wish: Dial | HangUp) -> Channel | None:
-        """Returns the one that was hung up."""
+        """Follow a wish of the node. Return the link that was hung up, or None."""
         if type(wish) is HangUp:
             return self.down(wish.peer, wish.dialled)
         return None

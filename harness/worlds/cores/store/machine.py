@@ -24,7 +24,7 @@ class PreparationObserver(Observer, Protocol):
 
 
 SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True)
-"""All that there is can be asked for."""
+"""Every operation is enabled."""
 
 
 class SimulatedStore(StoreMachine):
@@ -72,15 +72,15 @@ def _call(job: Callable[[], object]) -> None:
 
 
 Applied = Callable[[bytes, Result], None]
-"""A transaction with its tag, and what became of it."""
+"""Called with a transaction, its tag in front, and the result."""
 
 
 def ignore(payload: bytes, result: Result) -> None:
-    """Nobody waits for it."""
+    """Drop the result."""
 
 
 class Machine:
-    """A store as a server of the cores world knows its machine."""
+    """A store, in the form of the machine of a simulated server."""
 
     def __init__(self) -> None:
         self.store = SimulatedStore()
@@ -92,7 +92,7 @@ class Machine:
 
     @property
     def digest(self) -> int:
-        """Of the tree and of the sessions."""
+        """The digest of the tree and of the sessions."""
         return self.store.digest.value << 32 | self.store.sessions_digest
 
     def apply(self, batch: Batch, applied: Applied = ignore) -> None:
@@ -109,5 +109,5 @@ class Machine:
         return list(self.store.snapshot())
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Watches stay: see `Store.deliver_missed`."""
+        """Replace the state. Watches stay: see `Store.deliver_missed`."""
         self.store.restore(chunks)

@@ -1,6 +1,6 @@
-"""What servers take away of their own accord: not before its time, and not never.
+"""Checks of deletions by the servers themselves: no container or TTL node goes early, and none stays for ever.
 
-Judged by what was committed, and by what the nodes say of themselves; the tables of those that may go are the store's.
+They use the committed history and the nodes, but not the store's tables of nodes that may go.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class _Made:
 
 
 def timely(ghost: Ghost) -> None:
-    """A look of a leader may be old: where another node was that might go, it is no mistake to ask. What is answered
-    when that is prepared is judged here, by the time that stands in the transaction."""
+    """Check every deletion by the time in its transaction.
+
+    A scan of the leader may be outdated, so asking for a deletion is never wrong; only carrying it out may be.
+    """
     nodes: dict[str, _Made] = {}
     passed: dict[str, None] = {}
     for zxid, txn in _transactions(ghost):
@@ -78,7 +80,7 @@ def _transactions(ghost: Ghost) -> Iterator[tuple[Zxid, transactions.Transaction
 
 
 def left_over(nodes: Mapping[str, Znode], wall_ms: int) -> str | None:
-    """What ought to be gone by now, or soon."""
+    """Return a node that should have been deleted by now, in words; None if there is none."""
     for path, node in nodes.items():
         if node[CHILDREN]:
             continue

@@ -1,8 +1,7 @@
 """A simulated server that replicates the store, does what a member does for requests, and has a client port.
 
-Which way requests go and what becomes of them is decided by the real bookkeeping: `zab.service.request_path`, with the
-member's pending submissions and the leader's proposal queue in it. What the real driver does around it in a turn is
-done here.
+The real `zab.service.request_path` decides where requests go and which of them are repeated or refused. This module
+does what the real driver does around it in a turn.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ if TYPE_CHECKING:
 LIMITS: Final = Limits()
 _TAG: Final = Struct(">II")
 _TO_LEARNER_FROM: Final = 40
-"""Kinds of frames below this number go to the leader, the others to a learner."""
+"""Frames of a kind below this number go to the leader, the others to a learner."""
 _TOKEN_BITS: Final = 32
 
 
 class Loud(Log):
-    """What a real member would only log, because it must go on, ends the run here."""
+    """A log that ends the run at an error that a real member would only log."""
 
     def failed(self, event: str, error: BaseException, /, **fields: object) -> None:
         raise error
 
 
 class ToldNode(Node):
-    """Tells the checkers what is proposed and asked by the bookkeeping of requests."""
+    """A node that reports proposals and barriers of the request path to the checkers."""
 
     server: StoreServer
 
@@ -83,9 +82,9 @@ class StoreServer(Server):
         self.channels = Channels()
         self._told_change = Zxid(0)
         self._stirred = True
-        """Something has happened to requests, or to the way that they go."""
+        """Whether the request path may have work: a request, a link or a message of another server has come."""
         self._asked_at = Zxid(0)
-        """What was committed when they were asked last: when that goes on, a leader has room for more of them."""
+        """The committed zxid at the last turn of the request path. When it grows, a leader has room for requests."""
         self._reported_role = self._seen
         self._log = Loud(sid, lambda: self.node.epoch)
 
@@ -117,7 +116,7 @@ class StoreServer(Server):
         super().crash(loss)
         self.client_port.cut()
 
-    # -- what is heard ---------------------------------------------------------------------------------
+    # -- messages ---------------------------------------------------------------------------------
 
     def hear(self, source: ServerId, message: Message | LinkEvent) -> None:
         kind: type[Any] = type(message)
@@ -162,7 +161,7 @@ class StoreServer(Server):
     # -- the turn --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """There is something to post, or to ask."""
+        """Take a turn: a request or a barrier was added."""
         self._stirred = True
         self._turn()
 
@@ -265,7 +264,7 @@ class StoreServer(Server):
 
 
 def _brief(message: object) -> object:
-    """Requests are bytes that say little to a reader."""
+    """Return a message in short for the trace: forwarded requests as a range of numbers."""
     if isinstance(message, Forward):
         return f"Forward epoch {message.epoch} {message.first}..{message.first + len(message.requests) - 1}"
     return message

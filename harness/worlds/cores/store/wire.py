@@ -1,7 +1,6 @@
 """A connection between a client and a server: first in, first out both ways, until it breaks or is hung up.
 
-Clients are elsewhere: what befalls the network between servers does not befall them, but for a server whose links
-are all cut.
+Faults of the network between servers do not affect clients, except when all links of a server are cut.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class Wire:
         self.client = client
         self.server = server
         self.life = 0
-        """Of the server's process that it leads to; 0 before it got there."""
+        """The life of the server process that it leads to; 0 before the first bytes arrive there."""
         self.shell: SimulatedShell | None = None
         self.gone = False
-        """To the client: it says and hears nothing any more."""
+        """Whether the client has left it. Nothing passes to or from the client any more."""
         self._cut = False
-        """Also what is under way is lost."""
+        """Whether messages under way are lost."""
 
     def _delay(self) -> int:
         return self._delay_min + int(self._random.random() * self._delay_span)
@@ -56,7 +55,7 @@ class Wire:
             return
         if not self.life:
             if not server.up:
-                self.broken()  # nobody is there
+                self.broken()  # the server is down
                 return
             self.life = server.life
         if server.life != self.life:
@@ -84,12 +83,12 @@ class Wire:
     # -- the end ---------------------------------------------------------------------------------------
 
     def hung_up(self) -> None:
-        """By the server: what was said before still arrives, and then that it is over."""
+        """The server closes it. Bytes sent before still arrive, then the end."""
         if not self.gone:
             self._world.push(max(self._world.now + self._delay(), self._down_at), self._over, None, None)
 
     def broken(self) -> None:
-        """What is under way is lost. Each end learns of it at once or late."""
+        """The connection breaks. Messages under way are lost, and each end learns of it at once or late."""
         if not self.gone:
             self.gone = self._cut = True
             self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
@@ -103,7 +102,7 @@ class Wire:
         self.client.lost(self)
 
     def dropped(self, late_us: int = 0) -> None:
-        """By the client: what it sent may still arrive. The server learns of it at once or late, or when it is said."""
+        """The client leaves it. Its bytes may still arrive. The server learns of it at once or after a delay."""
         if not self.gone:
             self.gone = True
             self._world.push(

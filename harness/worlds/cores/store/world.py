@@ -27,12 +27,12 @@ from harness.worlds.cores.world import World
 from zab.core.zxid import ServerId, Zxid
 
 INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
-"""Checkers that know the machine."""
+"""Checkers that depend on the machine, with their replacement for the store."""
 
 
 class StoreNetwork(Network):
     def cut(self, server: Server) -> None:
-        """Its clients are cut off with its peers."""
+        """Cut its clients off, too."""
         super().cut(server)
         if isinstance(server, StoreServer) and server.up:
             server.client_port.cut()
@@ -47,9 +47,9 @@ class StoreWorld(World):
         self._jumps: list[Jump] = []
         self._calls = 0
         self.told_moved: list[tuple[int, int, int]] = []
-        """Which session was refused at which server, as one that has moved, and by which zxid."""
+        """(session, server, zxid) of each SESSION_MOVED."""
         self.prepared: dict[int, int] = {}
-        """By zxid: how much a leader had applied when it made that transaction."""
+        """By zxid of a transaction: the zxid that the leader had applied when it prepared it."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     def make_server(self, sid: ServerId, seed: str) -> StoreServer:
@@ -66,7 +66,7 @@ class StoreWorld(World):
 
     @property
     def _one_clock(self) -> bool:
-        """Whether clients can tell by their own how much time has passed for a leader."""
+        """True if all clocks run alike, so that clients' clocks measure a leader's time."""
         return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
 
     # -- what clients see ------------------------------------------------------------------------------
@@ -88,9 +88,9 @@ class StoreWorld(World):
         return History(tuple(self._events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """What the clients saw is judged when it is over, and only if nothing else was wrong before.
+        """Judge what the clients saw, at the end and only if nothing else was wrong before.
 
-        That they do not come to rest may be no more than a symptom: if they saw something wrong, that comes first.
+        A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
         """
         outcome = super().outcome()
         if outcome.promise not in (None, PROMISE):
