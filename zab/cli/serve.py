@@ -27,7 +27,7 @@ from zab.host.watchdog import LoopMonitor
 from zab.net.cannot_listen import cannot_listen
 from zab.net.loop_wait import claim_this_loop
 from zab.runtime.directory_owner import claim_directory
-from zab.runtime.member_options import single_server_ensemble
+from zab.runtime.member_arguments import single_server_ensemble
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.storage.disk import Disk

@@ -1,1 +1,1 @@
-"""What acts: sockets, threads, clocks. Everything it decides, it asks the core."""
+"""The shell of a server: sockets, threads and clocks around the pure floors, which make every decision."""

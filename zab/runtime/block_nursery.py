@@ -1,4 +1,4 @@
-"""Run tasks of ours beside a caller's block.
+"""A nursery for the tasks of a store beside the block of its user.
 
 A nursery wraps every error in a group. The user of a store did not open that nursery, so its errors are raised bare;
 errors of the block are raised as they are, groups included.
@@ -59,7 +59,7 @@ def _in_nurseries(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """And nothing else."""
+    """Return whether this is a cancellation, or a group of nothing but cancellations."""
     return isinstance(error, trio.Cancelled) or (
         isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[1] is None
     )

@@ -36,7 +36,7 @@ def owner_of_directory(disk: Disk, path: object) -> tuple[str, ServerId]:
             return name, ServerId(sid)
     except StorageError:
         raise
-    except Exception:  # whatever the bytes provoke: they are not what was written
+    except Exception:  # any error: these are not the bytes that were written
         pass
     raise DamagedError(
         f"{path}/{NAME}: damaged. It says which server this directory belongs to, and nothing else; log and snapshots "

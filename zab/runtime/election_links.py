@@ -1,8 +1,8 @@
 """Election links: one connection for each pair of servers, which carries one message at a time, the newest.
 
-The server with the larger id keeps its connection. The other one, when it has something to send, knocks: it connects,
-introduces itself and closes, and the larger one connects to it. So two servers that dial each other at the same time do
-not end with two connections, or with none.
+The server with the larger id opens the connection. The other server, if it has something to send, knocks: it connects,
+introduces itself and closes, and the larger one connects to it. So two servers that dial each other at the same time
+end with one connection, as in ZooKeeper's `QuorumCnxManager`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from zab.wire.peer import Channel, decode, encode
 
 RECEIVE_BYTES = 64 << 10
 SETTLED_S = 0.5
+"""A knock that arrives within this time of a new connection has crossed it, and is answered by it already."""
 Address = tuple[str, int]
 
 
@@ -80,7 +81,7 @@ class ElectionLinks:
             self.log.warn_rate_limited("too_many_strangers", "election", peer=hello.server)
             await trio.aclose_forcefully(stream)
             return
-        pair.heard_at = (hello.host, hello.port) if hello.host and hello.port else None
+        pair.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
         if hello.server < self.me:
             pair.knocked()  # before anything is awaited: a stranger's pair that has nothing to do ends
             await trio.aclose_forcefully(stream)
@@ -116,13 +117,16 @@ class ElectionLinks:
 
 
 class PeerConnection:
-    """This server and one other. Its task is the only one that opens, serves and closes their connection."""
+    """The connection with one other server. Only its own task opens, serves and closes it."""
 
     def __init__(self, peer: ServerId, elections: ElectionLinks) -> None:
         self.peer = peer
         self.unsent: bytes | None = None
+        """The newest vote, until it is sent."""
         self.last: bytes | None = None
-        self.heard_at: Address | None = None
+        """The last vote that was sent. It is sent again on a new connection."""
+        self.introduced_address: Address | None = None
+        """The address with which the peer introduced itself. It may be in no membership known here."""
         self.connected = False
         self.why = ""
         """Why the last attempt to connect failed; empty after one that succeeded."""
@@ -135,7 +139,7 @@ class PeerConnection:
         self._connected_at = 0.0
         self._turn = 0
 
-    # -- for the others ----------------------------------------------------------------------------
+    # -- called by `ElectionLinks` ----------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
         """Replace any unsent message: an older vote is worthless."""
@@ -143,10 +147,10 @@ class PeerConnection:
         self._wakeup.ring()
 
     def knocked(self) -> None:
-        """The smaller one wants to talk, so it has no connection, whatever this server believes.
+        """Connect to the server with the smaller id: it has knocked, so it has no connection to this one.
 
-        Unless the two crossed: a connection that is quite new is the answer to this knock already. If it is
-        not, there will be another.
+        The knock may have crossed a connection that is quite new. That connection answers it. If it does not, the
+        other server knocks again.
         """
         if self.connected and trio.current_time() - self._connected_at < SETTLED_S:
             return
@@ -155,7 +159,7 @@ class PeerConnection:
         self._wakeup.ring()
 
     async def attach(self, stream: trio.abc.Stream) -> None:
-        """The larger one connected. It knows best which connection it uses."""
+        """Use the connection that the server with the larger id has opened, in place of the present one."""
         old, self._next = self._next, stream
         self._serving.cancel()
         self._wakeup.ring()
@@ -179,7 +183,7 @@ class PeerConnection:
                 if self.unsent is None:
                     self.unsent = self.last  # it may have been lost with the connection
                 if self._elections.me < self.peer:
-                    await self._pause(pause_ms / 1000)  # the larger one may be connecting again already
+                    await self._pause(pause_ms / 1000)  # the peer may be connecting again already
             elif self.unsent is None and not self._call_back:
                 if not self._elections.addresses(self.peer):
                     return  # a stranger that is gone
@@ -194,11 +198,11 @@ class PeerConnection:
                     pause_ms = min(2 * pause_ms, limits.redial_ms_max)
 
     async def _connect(self) -> bool:
-        """Dial if that is my part, else knock. Several addresses may be known: they take turns."""
+        """Dial, or knock if the peer has the larger id. If several addresses are known, they take turns."""
         elections = self._elections
         addresses = list(elections.addresses(self.peer))
-        if self.heard_at is not None and self.heard_at not in addresses:
-            addresses.append(self.heard_at)
+        if self.introduced_address is not None and self.introduced_address not in addresses:
+            addresses.append(self.introduced_address)
         if not addresses:
             return False
         host, port = addresses[self._turn % len(addresses)]
@@ -216,7 +220,7 @@ class PeerConnection:
         self.why = ""
         if elections.me < self.peer:
             await trio.aclose_forcefully(stream)
-            return False  # now it is the other one's turn to connect
+            return False  # the peer connects now
         if self._next is not None:
             await trio.aclose_forcefully(self._next)
         self._next = stream
@@ -262,7 +266,7 @@ class PeerConnection:
                 return
 
     async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
-        """A frame that is no frame ends the connection; one that holds no vote is dropped, and that is all."""
+        """Receive votes. An invalid frame ends the connection; a valid frame without a vote is only dropped."""
         elections = self._elections
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:

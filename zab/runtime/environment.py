@@ -66,6 +66,8 @@ def in_loop(job: Callable[[], object]) -> None:
 
 @frozen
 class Environment:
+    """The replaceable parts; the defaults are the real ones."""
+
     in_thread: InThread = in_thread
     check_cancelled: Callable[[], None] = trio.from_thread.check_cancelled
     """Called now and then by a long job in a thread: raises once its caller was cancelled."""

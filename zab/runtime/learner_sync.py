@@ -1,9 +1,8 @@
-"""What brings a learner up to date: often long, so it is made piece by piece, when its turn on the link has come.
+"""The bytes that bring a learner up to date, read piece by piece while the link sends them.
 
-A link's queue is bounded, and a peer that lets it overflow is cut. What a synchronization sends at its
-beginning may be larger than any queue and is nobody's slowness, so it waits as a list of what is to be
-sent, not as the bytes. Snapshots and old log are pulled in a thread, one handful ahead of the stream: a
-slow link holds a handful in memory, not a snapshot.
+A link's queue is bounded, and a peer that lets it overflow is cut. The data of a synchronization may be larger than any
+queue although the peer is not slow. So it is queued as a list of items, not as bytes. A thread reads snapshots and old
+log one piece ahead of the stream: a slow link holds one piece in memory, not a snapshot.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ from zab.storage.storage import Storage
 from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
 from zab.wire.snapshot_pieces import cut_chunk
 
-HANDFUL_BYTES: Final = 256 << 10
+PIECE_BYTES: Final = 256 << 10
+"""Frames are read and sent in pieces of about this size."""
 
 STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot, SendRest)
 
 
 @frozen
 class SnapshotToSend:
-    """`SendSnapshot` with the chunks of the machine, taken when it was asked for."""
+    """The item `SendSnapshot` with the chunks of the machine, taken in the turn that asked for them."""
 
-    what: SendSnapshot
+    item: SendSnapshot
     chunks: Iterable[bytes]
 
 
@@ -46,11 +46,11 @@ Item = SnapshotToSend | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
-    """Of the user's machine: nothing that this member could mend, nor a reason to end it."""
+    """The machine gave a snapshot chunk over the limit. The member cannot mend that, and goes on."""
 
 
 class LearnerSync:
-    """`log_starts` is told when the log on disk turns out not to be there: the next plan shall not rely on it."""
+    """Turns the plan of a synchronization into frames for one link."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class LearnerSync:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
+        """`log_starts` is called if the log on disk does not reach back as far as planned: later plans avoid it."""
         self._environment = environment
         self._storage = storage
         self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
@@ -69,7 +70,9 @@ class LearnerSync:
         self._limiter = trio.CapacityLimiter(4)
 
     def bulk_sender(self, items: Sequence[Item], link: Link) -> BulkSender:
-        async def transfer(send: Send) -> None:
+        """Return a function that sends all items in their order, when their turn on the link has come."""
+
+        async def send_all(send: Send) -> None:
             gathered: list[bytes] = []
             size = 0
             for item in items:
@@ -77,54 +80,54 @@ class LearnerSync:
                     if gathered:
                         await send(b"".join(gathered))
                         gathered, size = [], 0
-                    await self._pull(item, link, send)
+                    await self._send_item(item, link, send)
                     continue
                 frame = encode(item)
                 gathered.append(frame)
                 size += len(frame)
-                if size >= HANDFUL_BYTES:
+                if size >= PIECE_BYTES:
                     await send(b"".join(gathered))
                     gathered, size = [], 0
             if gathered:
                 await send(b"".join(gathered))
 
-        return transfer
+        return send_all
 
-    async def _pull(self, item: SnapshotToSend | SendRest | SendLog, link: Link, send: Send) -> None:
+    async def _send_item(self, item: SnapshotToSend | SendRest | SendLog, link: Link, send: Send) -> None:
         frames = self._frames(item)
 
-        def handful() -> bytes:
+        def next_piece() -> bytes:
             taken: list[bytes] = []
             size = 0
             for frame in frames:
                 taken.append(frame)
                 size += len(frame)
-                if size >= HANDFUL_BYTES:
+                if size >= PIECE_BYTES:
                     break
             return b"".join(taken)
 
         try:
             while True:
                 with beside_the_loop():
-                    data = await self._environment.in_thread(handful, limiter=self._limiter)
+                    data = await self._environment.in_thread(next_piece, limiter=self._limiter)
                 if not data:
                     break
                 await send(data)
         except ChunkTooLarge as error:
-            # The peer comes again and finds the same: it cannot be served until machine or limit are changed.
+            # The peer dials again with the same result: it cannot be served until machine or limit are changed.
             self._log.warn_rate_limited("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
-            await trio.lowlevel.checkpoint_if_cancelled()  # what is behind it must not leave without it
+            await trio.lowlevel.checkpoint_if_cancelled()  # later items must not leave without it
         except (Purged, StorageError) as error:
             if isinstance(item, SendRest):
-                # Purged or rotten since it was found. The peer comes again, and the file is looked at again.
+                # Purged or damaged since it was found. The peer dials again, and the file is searched again.
                 self._log.say("snapshot_unreadable", "warning", peer=link.peer, why=error)
                 link.cut(f"the snapshot is not readable: {error}")
                 await trio.lowlevel.checkpoint_if_cancelled()
                 return
             if isinstance(item, SnapshotToSend) or not isinstance(error, Purged | DamagedError):
                 raise
-            # Purged between plan and sending, or rotten. The peer comes again, and shall get a snapshot then.
+            # Purged between plan and sending, or damaged. The peer dials again, and then gets a snapshot.
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")
@@ -134,7 +137,7 @@ class LearnerSync:
         if isinstance(item, SendLog):
             return self._log_frames(item)
         if isinstance(item, SnapshotToSend):
-            return self._snapshot_frames(SnapBegin(item.what.zxid, item.what.digest), item.chunks)
+            return self._snapshot_frames(SnapBegin(item.item.zxid, item.item.digest), item.chunks)
         held, found = item.held, item.found
         rest = SnapResume(held.zxid, found.digest, held.size, found.size)
         return self._snapshot_frames(rest, self._storage.read_rest(held))

@@ -1,4 +1,4 @@
-"""One learner link: first in, first out, and bounded. What does not fit cuts it; within it there is never a gap."""
+"""One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from zab.wire.relay_messages import SnapPiece
 from zab.wire.snapshot_pieces import SnapshotPieces
 
 RECEIVE_BYTES = 64 << 10
-"""More, and every receive asks the system for fresh pages: six times the price for a small message."""
+"""With a larger buffer every receive asks the system for fresh pages: six times the cost for a small message."""
 
 DRAIN_BYTES: Final = 64 << 10
-"""BulkSender data goes to the system, and counts as progress, in pieces of this size."""
+"""Bulk data is written, and counted as progress, in pieces of this size."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 BulkSender: TypeAlias = Callable[[Send], Awaitable[None]]
-"""Sends something long piece by piece, when its turn has come and the stream has room for the next piece."""
+"""Sends bulk data piece by piece, when its turn has come and the stream has room for the next piece."""
 
 
-class Receives(Protocol):
+class MessageSink(Protocol):
+    """The part of an `Inbox` that a link uses."""
+
     @property
     def has_room(self) -> bool: ...
     def put(self, source: Link, messages: list[Any], size: int = 0) -> None: ...
@@ -39,7 +41,7 @@ class Receives(Protocol):
 
 
 class Link:
-    """`over` belongs to the driver: once it is set, nothing of this link is delivered or sent any more."""
+    """The connection of a learner with its leader, as one of the two sees it."""
 
     def __init__(
         self,
@@ -49,33 +51,37 @@ class Link:
         socket_reader: SocketReader = TASK_READER,
         unsent: list[Link] | None = None,
     ) -> None:
-        """`unsent`: where it enters itself when there is something to `flush`."""
+        """`unsent` is the list that the link joins when it has something to `flush`."""
         self.peer = peer
         self.dialled = dialled
         self.over = False
+        """Set by the driver: from then on nothing of this link is delivered or sent."""
         self.reason = "closed"
+        """Why the link ended, for the log."""
         self.at_fault = False
-        """True if the peer broke a rule: it was a stranger, too slow, or sent invalid frames. Its end is logged as a
-        warning.
-        """
+        """Whether the peer broke a rule: a stranger, too slow, invalid frames. Then the end is logged as a warning."""
         self.queued_bytes = 0
         self.queued_frames = 0
+        """Frames that `send` has taken and the system has not; bulk data is not counted."""
         self.sent_bytes = self.received_bytes = 0
         self._drained_bytes = 0
-        """Bytes of lazy data that were sent. Unlike pings, they prove that the far end still reads."""
+        """Bytes of bulk data that were sent. Unlike pings, they prove that the peer still reads."""
         self._limits = limits
         self._socket_reader = socket_reader
         self._unsent: list[Link] = [] if unsent is None else unsent
         self._queue: list[bytes | BulkSender] = []
-        self._lazy = 0
+        self._bulk_queued = 0
+        """Bulk senders in `_queue`."""
         self._wakeup = Wakeup()
         self._opened = False
+        """Whether the stream is open, so that `hang_up` lets it send the rest."""
         self._closing = False
+        """Whether nothing more is queued."""
         self._socket: int | None = None
         """The descriptor of a plain TCP stream while its sender task is idle: then the driver may write directly."""
         self._scope = trio.CancelScope()
 
-    # -- for the driver ----------------------------------------------------------------------------
+    # -- called by the driver ----------------------------------------------------------------------------
 
     @property
     def moved_bytes(self) -> int:
@@ -83,7 +89,7 @@ class Link:
         return self.received_bytes if self.dialled else self._drained_bytes
 
     def send(self, frame: bytes) -> None:
-        """Frames of one turn leave together, at `flush`. A peer that does not keep up is cut."""
+        """Queue a frame until `flush`, so that the frames of one turn leave together. Cut a peer that is too slow."""
         if self._closing:
             return
         self.queued_bytes += len(frame)
@@ -105,17 +111,17 @@ class Link:
             if not self._queue:
                 self._unsent.append(self)
             self._queue.append(source)
-            self._lazy += 1
+            self._bulk_queued += 1
 
     def flush(self) -> None:
-        """Hand what was queued to the system, or wake the task that does it as the system has room.
+        """Write the queue to the socket, or wake the sending task if the socket has no room.
 
-        Written here and now, a frame leaves three task switches earlier, and almost always there is room.
+        A write from here leaves three task switches earlier, and almost always there is room.
         """
         queue = self._queue
         if not queue:
             return
-        if self._socket is None or self._lazy:
+        if self._socket is None or self._bulk_queued:
             self._wakeup.ring()
             return
         count = len(queue)
@@ -138,7 +144,7 @@ class Link:
             self._wakeup.ring()
 
     def hang_up(self) -> None:
-        """Send what was handed over, then close. A peer that does not take it in time loses it."""
+        """Send the queue, then close. A peer that does not read it within `linger_ms` loses it."""
         if not self._closing:
             self._closing = True
             self.reason = "hung up"
@@ -149,7 +155,7 @@ class Link:
                 self._scope.cancel()
 
     def cut(self, why: str) -> None:
-        """Close now. `LinkDown` follows, unless the link is over already."""
+        """Close at once. `LinkDown` follows in the inbox."""
         if not self._scope.cancel_called:
             self._closing = True
             self.reason = why
@@ -158,8 +164,8 @@ class Link:
 
     # -- its own tasks -----------------------------------------------------------------------------
 
-    async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: Receives) -> None:
-        """From the opening of the stream to its end: `up` goes to the inbox between them, `LinkDown` behind them."""
+    async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: MessageSink) -> None:
+        """Open the stream and serve it to its end. The inbox gets `up` once it is open, and `LinkDown` at the end."""
         try:
             with self._scope:
                 try:
@@ -180,7 +186,7 @@ class Link:
             self._queue.clear()
             inbox.put(self, [LinkDown(self.dialled)])
 
-    async def _serve(self, stream: trio.abc.Stream, inbox: Receives) -> None:
+    async def _serve(self, stream: trio.abc.Stream, inbox: MessageSink) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, stream)
             await self._receive(stream, inbox)
@@ -204,7 +210,7 @@ class Link:
                     await self._wakeup.wait()
                     self._socket = None
                     continue
-                queue, self._queue, self._lazy = self._queue, [], 0
+                queue, self._queue, self._bulk_queued = self._queue, [], 0
                 frames: list[bytes] = []
                 for item in queue:
                     if type(item) is bytes:
@@ -231,7 +237,7 @@ class Link:
             self.queued_frames -= len(frames)
             self.sent_bytes += len(data)
 
-    async def _receive(self, stream: trio.abc.Stream, inbox: Receives) -> None:
+    async def _receive(self, stream: trio.abc.Stream, inbox: MessageSink) -> None:
         reader = FrameReader(self._limits.frame_bytes_max)
         pieces = SnapshotPieces(self._limits.snapshot_chunk_bytes_max)
         from_leader = self.dialled
@@ -239,7 +245,7 @@ class Link:
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         ended = False
 
-        def heard(data: bytes | bytearray) -> bool:
+        def on_data(data: bytes | bytearray) -> bool:
             nonlocal ended
             if not data:
                 ended = True
@@ -258,9 +264,9 @@ class Link:
         try:
             while not ended:
                 if plain is None:
-                    heard(await stream.receive_some(RECEIVE_BYTES))
+                    on_data(await stream.receive_some(RECEIVE_BYTES))
                 else:
-                    await self._socket_reader.receive(plain, RECEIVE_BYTES, heard)
+                    await self._socket_reader.receive(plain, RECEIVE_BYTES, on_data)
                 if not ended:
                     await inbox.wait_for_room()
             self.reason = "closed by the peer" if not reader.held_bytes else "closed by the peer within a frame"

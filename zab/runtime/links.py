@@ -1,4 +1,4 @@
-"""The learner links of a member: dialled to its leader, and accepted from those it leads. One each per peer."""
+"""The learner links of a member: one dialled to its leader, and one accepted from each server that it leads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PARTS: Final = (SendSnapshot, SendRest, SendLog, Notification)
 
 
 class Links:
-    """The driver alone decides which link is current: `accept`, `lost` and `act` are its."""
+    """Holds the current link of each peer. Only the driver changes which link is current, in a turn."""
 
     def __init__(
         self,
@@ -48,8 +48,9 @@ class Links:
         self._socket_reader = socket_reader
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
+        """Dials so far: they take turns among the addresses of a peer."""
         self.unsent: list[Link] = []
-        """Which have something to `flush`."""
+        """Links that have something to `flush`."""
         self.diffs = self.snapshots = 0
         """The number of learners that were synchronized from here, by kind."""
 
@@ -61,7 +62,7 @@ class Links:
     # -- opening and closing -------------------------------------------------------------------------
 
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """A learner has dialled this server. It becomes current when the driver comes to its `LinkUp`."""
+        """Serve the link of a learner that has dialled. It becomes current when a turn takes its `LinkUp`."""
 
         async def opened() -> trio.abc.Stream:
             return stream
@@ -95,13 +96,13 @@ class Links:
         if table.get(link.peer) is link:
             del table[link.peer]
 
-    def act(self, wish: Dial | HangUp) -> Link | None:
-        """Returns the link that was hung up."""
-        if isinstance(wish, Dial):
-            self._dial(wish.to)
+    def act(self, action: Dial | HangUp) -> Link | None:
+        """Carry out `Ready.links`. Return the link that was hung up, if any."""
+        if isinstance(action, Dial):
+            self._dial(action.to)
             return None
-        table = self.dialled if wish.dialled else self.accepted
-        link = table.pop(wish.peer, None)
+        table = self.dialled if action.dialled else self.accepted
+        link = table.pop(action.peer, None)
         if link is not None:
             link.over = True
             link.hang_up()
@@ -172,7 +173,7 @@ class Links:
             yield link.peer, link.moved_bytes
 
     def flush(self) -> None:
-        """Send what has gathered since the last call, in one piece per link."""
+        """Send the frames queued since the last call, in one piece per link."""
         for link in self.unsent:
             link.flush()
         self.unsent.clear()

@@ -1,4 +1,4 @@
-"""One member of an ensemble: the library's face. Start it in a nursery of yours; cancel it to stop it.
+"""One member of an ensemble, as an application uses it.
 
 async with zab.open_member(MyMachine(), "data") as member:
     print(await member.submit(b"request"))
@@ -29,7 +29,7 @@ from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.directory_owner import claim_directory
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.machine_applier import OnMembership
-from zab.runtime.member_options import MemberHooks, MemberOptions, single_server_ensemble
+from zab.runtime.member_arguments import MemberArguments, MemberHooks, single_server_ensemble
 from zab.runtime.member_runtime import MemberRuntime
 from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiter import Waiter
@@ -54,7 +54,11 @@ _BYTES: Final = frozenset({bytes})
 
 
 class Member:
-    """Await `submit` and `read`; watch `roles`; look at `status`. All of it in the loop in which `run` runs."""
+    """A member of an ensemble: it replicates a machine, and takes requests for it.
+
+    Start `run` in a nursery of yours, and cancel it to stop the member; or use `zab.open_member`. Await `submit` and
+    `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs.
+    """
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class Member:
         host: Environment = REAL_ENVIRONMENT,
         admit_non_members: bool = False,
     ) -> None:
-        """A member of an ensemble, or a single one.
+        """Make a member of an ensemble, or a single one.
 
         machine      the state machine to replicate, new and empty
         path         the directory of this member's log and snapshots; no other member may use it
@@ -108,7 +112,7 @@ class Member:
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
             )
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
-        self._options = MemberOptions(
+        self._arguments = MemberArguments(
             self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members
         )
         self._machine = machine
@@ -128,9 +132,9 @@ class Member:
     # -- life --------------------------------------------------------------------------------------
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Recover, listen, take part, until cancelled. Raises what made it impossible, as one plain exception.
+        """Recover, listen and take part until cancelled. An error is raised as one plain exception, not as a group.
 
-        Started when it has recovered and listens; whether it serves is a matter of `roles`.
+        `task_status` is started when the member has recovered and listens. `roles` tells when it serves.
         """
         if self._running is not None:
             raise LocalProtocolError("a member runs once; make a new one")
@@ -157,20 +161,20 @@ class Member:
 
     async def _recover(self) -> MemberRuntime:
         """Recover in a thread. A cancellation waits for it: the next opener of the directory must find it at rest."""
-        disk, in_thread = self._disk, self._options.environment.in_thread
+        disk, in_thread = self._disk, self._arguments.environment.in_thread
         if disk is None:
             disk = await in_thread(partial(RealDisk, self._path))
         try:
-            await in_thread(partial(claim_directory, disk, self._path, self._options.name, self.me))
+            await in_thread(partial(claim_directory, disk, self._path, self._arguments.name, self.me))
             with beside_the_loop():
-                storage, recovered = await in_thread(partial(Storage.open, disk, self._options.storage))
+                storage, recovered = await in_thread(partial(Storage.open, disk, self._arguments.storage))
             self._check_curable(recovered)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 with beside_the_loop():
                     await in_thread(partial(self._machine.restore, chunks))
             return MemberRuntime(
-                self._options,
+                self._arguments,
                 self._machine,
                 disk,
                 storage,
@@ -187,16 +191,16 @@ class Member:
 
     def _check_curable(self, recovered: Recovered) -> None:
         """Refuse to start alone with a possibly incomplete history: only other servers could heal it."""
-        given, saved = self._options.ensemble, recovered.ensemble
+        given, saved = self._arguments.ensemble, recovered.ensemble
         ensemble = saved if saved is not None and saved.version > given.version else given
         if recovered.voting or set(ensemble.voters) - {self.me}:
             return
-        what, how = "the directory is empty, and autocreate=False says that it was not always", ""
+        what, how = "the directory is empty, although autocreate=False means that it held a history", ""
         if recovered.damage:
             what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
-            how = f"save what hangs together of a store with `zab log repair {self._path} NEW_DIRECTORY`, "
+            how = f"save the consistent part of a store with `zab log repair {self._path} NEW_DIRECTORY`, "
         raise DamagedError(
-            f"{self._path}: {what}. Server {self.me} is the only voter, so there is nobody to heal it from: "
+            f"{self._path}: {what}. Server {self.me} is the only voter, so no other server can heal it: "
             f"{how}restore the directory from a copy, or begin anew with an empty one"
         )
 
@@ -216,7 +220,7 @@ class Member:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Why nothing can be asked of it; None: it runs."""
+        """The error that calls raise because this member does not run, or None while it runs."""
         return self._stopped
 
     def _started(self) -> MemberRuntime:
@@ -269,12 +273,12 @@ class Member:
         self._wakeup.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """`post` for many that come together, and one `done` for each of them, in their order.
+        """Submit requests that arrived together, as `post` does; `done` is called for each of them, in their order.
 
-        Returns how many were taken: fewer than all when there is no room for more.
+        Return how many were taken: fewer than all if there is no room for more.
         """
         self._started()
-        most = self._options.limits.request_bytes_max
+        most = self._arguments.limits.request_bytes_max
         if not _BYTES.issuperset(map(type, requests)) or max(map(len, requests), default=0) > most:
             for request in requests:
                 self._check_size(request)
@@ -289,9 +293,9 @@ class Member:
     def _check_size(self, request: bytes) -> None:
         if not isinstance(request, bytes):
             raise TypeError(f"a request is bytes, not {type(request).__name__}")
-        if len(request) > self._options.limits.request_bytes_max:
+        if len(request) > self._arguments.limits.request_bytes_max:
             raise LocalProtocolError(
-                f"a request of {len(request)} bytes; request_bytes_max is {self._options.limits.request_bytes_max}"
+                f"a request of {len(request)} bytes; request_bytes_max is {self._arguments.limits.request_bytes_max}"
             )
 
     async def barrier(self, ahead: bytes = b"") -> None:
@@ -317,9 +321,9 @@ class Member:
         self._wakeup.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
-        """`look(machine)`, after a barrier; or, if that is enough, of what this member happens to know.
+        """Return `look(machine)` after a barrier, or without one if `linearizable` is False: then it may be old.
 
-        `look` must not change the machine, nor keep anything of it that may change.
+        `look` must not change the machine, nor keep a part of it that may change.
         """
         running = self._started()
         if linearizable:
@@ -345,7 +349,7 @@ class Member:
         """A turn is under way: at its end, `on_turn` will be called."""
         return self._running is not None and self._running.turns.turning
 
-    # -- asides ------------------------------------------------------------------------------------
+    # -- messages beside the history ---------------------------------------------------------------
 
     def tell_leader(self, body: bytes) -> bool:
         """Send a message to the leader's application, beside the history: it is neither stored nor answered, and may
@@ -364,9 +368,9 @@ class Member:
         self._hooks.on_leader_message = handler
 
     def tell_members(self, body: bytes) -> bool:
-        """The other direction: something for the application of every member that follows this leader.
+        """Send a message to the application of every member that follows this leader, like `tell_leader`.
 
-        False where this member does not lead.
+        Return False if this member does not lead.
         """
         told = self._started().requests.side_channel.tell_members(body)
         self._wakeup.ring()
@@ -417,10 +421,10 @@ class Member:
         return running.node.ensemble
 
     async def give_up_history(self) -> Veto:
-        """Have the leader's history, which lacks committed transactions, replace this member's. Returns what is lost.
+        """Replace the history of this member by the leader's, which lacks committed transactions. Return what is lost.
 
-        For an operator to decide, while `roles()` shows a `veto`; else `LocalProtocolError` is raised. The files of the
-        history are kept as `damaged.*`.
+        An operator decides this while `roles()` shows a `veto`; at any other time `LocalProtocolError` is raised. The
+        files of the history are kept as `damaged.*`.
         """
         running = self._started()
         waiter = Waiter()
@@ -447,22 +451,22 @@ class Member:
     @property
     def settings(self) -> Settings:
         """The settings of the consensus that this member was made with."""
-        return self._options.settings
+        return self._arguments.settings
 
     @property
     def environment(self) -> Environment:
         """The parts of the machine that this member uses: threads, clock, chance."""
-        return self._options.environment
+        return self._arguments.environment
 
     def status(self) -> Status:
         """Return one moment of this member."""
         return self._started().status.member()
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """One more snapshot on this member's disk, beside the work; returns when it is durable.
+        """Write one more snapshot to this member's disk, beside its work. Return when it is durable.
 
-        Raises `Stopped` when the member ends before that, and `StorageError` while it has no history that it
-        could have the state of: its disk was lost or damaged, and the leader has not healed it yet.
+        Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
+        lost or damaged, and the leader has not healed it yet.
         """
         return await self._started().take_snapshot()
 
@@ -472,7 +476,7 @@ class Member:
 
 
 class Roles:
-    """An async iterator; ends when the member does."""
+    """The roles of a member, as an async iterator. It ends with the member."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
@@ -495,7 +499,7 @@ class Roles:
 def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManager[Member]]:
     @asynccontextmanager
     async def open_member(*args: P.args, **options: P.kwargs) -> AsyncIterator[Member]:
-        """A member for as long as the block lasts; the arguments are those of `Member`.
+        """Open a member for as long as the block lasts; the arguments are those of `Member`.
 
         When the member fails, the block is cancelled, and what made it fail is raised.
         """

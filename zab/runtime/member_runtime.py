@@ -26,7 +26,7 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import LearnerSync
 from zab.runtime.links import Links
 from zab.runtime.machine_applier import MachineApplier, RestoreGate
-from zab.runtime.member_options import MemberHooks, MemberOptions
+from zab.runtime.member_arguments import MemberArguments, MemberHooks
 from zab.runtime.member_status import MemberStatus
 from zab.runtime.membership_follower import MembershipFollower, PeerDirectory
 from zab.runtime.peer_handshake import PeerHandshake
@@ -51,7 +51,7 @@ class MemberRuntime:
 
     def __init__(
         self,
-        options: MemberOptions,
+        arguments: MemberArguments,
         machine: Machine,
         disk: Disk,
         storage: Storage,
@@ -62,17 +62,17 @@ class MemberRuntime:
         watchdogs: Watchdogs,
         hooks: MemberHooks,
     ) -> None:
-        limits, me, network, environment = options.limits, options.me, options.network, options.environment
+        limits, me, network, environment = arguments.limits, arguments.me, arguments.network, arguments.environment
         chance = random.Random(environment.random_bytes(16))
 
         def jitter(span: int) -> int:
             return chance.randint(0, max(0, span))
 
-        self.node = node = environment.node(me, options.ensemble, recovered, options.settings, jitter, now_ms())
+        self.node = node = environment.node(me, arguments.ensemble, recovered, arguments.settings, jitter, now_ms())
         self.gate = gate = RestoreGate()
         self.socket_reader = EpollReader(wakeup)
         """Reads the sockets of peers and clients, and runs the turn of what it has read."""
-        self._options = options
+        self._arguments = arguments
         self._wakeup = wakeup
         self._disk = disk
         self._storage = storage
@@ -83,16 +83,16 @@ class MemberRuntime:
         watchdog = watchdogs.add("driver", wakeup.ring, lambda: gate.closed, clock)
 
         # Links to the other servers.
-        directory = PeerDirectory(node, options.ensemble, limits.parting_ms)
+        directory = PeerDirectory(node, arguments.ensemble, limits.parting_ms)
         handshake = PeerHandshake(
-            me, options.name, limits.handshake_ms, directory.hosts, admit_non_members=options.admit_non_members
+            me, arguments.name, limits.handshake_ms, directory.hosts, admit_non_members=arguments.admit_non_members
         )
         dialler = PeerDialler(network, handshake, limits, log)
         elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
         learner_sync = LearnerSync(storage, limits, log, node.log_starts, environment)
         links = Links(dialler, elections, learner_sync, inbox, limits, directory.quorum_addresses, self.socket_reader)
         self._membership = membership = MembershipFollower(
-            node, options, directory, handshake, elections, links, network, log
+            node, arguments, directory, handshake, elections, links, network, log
         )
 
         # The parts of a turn.
@@ -116,7 +116,7 @@ class MemberRuntime:
                 membership.activate(ensemble)
             hooks.on_membership(ensemble, zxid)
 
-        alive_ms = max(1, options.settings.tick_ms // 2)
+        alive_ms = max(1, arguments.settings.tick_ms // 2)
         applier = MachineApplier(
             machine, storage, links, requests, snapshots, gate, on_membership, alive_ms, watchdog, clock, environment
         )
@@ -160,7 +160,7 @@ class MemberRuntime:
             self.socket_reader.close()
             # The writer has ended: no other task uses the disk any more.
             with trio.CancelScope(shield=True):
-                await self._options.environment.in_thread(self._close_disk)
+                await self._arguments.environment.in_thread(self._close_disk)
 
     async def _save_committed(self) -> None:
         """Save now and then how far the history is committed, so that a killed server keeps it."""

@@ -1,4 +1,4 @@
-"""What changes for the links between servers when the membership does.
+"""The ports and links of a server follow its membership.
 
 A server listens where the membership says, dials the addresses that the memberships give, and lets in their servers.
 A server that left may connect for a while: it has yet to apply its own removal, and to answer the client that asked.
@@ -19,7 +19,7 @@ from zab.net.network import Network
 from zab.net.wakeup import Wakeup
 from zab.runtime.election_links import Address, ElectionLinks
 from zab.runtime.links import Links
-from zab.runtime.member_options import NO_HOST, MemberOptions
+from zab.runtime.member_arguments import NO_HOST, MemberArguments
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerPort
 from zab.wire.greeting import Purpose
@@ -28,7 +28,7 @@ BIND_RETRY_S = 1.0
 
 
 class PeerDirectory:
-    """Where the servers of all known memberships are, and which of them may connect."""
+    """The addresses of the servers of all known memberships, and the hosts from which they may connect."""
 
     def __init__(self, node: Node, given: Ensemble, parting_ms: int) -> None:
         """`given`: the membership that the member was started with. A server that left may connect for `parting_ms`."""
@@ -83,7 +83,7 @@ class MembershipFollower:
     def __init__(
         self,
         node: Node,
-        options: MemberOptions,
+        arguments: MemberArguments,
         directory: PeerDirectory,
         handshake: PeerHandshake,
         elections: ElectionLinks,
@@ -92,17 +92,17 @@ class MembershipFollower:
         log: Log,
     ) -> None:
         self._node = node
-        self._options = options
+        self._arguments = arguments
         self._directory = directory
         self._handshake = handshake
         self._elections = elections
         self._links = links
         self._log = log
         self._election_port = PeerPort(
-            Purpose.ELECTION, network, handshake, options.limits, log, elections.welcomed, directory.is_known
+            Purpose.ELECTION, network, handshake, arguments.limits, log, elections.welcomed, directory.is_known
         )
         self._quorum_port = PeerPort(
-            Purpose.LEARNER, network, handshake, options.limits, log, links.welcomed, directory.is_known
+            Purpose.LEARNER, network, handshake, arguments.limits, log, links.welcomed, directory.is_known
         )
         self._members = node.ensemble
         """The membership that was activated last."""
@@ -116,7 +116,7 @@ class MembershipFollower:
             if sid not in ensemble.by_id:
                 self._elections.drop(sid)
                 until = self._directory.depart(sid, server.host)
-                if self._nursery is not None and not self._options.admit_non_members:
+                if self._nursery is not None and not self._arguments.admit_non_members:
                     self._nursery.start_soon(self._part_from, sid, until)
         self._members = ensemble
         self._activated.ring()
@@ -146,15 +146,15 @@ class MembershipFollower:
                     await trio.sleep(BIND_RETRY_S)
 
     async def _bind(self, nursery: trio.Nursery) -> None:
-        options = self._options
-        server = self._node.ensemble.by_id.get(options.me)
+        arguments = self._arguments
+        server = self._node.ensemble.by_id.get(arguments.me)
         if server is None:  # not a member yet, or not any more
             if self._quorum_port.bound is not None:
                 return
-            server = options.ensemble.by_id[options.me]
-        if not options.listen or server.host == NO_HOST:
+            server = arguments.ensemble.by_id[arguments.me]
+        if not arguments.listen or server.host == NO_HOST:
             return
-        host = options.listen_host or server.host
+        host = arguments.listen_host or server.host
         self._handshake.listen_at(server.host, server.election_port)
         await self._election_port.bind(nursery, host, server.election_port)
         await self._quorum_port.bind(nursery, host, server.quorum_port)

@@ -21,7 +21,7 @@ UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedR
 
 
 def described(error: BaseException) -> str:
-    """The cause behind Trio's wrapping, which is the part that helps."""
+    """Return the cause inside Trio's wrapping, as text for the log."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
     if is_tls_error(error):
@@ -50,7 +50,7 @@ class PeerHandshake:
         *,
         admit_non_members: bool = False,
     ) -> None:
-        """`hosts` returns the hosts of a member, and nothing for a server that is none."""
+        """`hosts` returns the hosts of a member, and none for a server that is no member."""
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0

@@ -1,4 +1,4 @@
-"""The two ports between servers, and dialling those of peers. Both yield streams after the greeting."""
+"""The ports between servers, and dialling the ports of peers. Both return streams after the greeting."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PeerPort:
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
         self._welcome: dict[str, None] = {}
-        """Addresses that a valid hello came from: names of hosts are not looked up here."""
+        """Addresses that have sent a valid hello. Host names of the membership are not resolved here."""
         self._scope: trio.CancelScope | None = None
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:

@@ -1,4 +1,4 @@
-"""Snapshots of this member's own machine, written beside the work, and the log that they make dispensable purged."""
+"""Snapshots of the member's machine, written beside the turns. After each, the log that it covers is purged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zab.storage.storage import Storage
 
 
 class SnapshotTaker:
-    """Never two at once. `chance(n)` gives a number in [0, n]: members should not all do this at the same time."""
+    """Decides when a snapshot is due, and writes one at a time."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class SnapshotTaker:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
+        """`chance(n)` returns a number in [0, n], so that not all members take their snapshots at the same time."""
         self.status = SnapshotStatus(storage.newest_snapshot)
         self._storage = storage
         self._writer = writer
@@ -44,15 +45,18 @@ class SnapshotTaker:
         self._log_starts = log_starts
         self._environment = environment
         self._entries = self._bytes = 0
+        """Applied since the last snapshot. One is due when either reaches its mark."""
         self._running: Zxid | None = None
+        """The zxid of the snapshot that is being written, or about to be; None: none is."""
         self._done = trio.Event()
-        """Set when the one that is running is finished."""
+        """Set when the snapshot that is being written is complete or given up."""
         self._asked: list[Waiter] = []
+        """Waiters for a snapshot that has not begun."""
         self._promised: list[Waiter] = []
         """The waiters for the snapshot that is being written."""
         self._limiter = trio.CapacityLimiter(1)
         self._next: tuple[Zxid, int, Iterable[bytes], bool] | None = None
-        """A snapshot that `run` is to write, and if it is a spare."""
+        """The snapshot that `run` writes next: zxid, digest, chunks, and whether it is a spare."""
         self._wakeup = Wakeup()
         self._set_marks()
 
@@ -66,7 +70,7 @@ class SnapshotTaker:
         self._bytes += size
 
     def restored(self) -> None:
-        """A received snapshot is as good as one of our own."""
+        """Count from 0 again: a received snapshot replaces one of our own."""
         self._entries = self._bytes = 0
 
     @property
@@ -76,27 +80,25 @@ class SnapshotTaker:
         )
 
     def ask(self) -> Waiter:
-        """Request a snapshot that begins from now on, even if none is due. The waiter gets its status once it is
-        durable.
-        """
+        """Request a snapshot that begins from now on, even if none is due. Return the waiter for its status."""
         waiter = Waiter()
         self._asked.append(waiter)
         return waiter
 
     def stop(self, error: Exception) -> None:
-        """There will be no more of them, and the one under way is given up."""
+        """Fail all waiters: the snapshot under way is given up, and no other begins."""
         for waiter in (*self._promised, *self._asked):
             waiter.done(None, error)
 
     def _refuse(self) -> None:
-        """Fail the waiters: this server knows no history yet whose state it could have."""
+        """Fail the waiters: this server has no history yet whose state could be saved."""
         asked, self._asked = self._asked, []
         for waiter in asked:
             waiter.done(
                 None,
                 StorageError(
-                    "no snapshot is taken: what this server had on its disk was lost or damaged, and it waits for "
-                    "the leader to give it another history; ask again when it serves"
+                    "no snapshot is taken: the history on the disk of this server was lost or damaged, and the leader "
+                    "has not sent another one yet; try again when this server serves"
                 ),
             )
 
@@ -120,9 +122,9 @@ class SnapshotTaker:
         self._wakeup.ring()
 
     def start_spare(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Write what is just being sent to a learner to a file, too: if the link breaks, the rest is read from there.
+        """Also write the snapshot that a learner receives: if the link breaks, the rest is read from the file.
 
-        It does not change when the next snapshot is due, nor what is purged. A small state is not worth it.
+        It changes neither when the next snapshot is due nor what is purged. A small state gets no spare.
         """
         storage = self._storage
         size = storage.newest_snapshot_bytes + self._bytes  # no less than the state, if it is not made of overwrites

@@ -13,12 +13,13 @@ from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 @frozen
 class RoleChange:
-    """`serving`: part of a quorum that has a leader, with everything applied that was committed when it joined."""
+    """The role of a member from one change to the next."""
 
     state: State
     epoch: Epoch
     leader: ServerId | None
     serving: bool
+    """Part of a quorum that has a leader, with everything applied that was committed when it joined."""
     veto: Veto | None = None
     """Set while this server follows no leader, to keep committed history that the others lack; an operator decides."""
 
@@ -36,7 +37,7 @@ class LinkStatus:
 
 @frozen
 class Counters:
-    """Since the start of this member. Times in microseconds."""
+    """Counters since the start of this member. Times are in microseconds."""
 
     submits: int = 0
     proposals: int = 0
@@ -61,8 +62,9 @@ class Counters:
 class SnapshotStatus:
     """The last snapshot that this member took, or found on its disk: then only its zxid is known.
 
-    at_ms              wall clock when it was finished
-    total_ms, most_ms  of all snapshots that were taken
+    at_ms              wall clock at its end
+    taken              snapshots taken since the start of this member
+    total_ms, most_ms  the time of all of them together, and of the longest
     """
 
     zxid: Zxid | None = None
@@ -76,12 +78,13 @@ class SnapshotStatus:
 
 @frozen
 class DiskStatus:
-    """
-    path       the directory, where there is one
-    log_path   that of the log: the same, unless it has one of its own
-    fsyncs_us  the last ones, in microseconds, oldest first
-    writes     what was handed to it, by kind and number no different: records of the log, mostly
-    rotten     what was found damaged at the start and was not needed, for people: the disk is going bad
+    """One moment of the log and the snapshots of a member.
+
+    path       the directory; None for a disk without one
+    log_path   the directory of the log: the same one, unless the log has its own
+    fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
+    writes     records handed to the disk, most of them of the log
+    rotten     sentences about files that were damaged at the start and not needed: the disk is going bad
     """
 
     path: str | None

@@ -1,4 +1,4 @@
-"""A task that waits for one thing, for a third of what an event of Trio's costs."""
+"""A task that waits for one outcome, at a third of the cost of a Trio event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import trio
 
 
 class Waiter:
-    """One task, one outcome. `done` may come before `wait`."""
+    """One task waits for one outcome. `done` may be called before `wait`; only its first call counts."""
 
     __slots__ = ("_error", "_is_done", "_result", "_task")
 

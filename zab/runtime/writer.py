@@ -22,8 +22,10 @@ from zab.core.zxid import Ticket
 
 T = TypeVar("T")
 
-ASIDE: Final = 8
+QUICK_WRITES: Final = 8
+"""Quick writes in the thread after a slow one in the loop, before the loop writes again."""
 RECENT_MAX: Final = 512
+"""Writes whose times are kept for the status."""
 
 
 class WriteTarget(Protocol):
@@ -33,7 +35,7 @@ class WriteTarget(Protocol):
 
 
 class WriterCounts:
-    """Written by the thread, read by status requests: whole numbers, each consistent by itself."""
+    """Counters of a writer. The thread writes them and status requests read them, each consistent by itself."""
 
     __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")
 
@@ -45,8 +47,8 @@ class WriterCounts:
 class Writer:
     """`put` takes the writes of a node. They are durable at once, or `report(ticket)` is called when they are.
 
-    `pause_us_max` is how long a write may hold up the event loop. After a longer one, `ASIDE` quick writes in the
-    thread must come before the next attempt. 0: all go to the thread.
+    `pause_us_max` is how long a write may hold up the event loop. After a longer one, the thread has to make
+    `QUICK_WRITES` quick writes before the next attempt. 0: all go to the thread.
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
@@ -65,14 +67,14 @@ class Writer:
         self._storage = storage
         self._pause_us_max = pause_us_max
         self._clock_ns = clock_ns
-        self._aside = 0
+        self._quick_required = 0
         """Quick writes of the thread that are still required before a write in the loop."""
         self._in_thread = 0
         """Writes that the thread was given and has not reported. While there are any, only the thread uses the disk."""
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
     def put(self, writes: Sequence[Write]) -> bool:
-        """True: it is durable already, and there will be no report."""
+        """Write, or hand over to the thread. True: the writes are durable already, and there is no report."""
         size = 0
         rare = False
         for write in writes:
@@ -83,9 +85,9 @@ class Writer:
                 rare = True
             else:
                 rare = True
-        if self._pause_us_max and not (rare or self._aside or self._in_thread):
+        if self._pause_us_max and not (rare or self._quick_required or self._in_thread):
             if self._perform(writes, size) > self._pause_us_max:
-                self._aside = ASIDE
+                self._quick_required = QUICK_WRITES
             return True
         self.backlog_bytes += size
         self._in_thread += 1
@@ -93,7 +95,7 @@ class Writer:
         return False
 
     async def call(self, job: Callable[[], T]) -> T:
-        """Run something in the writing thread, in its turn."""
+        """Run a function in the writing thread, behind the writes that were put before."""
         done = trio.Event()
         outcome: list[Any] = []
         token = trio.lowlevel.current_trio_token()
@@ -173,6 +175,6 @@ class Writer:
     def _saved(self, report: Callable[[Ticket], None], ticket: Ticket, count: int, size: int, took_us: int) -> None:
         self._in_thread -= count
         self.backlog_bytes -= size
-        if self._aside and took_us <= self._pause_us_max:
-            self._aside -= 1
+        if self._quick_required and took_us <= self._pause_us_max:
+            self._quick_required -= 1
         report(ticket)

@@ -21,7 +21,7 @@ from zab.config.key_table import ConfigKey
 from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
-from zab.runtime.member_options import single_server_ensemble
+from zab.runtime.member_arguments import single_server_ensemble
 from zab.storage.epochs import EpochsRecord, encode
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
@@ -296,9 +296,7 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
     assert warning.endswith("has no section 'Server': this server starts without SASL")
     assert not made.doors.security.sasl_users
     assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
-    assert "by scheme 'sasl', of which there is no provider" in problems(
-        folder, f"{line}sessionRequireClientSASLAuth=true\n"
-    )
+    assert "with scheme 'sasl', which has no provider" in problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
 
 
 def test_a_line_of_the_membership_that_is_there_twice_is_a_mistake(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zab.core.ensemble import Ensemble
-from zab.runtime.member_options import single_server_ensemble
+from zab.runtime.member_arguments import single_server_ensemble
 from zab.runtime.store_server.config_node import JOINING_MAX, MEMBERSHIP_CHARS_MAX, text_of, wanted
 from zab.store.error_codes import ErrorCode, RequestFailed
 

@@ -17,7 +17,7 @@ from zab.host.logs import Log
 from zab.net.wakeup import Wakeup
 from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
-from zab.runtime.learner_sync import HANDFUL_BYTES, Item, LearnerSync, SnapshotToSend
+from zab.runtime.learner_sync import PIECE_BYTES, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import BulkSender, Link
 from zab.runtime.links import Links
 from zab.runtime.peer_port import PeerDialler
@@ -140,7 +140,7 @@ async def test_a_snapshot_is_pulled_by_the_handful() -> None:
         nonlocal pulled
         for _ in range(40):
             pulled += 1
-            yield bytes(HANDFUL_BYTES // 4)
+            yield bytes(PIECE_BYTES // 4)
 
     seen: list[int] = []
 
@@ -156,7 +156,7 @@ async def test_a_snapshot_is_pulled_by_the_handful() -> None:
 
 async def test_many_proposals_are_sent_by_the_handful() -> None:
     world = World()
-    items = [Propose(batch(counter, HANDFUL_BYTES // 3)) for counter in range(1, 10)]
+    items = [Propose(batch(counter, PIECE_BYTES // 3)) for counter in range(1, 10)]
     assert await world.run(world.learner_sync.bulk_sender(items, world.link)) == items
     assert len(world.sent) == 3
 

@@ -108,8 +108,8 @@ def test_digest_ids_need_the_digest_scheme() -> None:
 
 @pytest.mark.parametrize(("told", "why"), [
     ({"enforce.auth.enabled": "true"}, "enforce.auth.schemes must name"),
-    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "'sasl', of which there is no provider"),
-    ({"sessionRequireClientSASLAuth": "true"}, "'sasl', of which there is no provider"),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "'sasl', which has no provider"),
+    ({"sessionRequireClientSASLAuth": "true"}, "'sasl', which has no provider"),
     ({"enforce.auth.enabled": "sometimes"}, "true or false is expected"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
     ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),

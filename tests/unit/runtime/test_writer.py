@@ -11,7 +11,7 @@ from zab.core.batch import pack
 from zab.core.errors import StorageError
 from zab.core.ready import Append, SnapshotChunk, Write
 from zab.core.zxid import make
-from zab.runtime.writer import ASIDE, Writer
+from zab.runtime.writer import QUICK_WRITES, Writer
 
 
 class Disk:
@@ -197,11 +197,11 @@ async def test_a_slow_write_sends_the_next_ones_to_the_thread_until_enough_were_
         for _ in range(3):  # slow ones bring nothing nearer
             assert not await put()
         disk.takes_us = 10
-        for _ in range(ASIDE):
+        for _ in range(QUICK_WRITES):
             assert not await put()
         assert await put()
         nursery.cancel_scope.cancel()
-    assert [here for _, here in disk.performed] == [True, *[False] * (3 + ASIDE), True]
+    assert [here for _, here in disk.performed] == [True, *[False] * (3 + QUICK_WRITES), True]
 
 
 async def test_loop_does_not_write_beside_the_thread() -> None:

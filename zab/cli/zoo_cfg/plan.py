@@ -32,7 +32,7 @@ from zab.core.zxid import ServerId
 from zab.host.process_tuning import PAUSE_US
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.runtime.directory_owner import NAME as IDENTITY
-from zab.runtime.member_options import NO_HOST
+from zab.runtime.member_arguments import NO_HOST
 from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.door_settings import NO_THROTTLE, DoorSettings
 from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings

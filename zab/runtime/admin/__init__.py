@@ -1,1 +1,1 @@
-"""What an operator looks at: commands, metrics and a page, over HTTP, on a port of its own."""
+"""The admin pages of a store: commands, metrics and a status page, over HTTP at a port of their own."""

@@ -1,7 +1,7 @@
-"""A snapshot for somebody elsewhere: taken at one moment, without holding anything up, in ZooKeeper's own format.
+"""The command `snapshot`: a backup of one moment, in ZooKeeper's own format, without holding up the server.
 
-That format and not ours, because a backup is read by others, later: by `zab import`, by ZooKeeper itself, by
-its tools. The way is through two files without names, so it costs disk and not memory, and is gone with them.
+Backups are read later and elsewhere: by `zab import`, by ZooKeeper and by its tools. So they have ZooKeeper's format,
+not ours. They pass through two files without names: that costs disk and not memory, and leaves no file behind.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ NOT_AUTHORIZED: Final = (
     "(DigestAuthenticationProvider.superDigest)"
 )
 RESTORE_REFUSED: Final = (
-    "A snapshot cannot be put in the place of a running server's state: the others, and the log, would go on from "
+    "A snapshot cannot replace the state of a running server: the other servers and the log would continue from "
     "another history. Stop all servers, and give each of them the snapshot with `zab import`"
 )
 
 
 class Backup:
+    """Answers the command `snapshot`, at most once in `snapshot_ms`."""
+
     def __init__(self, server: ServerRuntime, settings: AdminSettings) -> None:
         self._server = server
         self._settings = settings
         self._last: float | None = None
+        """The time of the last snapshot that was permitted."""
         self._limiter = trio.CapacityLimiter(1)
 
     async def answer(self, request: AdminRequest, host: str) -> AdminReply | Outcome:
@@ -119,7 +122,7 @@ def _write(chunks: Iterable[bytes], folder: str | None) -> BinaryIO:
                 trio.from_thread.check_cancelled()
                 yield ours.read(_LENGTH.unpack(head)[0])
 
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # whoever sends it closes it
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # the sender of the reply closes it
         try:
             for piece in departure_of(again):
                 file.write(piece)

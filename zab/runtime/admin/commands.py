@@ -1,7 +1,7 @@
-"""The commands of ZooKeeper's admin server, under all their names, with the names and kinds of values that it gives.
+"""The commands of ZooKeeper's admin server, under all their names, with the keys and the types of ZooKeeper's answers.
 
-Tools read these answers by key, so a key is never left out: where there is nothing behind it here, its value
-says so in the original's own way (-1, 0, null).
+Tools read these answers by key, so no key is left out. A key without a value here has the value that ZooKeeper uses
+for that: -1, 0 or null.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ class Outcome:
 
 @frozen
 class AdminCommand:
-    """
-    names     the first is the one that it is listed by
-    always    answered while there is no leader, too
-    changes   it changes state, so it is a POST: a browser sends a GET for any page that asks it to
+    """One command.
+
+    names     all its names; the list of commands shows the first
+    always    answered without a leader, too
+    changes   it changes state and takes a POST, because any web page can make a browser send a GET
     """
 
     names: tuple[str, ...]
@@ -146,11 +147,11 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 CHANGING: Final = frozenset(
     {*SET_TRACE_MASK, *GIVE_UP_HISTORY, *(name for each in _ALL if each.changes for name in each.names)}
 )
-"""Names of the commands that a POST asks for."""
+"""The names of all commands that take a POST."""
 
 
 def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
-    """All but snapshot and restore, which are more than an answer."""
+    """Carry out a command, other than `snapshot`, `restore` and `give_up_history`."""
     if name in SET_TRACE_MASK:
         return _set_trace_mask(parameters, server)
     command = _BY_NAME.get(name)
@@ -177,7 +178,7 @@ def _set_trace_mask(parameters: Mapping[str, str], server: ServerRuntime) -> Out
 
 
 def table() -> str:
-    """For the docs."""
+    """Return the table of commands for the docs."""
     all_ = sorted([*((each.names, each.says, each.always, each.changes) for each in _ALL), *_MORE])
     rows = [
         f"| `{names[0]}`{'*' if always else ''} | {', '.join(f'`{name}`' for name in names[1:])} "

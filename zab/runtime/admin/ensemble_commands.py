@@ -1,4 +1,4 @@
-"""Commands about the ensemble: who leads, who votes, where everybody is."""
+"""Commands about the ensemble: the leader, the voters, and the addresses of all servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zab.core.ensemble import Role, Server
 from zab.core.messages import State
 from zab.core.zxid import Zxid, counter_of, epoch_of
-from zab.runtime.member_options import NO_HOST
+from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -32,7 +32,7 @@ def configuration(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def initial_configuration(server: ServerRuntime) -> Mapping[str, object]:
-    """Not shown: passwords stand in it."""
+    """Return null: a configuration contains passwords."""
     return {"initial_configuration": None}
 
 
@@ -43,7 +43,7 @@ def is_read_only(server: ServerRuntime) -> Mapping[str, object]:
 def leader(server: ServerRuntime) -> Mapping[str, object]:
     status = server.member.status()
     if server.mode == "standalone":
-        return {"error": "server is not initialized"}  # as the original says of one that has nobody to lead
+        return {"error": "server is not initialized"}  # as ZooKeeper answers for a server without an ensemble
     found = status.ensemble.by_id.get(status.role.leader) if status.role.leader is not None else None
     return {
         "is_leader": server.leading,
@@ -53,7 +53,7 @@ def leader(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def observers(server: ServerRuntime) -> Mapping[str, object]:
-    """A leader's. Observers here are always fed by the leader, never by a follower."""
+    """List the observers of a leader. A follower has none: all observers here follow the leader."""
     status = server.member.status()
     found = []
     if server.leading:
@@ -122,7 +122,7 @@ def _client_address(member: Server) -> str:
 
 
 def _addresses(member: Server, port: int) -> Mapping[str, object]:
-    """A server has one address here; the original shows a set of them from every side."""
+    """Return the one address of a server in each of the forms in which ZooKeeper shows a set of addresses."""
     address = _address(member, port)
     return {
         "empty": False,

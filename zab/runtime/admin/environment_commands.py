@@ -1,4 +1,4 @@
-"""Where a server runs. The keys that name Java are answered for what stands in its place: Python."""
+"""Commands about the machine of a server. The keys that name Java have the values of Python."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def environment(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def system_properties(server: ServerRuntime) -> Mapping[str, object]:
-    """Neither settings nor environment variables: those hold secrets often enough."""
+    """Return properties without settings and environment variables, which often contain secrets."""
     return {
         "java.version": platform.python_version(),
         "java.vendor": platform.python_implementation(),
@@ -77,7 +77,7 @@ def _memory_mb() -> int:
 
 
 def descriptors() -> tuple[int, int]:
-    """Open, and how many there may be. -1 where the system does not tell."""
+    """Return the number of open descriptors and the limit; -1 if the system does not provide the number."""
     folder = Path("/proc/self/fd")
     opened = sum(1 for _ in folder.iterdir()) if folder.is_dir() else -1
     return opened, resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,4 +1,4 @@
-"""Who sent a request, for the commands that not every caller of the port may use."""
+"""Authentication of a request, for the commands that not every caller of the port may use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def log_in(
 async def distrust(
     server: ServerRuntime, command: str, caller: ClientAuthentication, why: str, status: HTTPStatus
 ) -> Outcome:
-    """Count the failure, and let the caller wait before it has its answer."""
+    """Count a failed login, and delay the answer, so that guessing passwords takes time."""
     server.clients.auth_failed += 1
     reason = caller.why or "not authorized"
     server.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)

@@ -1,7 +1,7 @@
-"""Once a second, a look at a server: what has changed, how the others are, and whether anybody should worry.
+"""Samples of a server, once a second: rates, times, the reports of the other servers, and warnings.
 
-Nothing on the way of a request is measured for it but one of every few writes. The rest are counters that are
-there anyway, looked at from outside.
+On the path of requests only one of every few writes is timed. All other values are differences of counters that exist
+in any case.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Done = Callable[[object, Exception | None], None]
 
 @frozen
 class Sample:
-    """Of one second."""
+    """The rates and times of one second."""
 
     requests: int
     commits: int
@@ -48,7 +48,7 @@ class Sample:
 
 @frozen
 class PastElection:
-    """`took_ms`: from the moment when nobody led to the moment when this server served again."""
+    """An election that has ended. `took_ms` is the time from the loss of the leader until this server served again."""
 
     at_ms: int
     epoch: int
@@ -78,6 +78,8 @@ class SampledServer(Protocol):
 
 
 class MetricsSampler:
+    """Keeps the recent samples of a server, its own measurements, and the last reports of the other servers."""
+
     def __init__(self, server: SampledServer) -> None:
         self.samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
         self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
@@ -87,18 +89,20 @@ class MetricsSampler:
         self.election_time = Summary()
         self.unavailable_time = Summary()
         self.peers: dict[int, tuple[float, Report]] = {}
-        """By server: when its report was made, by the clock of this one, and the report."""
+        """The last report of each other server, and its time by the clock of this server."""
         self._server = server
         self._lag = -1
+        """The lag of this server, as the leader has computed it."""
         self._counted = (0, 0, 0, 0.0)
+        """The counters at the last sample: requests, commits, and number and sum of latencies."""
         self._looking_since: float | None = trio_time()
         self._lost_since: float | None = self._looking_since
         self._read_only = False
 
-    # -- on the way of requests --------------------------------------------------------------------
+    # -- on the path of requests --------------------------------------------------------------------
 
     def timed(self, done: Done) -> Done:
-        """For few writes: what is called when it is over, with a clock in it."""
+        """Return a callback that measures the time until it is called, and then calls `done`."""
         began = time.perf_counter()
         writes = self.writes
 
@@ -108,7 +112,7 @@ class MetricsSampler:
 
         return timed
 
-    # -- what is told ------------------------------------------------------------------------------
+    # -- notifications ------------------------------------------------------------------------------
 
     def role_changed(self, role: RoleChange, mode: str) -> None:
         now = trio_time()
@@ -128,8 +132,8 @@ class MetricsSampler:
             self._lost_since = None
             self.elections.append(PastElection(wall_ms(), role.epoch, role.leader or 0, took_ms, mode))
 
-    def heard(self, body: bytes) -> None:
-        """At the leader: a report of one who follows."""
+    def on_report(self, body: bytes) -> None:
+        """Take the report of a follower, at the leader."""
         try:
             report = decode_report(body)
             lag = behind(self._server.machine.zxid, report.applied)
@@ -137,8 +141,8 @@ class MetricsSampler:
         except WireError as error:
             self._server.log.warn_rate_limited("bad_report", "report", why=error)
 
-    def noticed(self, body: bytes) -> None:
-        """From the leader: the reports of all."""
+    def on_reports(self, body: bytes) -> None:
+        """Take the reports of all servers, from the leader."""
         try:
             for age_ms, report in decode_reports(body):
                 self._keep(age_ms, report)
@@ -151,7 +155,7 @@ class MetricsSampler:
         else:
             self.peers[report.server] = (trio_time() - age_ms / 1000, report)
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- sampling -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         due = trio_time()
@@ -164,7 +168,7 @@ class MetricsSampler:
             self._tell()
 
     def _look_whether_read_only(self) -> None:
-        """It begins when nothing happens for long enough, so somebody has to look."""
+        """Log when the read-only mode begins or ends. It begins by the passing of time, so it is polled."""
         server = self._server
         if server.clients.read_only is self._read_only:
             return
@@ -175,7 +179,7 @@ class MetricsSampler:
             server.log.say("read_only_over", why="there is a leader again")
 
     def _measure_a_read(self, due: float) -> None:
-        """As a client would meet it: first the loop has to come to it, then it is read."""
+        """Time a read as for a client: the delay of the event loop, and the read itself."""
         lag = max(0.0, trio_time() - due)
         self.lag.add(lag * 1000)
         if self._server.clients.ready:
@@ -215,10 +219,10 @@ class MetricsSampler:
                 others = [(round((now - at) * 1000), each) for at, each in self.peers.values()]
                 member.tell_members(encode_reports([(0, report), *others]))
         except ZabError:
-            pass  # it is about to end
+            pass  # the member is about to end
 
     def report(self) -> Report:
-        """Of this server, now."""
+        """Return the report of this server, now."""
         server = self._server
         status = server.member.status()
         sample = self.samples[-1] if self.samples else Sample(0, 0, 0, 0)
@@ -249,12 +253,12 @@ class MetricsSampler:
 
     @property
     def approximate_data_size(self) -> int:
-        """Of all paths and data. The store counts it along with its digest: nobody has to look through all nodes."""
+        """The bytes of all paths and data. The store counts them along with its digest."""
         return self._server.machine.digest.data_bytes
 
 
 def behind(newest: int, applied: int) -> int | None:
-    """In transactions, within an epoch."""
+    """Return the distance of two zxids of one epoch in transactions, or None for different epochs."""
     if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
         return None
     return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))

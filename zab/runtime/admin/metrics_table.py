@@ -1,7 +1,7 @@
-"""What is measured: one table for Prometheus, for `monitor` and for `mntr`, looked at when somebody asks.
+"""The metrics: one table for Prometheus, for `monitor` and for `mntr`, evaluated on request.
 
-Names are ZooKeeper's where it has one for the same thing, so that its dashboards and alerts go on working. What
-has no counterpart there begins with `zab_`. Times are milliseconds, as there, unless the name says otherwise.
+Metrics have ZooKeeper's names where it has one for the same thing, so that its dashboards and alerts keep working. The
+others begin with `zab_`. Times are milliseconds, as at ZooKeeper, unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
 
 
 class Observation:
-    """One look at a server, so that everything in one answer is of one moment."""
+    """One observation of a server, so that all values of one answer are of one moment."""
 
     def __init__(self, server: ServerRuntime) -> None:
         self.server = server
@@ -43,7 +43,7 @@ class Observation:
 
     @property
     def lags(self) -> Mapping[int, int]:
-        """As the leader found them. Who was removed from the membership may have been heard a moment ago."""
+        """The lag of each member, as the leader computed it. Servers that were just removed are left out."""
         members = self.status.ensemble.by_id
         reports = {sid: report for sid, (_, report) in sorted(self.server.sampler.peers.items()) if sid in members}
         return {sid: report.lag for sid, report in reports.items() if report.lag >= 0}
@@ -51,9 +51,10 @@ class Observation:
 
 @frozen
 class Metric:
-    """`value` gives None where there is nothing to be told, as of what only a leader knows.
+    """One metric.
 
-    spread  of a summary: whether `monitor` shows quantiles, too
+    value   returns None if the server has no value, as a follower for a metric of leaders
+    spread  whether `monitor` shows the quantiles of a summary, too
     """
 
     name: str
@@ -87,7 +88,7 @@ def _snapshots(seen: Observation) -> Summary:
 
 
 def _quorum_size(seen: Observation) -> int | None:
-    """Of an ensemble: the original says nothing of it where there is only one server."""
+    """Return the number of voters of an ensemble. ZooKeeper has no such metric for a single server."""
     status = seen.status
     return len(status.ensemble.voters) if len(status.ensemble.servers) > 1 else None
 

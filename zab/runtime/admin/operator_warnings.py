@@ -1,4 +1,4 @@
-"""What an operator should hear of, in sentences. No warning is the normal state, so each has to be worth a look."""
+"""Warnings for operators, in sentences. A healthy server has none, so each warning has to be worth a look."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from zab.runtime.store_server.store_machine import StoreMachine
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""Of so many last ones the half: one slow fsync is weather, ten are a disk."""
+"""A warning needs half of this many last fsyncs to be slow: a single slow fsync means nothing."""
 QUEUED_BYTES: Final = 8 << 20
 
 
 def warnings_of(member: Member, machine: StoreMachine) -> list[str]:
+    """Return the warnings about a server: quorum, veto, stalled loops, damage, digest, slow disk, slow links.
+
+    Each is a rule of its own, and the most urgent come first.
+    """
     status, disk = member.status(), member.disk_status()
     found = []
     if not status.role.serving:
@@ -30,11 +34,11 @@ def warnings_of(member: Member, machine: StoreMachine) -> list[str]:
         found.append("this server does not vote: its history may be incomplete until a leader has given it all")
     found += member.watchdogs.problems() + member.watchdogs.warnings()
     found += [f"damaged: {text}" for text in status.damage]
-    found += [f"the disk rots: {text}" for text in disk.rotten]
+    found += [f"the disk is going bad: {text}" for text in disk.rotten]
     if machine.mismatch is not None:
         found.append(
             f"the tree differs from the leader's at zxid {machine.mismatch.zxid:#x}: "
-            "one of them is wrong; compare the servers' /commands/hash"
+            "one of them is wrong; compare /commands/hash of the servers"
         )
     recent = sorted(disk.fsyncs_us[-SLOW_FSYNCS:])
     if len(recent) == SLOW_FSYNCS and recent[SLOW_FSYNCS // 2] > SLOW_FSYNC_MS * 1000:

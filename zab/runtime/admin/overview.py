@@ -1,4 +1,4 @@
-"""Everything that one look at an ensemble should show, as plain values: for the page, and for `zab status`."""
+"""The overview of an ensemble as plain values, for the status page and for `zab status`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from zab.admin.summary import Summary
 from zab.host.clocks import wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
-from zab.runtime.member_options import NO_HOST
+from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
 STALE_MS: Final = 5_000
-"""A report that is older than this is no news."""
+"""After this time a server without a new report counts as unreachable."""
 CLIENTS_SHOWN: Final = 20
 HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
@@ -90,7 +90,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
     elif server.leading:
         connected = sid in status.synced
     else:
-        # A report from before the last election says what has been, not what is.
+        # A report from before the last election is out of date.
         newer = not status.role.serving or report.epoch == status.role.epoch
         connected = age_ms is not None and age_ms < STALE_MS and newer
     mode = report.mode if connected else "unreachable" if age_ms is None or age_ms >= STALE_MS else "lost"
@@ -121,7 +121,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
 
 
 def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, Any]]:
-    """List what is wrong. A server that has served for a few seconds only has not heard from all others yet."""
+    """List the warnings. A server that serves for a few seconds only has no reports from all others yet."""
     found = []
     for member in members:
         if settled and not member["connected"]:
@@ -165,7 +165,7 @@ def _store(server: ServerRuntime) -> dict[str, Any]:
 
 
 def _clients(server: ServerRuntime) -> dict[str, Any]:
-    """The busiest ones."""
+    """List the connections with the most requests."""
     busiest = sorted(server.clients.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
     return {
         "count": len(server.clients.connections),

@@ -1,7 +1,7 @@
-"""What a server says of itself to the others, once a second: so that each of them can show all.
+"""The status report that each server sends to the others once a second, so that each can show all servers.
 
-It travels beside the history and is for people's eyes. Nothing is decided by it, so an old one, or none, is
-shown as that and harms nobody.
+Reports travel beside the history and are only displayed. No decision depends on them, so a report may be old or
+missing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ REPORTS_MAX: Final = 64
 
 @frozen
 class Report:
-    """`lag`: in transactions; the leader finds it when it hears this, because only then both are of one moment.
+    """The state of one server.
 
-    -1 where nobody can tell: without a leader, or in another epoch than its.
+    lag  in transactions, computed by the leader when the report arrives, because only then both sides are of one
+         moment; -1 if unknown: without a leader, or in another epoch than the leader's
     """
 
     server: int = 0
@@ -61,7 +62,7 @@ def encode_report(report: Report) -> bytes:
 
 
 def decode_report(data: bytes) -> Report:
-    """What is not known, as of a newer version, is left out; what is missing is at its default."""
+    """Decode a report. Unknown fields of a newer version are dropped; missing fields have their defaults."""
     values = _unpack(data, REPORT_BYTES_MAX, dict)
     known: dict[str, Any] = {}
     for name, value in values.items():
@@ -79,7 +80,7 @@ def decode_report(data: bytes) -> Report:
 
 
 def encode_reports(reports: list[tuple[int, Report]]) -> bytes:
-    """With the age of each, in milliseconds."""
+    """Encode reports with the age of each, in milliseconds."""
     packed: bytes = msgpack.packb([[age_ms, encode_report(report)] for age_ms, report in reports[:REPORTS_MAX]])
     return packed
 
@@ -102,5 +103,5 @@ def _unpack(data: bytes, bytes_max: int, kind: type[Any]) -> Any:
     except Exception as error:
         raise WireError(f"a report that does not unpack: {error!r:.200}") from error
     if type(value) is not kind:
-        raise WireError("what is no report")
+        raise WireError(f"a report is a {kind.__name__}, not {type(value).__name__}")
     return value

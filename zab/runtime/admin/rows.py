@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Rows:
-    """The rows that an answer may have yet. `cut` tells that there were more."""
+    """Counts the rows of one answer up to a limit. `cut` is True if there were more."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
@@ -26,10 +26,10 @@ class Rows:
 
     @property
     def values(self) -> dict[str, object]:
-        """Return what a cut answer in JSON says of it."""
+        """Return the key that marks a cut answer in JSON."""
         return {"truncated": self._most} if self.cut else {}
 
     @property
     def line(self) -> str:
-        """Return the line of a cut answer that says so."""
+        """Return the line that marks a cut answer in text."""
         return f"... cut after {self._most} rows (maxListedRows)\n" if self.cut else ""

@@ -1,4 +1,4 @@
-"""Commands about what a server does and holds: connections, sessions, watches, directories."""
+"""Commands about the connections, sessions, watches and directories of a server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
-    """Nothing is kept of single requests of one connection: that would cost every request something."""
+    """Return the server's values for keys of a connection: counting for each connection would cost every request."""
     low, mean, high = server.clients.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,
@@ -70,7 +70,7 @@ def reset(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def directories(server: ServerRuntime) -> tuple[int, int]:
-    """Bytes in the directory of the snapshots, and in that of the log: which is mostly the same one."""
+    """Return the bytes in the directory of the snapshots, and in that of the log, which may be the same."""
     disk = server.member.disk_status()
     size = _bytes_in(disk.path)
     return size, size if disk.log_path == disk.path else _bytes_in(disk.log_path)

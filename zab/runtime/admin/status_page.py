@@ -1,7 +1,7 @@
-"""The status page: written by the server, readable without a script, brought up to date by a small one.
+"""The status page: rendered by the server, readable without a script, refreshed by a small one.
 
-The script asks for the same markup again and changes what differs, so there is one template and it is here.
-Colour never says anything that a word or a sign beside it does not say, too.
+The script requests the same markup again and replaces the parts that differ, so this is the only template. Each colour
+has a word or a sign beside it with the same meaning.
 """
 
 from __future__ import annotations
@@ -37,53 +37,53 @@ _MODES: Final = {
 }
 
 
-def whole(told: dict[str, Any]) -> bytes:
-    return framed(f"{SIGNS[told['health']]} zab server {told['server']}", main(told))
+def whole(view: dict[str, Any]) -> bytes:
+    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view))
 
 
-def main(told: dict[str, Any]) -> str:
-    return "".join([_head(told), _warnings(told), _members(told), _beats(told), _details(told)])
+def main(view: dict[str, Any]) -> str:
+    return "".join([_head(view), _warnings(view), _members(view), _beats(view), _details(view)])
 
 
 # -- its parts -----------------------------------------------------------------------------------------
 
 
-def _head(told: dict[str, Any]) -> str:
-    health = told["health"]
-    if told["mode"] == "standalone":
-        who = f"Server {told['server']} serves alone"
-    elif told["serving"]:
-        who = f"Server {told['leader']} leads epoch {told['epoch']}"
+def _head(view: dict[str, Any]) -> str:
+    health = view["health"]
+    if view["mode"] == "standalone":
+        who = f"Server {view['server']} serves alone"
+    elif view["serving"]:
+        who = f"Server {view['leader']} leads epoch {view['epoch']}"
     else:
         who = "Nobody leads, as far as this server knows; writes wait"
-    voters, members = len(told["voters"]), {each["id"]: each for each in told["members"]}
-    present = sum(members[sid]["connected"] for sid in told["voters"] if sid in members)
+    voters, members = len(view["voters"]), {each["id"]: each for each in view["members"]}
+    present = sum(members[sid]["connected"] for sid in view["voters"] if sid in members)
     facts = [
-        ("zxid", f"<code>{escape(told['zxid'])}</code>"),
+        ("zxid", f"<code>{escape(view['zxid'])}</code>"),
         ("voters here", f"{present} of {voters}"),
-        ("sessions", number(told["store"]["sessions"])),
-        ("requests/s", number(sum(each["requests_per_s"] for each in told["members"] if each["connected"]))),
+        ("sessions", number(view["store"]["sessions"])),
+        ("requests/s", number(sum(each["requests_per_s"] for each in view["members"] if each["connected"]))),
     ]
     return (
         f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
-        f"<p>{escape(who)}{', and the membership is changing' if told['reconfiguring'] else ''}</p><dl>"
+        f"<p>{escape(who)}{', and the membership is changing' if view['reconfiguring'] else ''}</p><dl>"
         + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
         + "</dl></header>"
     )
 
 
-def _warnings(told: dict[str, Any]) -> str:
-    if not told["warnings"]:
+def _warnings(view: dict[str, Any]) -> str:
+    if not view["warnings"]:
         return ""
-    items = "".join(f"<li><b>Server {each['server']}</b> {escape(each['text'])}</li>" for each in told["warnings"][:20])
-    more = len(told["warnings"]) - 20
+    items = "".join(f"<li><b>Server {each['server']}</b> {escape(each['text'])}</li>" for each in view["warnings"][:20])
+    more = len(view["warnings"]) - 20
     rest = f"<p>and {more} more</p>" if more > 0 else ""
     return f'<section class="warnings" role="alert"><h2>Warnings</h2><ul>{items}</ul>{rest}</section>'
 
 
-def _members(told: dict[str, Any]) -> str:
+def _members(view: dict[str, Any]) -> str:
     head = ("Server", "Role", "Epoch", "zxid", "Behind", "Clients", "Requests/s", "Latency", "fsync", "Up", "Heard")
-    rows = row(head, "th") + "".join(_member(each) for each in told["members"])
+    rows = row(head, "th") + "".join(_member(each) for each in view["members"])
     return f"<section><h2>Members</h2><div class=wide><table class=members>{rows}</table></div></section>"
 
 
@@ -112,8 +112,8 @@ def _member(each: dict[str, Any]) -> str:
     return f'<tr data-server="{each["id"]}"{kind}>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _beats(told: dict[str, Any]) -> str:
-    beats = told["beats"]
+def _beats(view: dict[str, Any]) -> str:
+    beats = view["beats"]
     cards = [
         card("Client requests", "per second, here", beats["requests"], number),
         card("Commits", "per second", beats["commits"], number),
@@ -123,8 +123,8 @@ def _beats(told: dict[str, Any]) -> str:
     return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
 
 
-def _details(told: dict[str, Any]) -> str:
-    store, disk, clients = told["store"], told["disk"], told["clients"]
+def _details(view: dict[str, Any]) -> str:
+    store, disk, clients = view["store"], view["disk"], view["clients"]
     snapshot, fsync = disk["snapshot"], disk["fsync_us"]
     elections = [
         (
@@ -133,11 +133,11 @@ def _details(told: dict[str, Any]) -> str:
             f"server {each['leader']}",
             span(each["took_ms"]),
         )
-        for each in told["elections"][:8]
+        for each in view["elections"][:8]
     ]
     took = f"zxid {escape(snapshot['zxid'])}" if snapshot["zxid"] else "none yet"
     if snapshot["at_ms"]:
-        took += f", {ago(told['now_ms'] - snapshot['at_ms'])}, {size(snapshot['bytes'])} in {span(snapshot['took_ms'])}"
+        took += f", {ago(view['now_ms'] - snapshot['at_ms'])}, {size(snapshot['bytes'])} in {span(snapshot['took_ms'])}"
     pairs_of_store = [
         ("Nodes", number(store["znodes"])),
         ("Ephemerals", number(store["ephemerals"])),
@@ -176,7 +176,7 @@ def _details(told: dict[str, Any]) -> str:
             "nobody is connected",
         )
         + "</div>"
-        + f"<footer>Server {told['server']}, {escape(told['version'])}. "
+        + f"<footer>Server {view['server']}, {escape(view['version'])}. "
         '<a href="/metrics">metrics</a> <a href="/commands">commands</a> <a href="/status.json">this as JSON</a>'
-        f"<time>{clock(told['now_ms'])} UTC</time></footer>"
+        f"<time>{clock(view['now_ms'])} UTC</time></footer>"
     )

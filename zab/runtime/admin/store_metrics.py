@@ -1,4 +1,4 @@
-"""The measurements in the three forms in which they are asked for."""
+"""The metrics in the three forms in which clients request them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _samples(metric: Metric, value: Value) -> Iterator[MetricSample]:
 
 
 def monitor(server: ServerRuntime) -> dict[str, object]:
-    """As the original flattens it."""
+    """Return the metrics as flat keys and values, like ZooKeeper's `monitor` and `mntr`."""
     seen = Observation(server)
     values: dict[str, object] = {"version": server.version, "server_state": server.mode}
     if len(seen.status.ensemble.servers) > 1:
@@ -81,6 +81,6 @@ _STATES: Final = {
 
 
 def table() -> str:
-    """For the docs."""
+    """Return the table of metrics for the docs."""
     rows = [f"| `{metric.name}` | {metric.kind} | {metric.help} |" for metric in METRICS]
     return "\n".join(["| Name | Kind | What it says |", "|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""What is where on the admin port."""
+"""The paths of the admin port of a store."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE
 from zab.runtime.admin.give_up_command import give_up_history
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.store_metrics import store_samples
-from zab.runtime.member_options import NO_HOST
+from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 class StoreSite:
+    """Answers the requests at the admin port."""
+
     def __init__(self, server: ServerRuntime, settings: AdminSettings) -> None:
         self._server = server
         self._settings = settings
@@ -43,7 +45,7 @@ class StoreSite:
                 if path.startswith(settings.commands_path + "/"):
                     return await self._command(path.removeprefix(settings.commands_path + "/"), request, host)
             if request.method == "POST":
-                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "nothing can be sent to here", (("Allow", "GET, HEAD"),))
+                raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "this path takes no POST", (("Allow", "GET, HEAD"),))
             if "metrics" in settings.parts and path == settings.metrics_path:
                 return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
             if "page" in settings.parts:
@@ -54,7 +56,7 @@ class StoreSite:
                 if path == "/status.html":
                     return html(status_page.main(overview(self._server)).encode())
         except ZabError as error:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot tell: {error}") from error
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot answer: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
 
     def names(self) -> tuple[str | None, ...]:
@@ -65,7 +67,7 @@ class StoreSite:
     def _directions(self) -> str:
         settings = self._settings
         paths = {"commands": settings.commands_path, "metrics": settings.metrics_path, "page": "/"}
-        return f"nothing is here; see {', '.join(paths[part] for part in sorted(settings.parts))}"
+        return f"no such path; see {', '.join(paths[part] for part in sorted(settings.parts))}"
 
     def _list(self) -> AdminReply:
         prefix = escape(self._settings.commands_path)

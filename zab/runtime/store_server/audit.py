@@ -32,13 +32,16 @@ AUDIT_KEYS: Final = frozenset({"audit.enable", "audit.file"})
 
 @frozen
 class AuditSettings:
-    """`file`: where the lines go; None: to the logger `zab.audit`, info for what was done, error for what was not."""
+    """Where the audit log goes: to `file`, or if it is None to the logger `zab.audit`.
+
+    Successful changes are logged at info, failed ones at error.
+    """
 
     file: str | None = None
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> AuditSettings | None:
-        """From the lines of a `zoo.cfg`. None: nothing is to be written, which is the default."""
+        """Read the lines of a `zoo.cfg`. Return None if the audit log is off, as by default."""
         plain = {key.removeprefix("zookeeper."): value.strip() for key, value in properties.items()}
         return cls(plain.get("audit.file") or None) if truth(plain, "audit.enable") else None
 
@@ -80,7 +83,7 @@ class Audit:
         self._logger, self._handler = logging.getLogger(LOGGER), None
         if settings.file is not None:
             try:
-                # Noticed when it is moved away: so it may be rotated.
+                # This handler opens the file anew when it was moved away, so the log may be rotated.
                 handler = WatchedFileHandler(settings.file, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise ConfigError(f"audit.file={settings.file}: {error.strerror or error}") from error
@@ -92,14 +95,14 @@ class Audit:
         if self._handler is not None:
             self._handler.close()
 
-    # -- what is told ------------------------------------------------------------------------------
+    # -- what is logged ------------------------------------------------------------------------------
 
     def own(self, operation: str, result: str = "success") -> None:
         """Log an operation of this server itself: its start or stop."""
         self._write(result, user=_me(), operation=operation)
 
     def session_ended(self, session: int, paths: Iterable[str]) -> None:
-        """Its ephemeral nodes are gone."""
+        """Log the end of a session, with a line for each of its ephemeral nodes."""
         operation = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
         for path in paths:
             self._write("success", session=_hex(session), user=_me(), operation=operation, znode=path)

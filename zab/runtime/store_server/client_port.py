@@ -1,4 +1,4 @@
-"""The client port: lets clients in, as many as there may be, and counts where they come from."""
+"""The client port: accepts connections up to the limits, in total and per host."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 
 class ClientPort:
-    """With a `door`, what comes in has to get past it first: it is for the TLS port, or for both kinds of clients."""
+    """Accepts the connections of clients at one address, and runs a shell for each.
+
+    With a TLS acceptor, each connection has to pass it first: at the TLS port, or at one for both kinds of clients.
+    """
 
     def __init__(self, server: ServerRuntime, host: str | None, port: int, door: TlsAcceptor | None = None) -> None:
-        """`host` None: on all interfaces."""
+        """`host` None: all interfaces."""
         self._server = server
         self._door = door
         self._host = host
@@ -33,13 +36,13 @@ class ClientPort:
         self._closed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Started with the number of the port, which was chosen by the system if it was to be 0."""
+        """Accept until cancelled. The start value is the number of the port, which the system chooses for 0."""
         async with trio.open_nursery() as nursery:
             task_status.started(await self._listen(nursery))
             await trio.sleep_forever()
 
     async def run_and_move(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """The same, and where the membership says as soon as it says something else. Who is connected stays."""
+        """Accept until cancelled, and move to each new address that the membership gives. Open connections stay."""
         server = self._server
         async with trio.open_nursery() as nursery:
             self._port = await self._listen(nursery)
@@ -60,12 +63,12 @@ class ClientPort:
             except CannotListen as error:
                 if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
                     raise
-                # It may be this server itself: one address of a port is not free while somebody has all of them.
+                # This server may hold the port itself: no address of it is free while a socket has all addresses.
                 self._listening.cancel()
                 await self._closed.wait()
                 self._port = await self._listen(nursery)
         except CannotListen as error:
-            # Nobody is cut off for that. The next change, or the next start, may find it free.
+            # No client is cut off for that. The port may be free at the next change, or the next start.
             self._host, self._port = before, old_port
             if self._closed.is_set():
                 await self._listen(nursery)
@@ -127,11 +130,11 @@ class ClientPort:
 
 
 async def meant(host: str | None) -> frozenset[str]:
-    """The addresses behind one spelling of a host. All interfaces are `;port` in a line of the membership, too."""
+    """Return the addresses behind one spelling of a host, to compare two of them. None stands for all interfaces."""
     if host is None:
         return frozenset({"0.0.0.0"})
     try:
         found = await trio.socket.getaddrinfo(host, None, type=trio.socket.SOCK_STREAM)
-    except OSError:  # listening there will say it
+    except OSError:  # `listen` will report it
         return frozenset({host})
     return frozenset(str(address[0]) for *_, address in found)

@@ -1,8 +1,8 @@
-"""`/zookeeper/config`, and the operation that changes it: the ensemble as clients see it.
+"""The node `/zookeeper/config`, and the operation that changes it: the ensemble as clients see it.
 
-A client's wish goes two ways, one after the other. First it travels like any write to the leader, which says in the
-client's own order of requests whether it may be fulfilled, and to whom. Then the server where it was asked for asks the
-consensus, and answers when the new membership stands in its own history.
+A client's request is carried out in two steps. First it goes to the leader like any write; the leader checks, in the
+client's own order of requests, whether the change is valid and whether the client may make it. Then the server of the
+client asks the consensus, and replies when the new membership is in its own history.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zab.core.errors import (
 from zab.core.zxid import ServerId, Zxid, counter_of
 from zab.net.wakeup import Wakeup
 from zab.runtime.member import Member
-from zab.runtime.member_options import NO_HOST
+from zab.runtime.member_arguments import NO_HOST
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.store.error_codes import ErrorCode, RequestFailed
@@ -38,17 +38,19 @@ Answer: TypeAlias = tuple[int, Znode | None]
 """(error, the configuration node as it is now)"""
 
 ATTEMPTS_MAX: Final = 10
-"""As often somebody else may come in between, before the client is told to try again itself."""
+"""Attempts of one request, if other changes come first. Then the client gets an error and may try again."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
-"""In each list of servers of a reconfiguration. It is read before the right to change anything is checked."""
+"""The length of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
-"""Servers that join at once. The addresses of each are compared with those of all others."""
+"""Servers that join in one request. The addresses of each are compared with those of all others."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _RETRY: Final = (NotLeader, Overloaded, ChangeLost)
 
 
 class ConfigNode:
+    """Keeps `/zookeeper/config` equal to the membership, and carries out reconfigurations for clients."""
+
     def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
         self._machine = machine
         self._member = member
@@ -61,7 +63,7 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def _changed(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
-        """In force; or with its zxid, when everything before it has been applied here."""
+        """Take a membership that is in force, or with its zxid, when everything before it has been applied here."""
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)
         else:
@@ -71,12 +73,12 @@ class ConfigNode:
                 self._moved.ring()
 
     def _address(self, ensemble: Ensemble) -> tuple[str | None, int] | None:
-        """Of this server, for its clients."""
+        """Return the address at which a membership wants the clients of this server to be served."""
         mine = ensemble.by_id.get(self._member.me)
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
 
     async def moved(self) -> tuple[str | None, int]:
-        """Waits until the membership says that this server's clients are to be served somewhere else."""
+        """Wait until the membership has another address for the clients of this server, and return it."""
         while True:
             await self._moved.wait()
             address = None if self._ensemble is None else self._address(self._ensemble)
@@ -84,19 +86,19 @@ class ConfigNode:
                 return address
 
     def restored(self) -> None:
-        """The state was replaced as a whole. What it says of the membership may come from another server's file."""
+        """Correct the node after the whole state was replaced: its text may come from the file of another server."""
         ensemble, machine = self._ensemble, self._machine
         if ensemble is None:
             return
-        # One from a file stands nowhere in the history. Others are shown when what comes before them is.
+        # A membership from a file has no place in the history. Others are shown once all before them is applied.
         version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
         if known <= version and (version <= machine.zxid or not counter_of(version)):
             machine.configure(version, text_of(ensemble))
 
-    # -- may it be? --------------------------------------------------------------------------------
+    # -- the check at the leader --------------------------------------------------------------------------------
 
     def _check(self, fields: Fields) -> None:
-        """At the leader, in the order of the original. Who may do it at all is looked at last, and by the store."""
+        """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards."""
         settings, status = self._settings, self._member.status()
         if not settings.reconfig_enabled:
             raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
@@ -112,10 +114,10 @@ class ConfigNode:
         if not new.is_quorum([*status.synced, status.server]):
             raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
 
-    # -- let it be ---------------------------------------------------------------------------------
+    # -- the change ---------------------------------------------------------------------------------
 
     async def change(self, fields: Fields) -> Answer:
-        """After `_check`. Raises a `ZabError` when the outcome is not known."""
+        """Change the membership, after `_check`. Raises a `ZabError` if the outcome is not known."""
         member, settings = self._member, self._settings
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
@@ -130,7 +132,7 @@ class ConfigNode:
             except _RETRY:
                 await member.barrier()
             except WrongVersion:
-                await member.barrier()  # somebody else was faster: look again
+                await member.barrier()  # another change was first: look again
             except ReconfigInProgress:
                 return ErrorCode.RECONFIG_IN_PROGRESS, None
             except NewConfigNoQuorum:
@@ -140,18 +142,18 @@ class ConfigNode:
             else:
                 await member.barrier()  # it is in force; from here on it is applied, too
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
-        raise ZabError(f"{ATTEMPTS_MAX} changes of the membership came in between")
+        raise ZabError(f"{ATTEMPTS_MAX} other changes of the membership came first: try again")
 
 
 def text_of(ensemble: Ensemble) -> bytes:
-    """Nothing, where a server is embedded and has no address: nobody could do anything with it."""
+    """Return the text of the node: empty if no server has an address, as of an embedded store."""
     if all(server.host == NO_HOST for server in ensemble.servers):
         return b""
     return ensemble.text().encode()
 
 
 def wanted(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
-    """The whole membership that a client asks for, or a `RequestFailed`."""
+    """Return the whole membership that a client asks for, or raise `RequestFailed`."""
     joining, leaving, members, _ = fields
     if any(len(text or "") > MEMBERSHIP_CHARS_MAX for text in (joining, leaving, members)):
         raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -202,7 +204,7 @@ def _joiner(text: str) -> Server:
 
 
 def _number(text: str) -> int:
-    """What is no number at all is not a wrong argument to the original, but a request that it cannot read."""
+    """Return a server id. Text that is no number is a marshalling error, as at ZooKeeper, not a bad argument."""
     if not _NUMBER.fullmatch(text.strip()):
         raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
     return int(text)

@@ -33,6 +33,8 @@ ADVANCE_S: Final = 0.05
 
 
 class ConnectionShell:
+    """Moves the bytes of one client connection between its socket and its `ClientConnection`."""
+
     def __init__(
         self,
         server: ServerRuntime,
@@ -42,25 +44,25 @@ class ConnectionShell:
         proved: Iterable[Identity] = (),
         shown: Callable[[], None] = lambda: None,
     ) -> None:
-        """`shown` is called when the first frame has come."""
+        """`shown` is called when the first frame has arrived."""
         self._server = server
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         self._shown = shown
         self._scope = trio.CancelScope()
         self._changed = Wakeup()
-        """Rung when bytes have left, and when `wake` was called."""
+        """Rung when bytes were sent, and when `wake` was called."""
         self._unsent = Wakeup()
-        """Rung when the system has not taken all bytes."""
+        """Rung when the socket had no room for all bytes."""
         self._deadline_set = Wakeup()
         self._sending = False
         """Whether a task is sending what was taken from the send buffer."""
         self._stopped = False
-        """Whether nothing more is to be read."""
+        """Whether the shell reads nothing more."""
         self._nursery: trio.Nursery | None = None
         self._needs_nursery = False
         self._jobs: list[Callable[[], Awaitable[None]]] = []
-        """To be started when there is a nursery."""
+        """Jobs that start once there is a nursery."""
         self._arrival: Callable[[], Awaitable[None]] | None = None
         """The next step towards a session, for the task that reads."""
         self._advancing = False
@@ -91,7 +93,7 @@ class ConnectionShell:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception as errors:
-            # A mistake of ours, or a server that is ending. It costs this client its connection, and no other.
+            # A bug of ours, or a server that is ending: this client loses its connection, and no other client does.
             connection.failed(errors.exceptions[0])
         finally:
             connection.closed()
@@ -191,7 +193,7 @@ class ConnectionShell:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Wherever the task waits in `_receive`, let it look again."""
+        """Wake the task in `_receive`, wherever it waits."""
         self._changed.ring()
         if self._fd is not None:
             self._server.member.socket_reader.interrupt(self._fd)
@@ -199,7 +201,7 @@ class ConnectionShell:
     # -- sending -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what has gathered; called when a turn of the server is over."""
+        """Send the gathered replies. Called at the end of a turn of the server."""
         self.connection.settle()
         self._write()
 
@@ -207,7 +209,7 @@ class ConnectionShell:
         self.connection.failed(mistake)
 
     def _write(self) -> None:
-        """Give the system all that it takes at once."""
+        """Write as much as the socket takes at once."""
         connection, buffer, fd = self.connection, self._buffer, self._fd
         if connection.phase is ConnectionPhase.OVER or self._sending:
             return
@@ -257,13 +259,13 @@ class ConnectionShell:
     # -- the end -----------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        """All is sent. To interrupt the reading is cheaper than to cancel it."""
+        """End the connection after the last byte is sent. Interrupting the read is cheaper than cancelling it."""
         self._stopped = True
         if self._nursery is not None or self._fd is None or not self._server.member.socket_reader.interrupt(self._fd):
             self._scope.cancel()
 
     async def _linger(self) -> None:
-        """Read on for a moment: closing with something unread would take back what was sent."""
+        """Read on for a moment: closing a socket with unread data resets it, and the last reply may get lost."""
         with trio.move_on_after(self._server.settings.linger_ms / 1000):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()
@@ -271,7 +273,7 @@ class ConnectionShell:
                 pass
 
     async def _close(self) -> None:
-        """Close a plain socket by one call; what closes any stream takes a pass of the loop."""
+        """Close a plain socket by one call. Closing a stream in general takes a pass of the loop."""
         if isinstance(self._stream, trio.SocketStream):
             self._stream.socket.close()
         else:
@@ -300,7 +302,7 @@ class ConnectionShell:
                 self._nursery.start_soon(self._advance)
 
     async def _advance(self) -> None:
-        """Take held requests while a stream is read that cannot be interrupted."""
+        """Take held requests while reading a stream that cannot be interrupted."""
         connection, pipeline = self.connection, self.connection.pipeline
         assert pipeline is not None, "requests are held by a pipeline"
         while pipeline.is_held_up:

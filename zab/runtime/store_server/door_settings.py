@@ -1,4 +1,4 @@
-"""The bounds and habits of a store's client ports. Counts, bytes and milliseconds; each name says which."""
+"""The limits and the behaviour of a store's client ports, in counts, bytes and milliseconds as each name says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 @frozen
 class DoorSettings:
-    """Bounds and habits of the client ports.
+    """Limits and behaviour of the client ports.
 
     tick_ms                   the grid of session expiry; learners report signs of life twice as often
     timeout_ticks_min, _max   bounds of a session's timeout, in ticks
@@ -47,12 +47,12 @@ class DoorSettings:
     events_max                unread events of one watch in this process
     containers_ms             between checks for containers and TTL nodes to delete
                               (`znode.container.checkIntervalMs`)
-    containers_per_minute_max how many of them are deleted (`znode.container.maxPerMinute`)
+    containers_per_minute_max the number of deletions in a minute (`znode.container.maxPerMinute`)
     containers_never_used_ms  how long a container may wait for its first child
                               (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
     nodes_spared_min          from this number of nodes on, the cyclic collector of this process skips the tree (and
                               everything else that exists then: `gc.freeze`)
-    throttle                  see `ThrottleSettings`; all of it is off
+    throttle                  see `ThrottleSettings`; off by default
     words                     four-letter words that are answered
     local_sessions_enabled    give clients sessions that only their server knows (`localSessionsEnabled`)
     local_sessions_upgrading_enabled
@@ -67,7 +67,7 @@ class DoorSettings:
     security                  authentication
     failed_logins             how fast one address may guess passwords
     tls                       for the secure client port, or for both kinds of clients on one
-    audit                     the audit log; None: none
+    audit                     the audit log; None: off
     """
 
     tick_ms: int = 2_000

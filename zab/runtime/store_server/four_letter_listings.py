@@ -1,4 +1,4 @@
-"""The long answers to four-letter words, line by line as tools of ZooKeeper's read them."""
+"""The long answers to four-letter words, in the lines that tools for ZooKeeper parse."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def envi(server: ServerRuntime) -> str:
 
 
 def dirs(server: ServerRuntime) -> str:
-    """Log and snapshots have one directory, unless they were given two."""
+    """Give the sizes of the snapshots' and the log's directory, which may be the same."""
     data, log = directories(server)
     return f"datadir_size: {data}\nlogdir_size: {log}\n"
 
 
 def proposals(server: ServerRuntime) -> str:
-    """A leader's; batches have no size that would compare with ZooKeeper's packets."""
+    """Return the line about proposals that a leader adds. Batches do not compare with ZooKeeper's packets: -1."""
     role = server.role
     leads = role is not None and role.state is State.LEADING and server.mode == "leader"
     return "Proposal sizes last/min/max: -1/-1/-1\n" if leads else ""

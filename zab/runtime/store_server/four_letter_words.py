@@ -1,4 +1,4 @@
-"""Four-letter words: what a person, a probe or a monitoring tool types at the client port."""
+"""Four-letter words: commands in plain text at the client port, for people, probes and monitoring tools."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 
 
 def answer(server: ServerRuntime, command: Command) -> bytes:
+    """Return the answer to a four-letter word, in ZooKeeper's format."""
     word = command.word
     handler = _HANDLERS.get(word)
     allowed = word in server.settings.words or (word == "isro" and server.settings.read_only_mode_enabled)
@@ -88,7 +89,7 @@ def _wchs(server: ServerRuntime) -> str:
 
 
 def _wchc(server: ServerRuntime) -> str:
-    """Session by session."""
+    """List the watched paths by session."""
     rows = Rows(server.settings.listed_max)
     lines: list[str] = []
     last: int | None = None
@@ -101,7 +102,7 @@ def _wchc(server: ServerRuntime) -> str:
 
 
 def _wchp(server: ServerRuntime) -> str:
-    """Path by path."""
+    """List the watching sessions by path."""
     rows = Rows(server.settings.listed_max)
     watchers: dict[str, list[str]] = {}
     for session, path in rows.take(watched(server)):

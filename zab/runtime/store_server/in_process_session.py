@@ -1,7 +1,7 @@
 """A session in this process: no socket, no encoding, and the scope of a block in place of a connection.
 
-To the server it is one client like any other: it asks, and is told of what it watches. While there is no
-leader its calls wait, and it is SUSPENDED; it ends when its block does, or when the store has closed it.
+To the server it is a client like any other: it sends requests and receives watch events. While there is no leader, its
+calls wait and its state is SUSPENDED. It ends with its block, or when the store has closed it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from zab.store.znode import Stat, Znode, stat_of
 from zab.wire.client.requests import SHAPES
 
 HERE: Final = "127.0.0.1"
-"""Where a session in this process comes from, as any other on this machine would."""
+"""The address of a session in this process, as of any client on this machine."""
 
 HEAD_BYTES: Final = 8
-"""In front of a request that comes over a connection."""
+"""The header of a request over a connection."""
 NARROW: Final = 8
-"""What is no larger than this part of the limit in our own format is not too large for a connection, either."""
+"""A request of at most this part of the limit in our own format fits into a frame of the client protocol."""
 
 CLOSE_S: Final = 2.0
-"""How long the end of a block waits to hear that its session is closed. It will be, sooner or later, all the same."""
+"""The end of a block waits this long for its session to be closed. The session is closed later in any case."""
 
 
 class SessionHost(Protocol):
@@ -87,7 +87,7 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """Its server may follow a leader that is none any more, and not know it: what a leader answered counts."""
+        """The time of the last proof of a leader. The server may follow a deposed leader without noticing."""
         return self._heard_at
 
     @property
@@ -102,13 +102,13 @@ class InProcessSession(Session):
     def ended(self, why: str) -> None:
         if self.id not in self._server.machine.sessions.table:
             self._finish(SessionState.EXPIRED, why)
-        # Else a leader will be found again: a session in this process has nowhere else to go.
+        # Otherwise the session waits for the next leader: it cannot move to another server.
 
     def ready_changed(self, ready: bool) -> None:
         self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
     def store_closed(self, why: str) -> None:
-        """The session stands in the history until a store that is opened there ends it."""
+        """End the session here. In the history it lasts until the store is opened again."""
         self._finish(SessionState.CLOSED, why)
 
     read_only = False
@@ -159,7 +159,7 @@ class InProcessSession(Session):
         return value if turn is None else turn(value)
 
     async def _own_writes(self) -> None:
-        """Until those are done that were asked for before this; also one whose caller was cancelled."""
+        """Wait for all writes posted before this call, also for those of cancelled callers."""
         posted = self._posted
         while self._answered < posted:
             await self._answer.wait()
@@ -182,7 +182,7 @@ class InProcessSession(Session):
         result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
             raise refused(result[1], op, fields, what)
-        if op is Op.RECONFIG:  # it may be asked for; now it is
+        if op is Op.RECONFIG:  # the leader has permitted it
             error, node = await server.config_node.change(fields)
             if node is None:
                 raise refused(error, op, fields, what)
@@ -190,7 +190,7 @@ class InProcessSession(Session):
         return _OF_WRITE[op](result)
 
     def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
-        """What one door lets in, the others do. It is the size over a connection that counts."""
+        """Apply the limit of a connection: the size of the request as a frame of the client protocol counts."""
         most = self._server.settings.frame_bytes_max
         if packed_bytes * NARROW <= most:
             return

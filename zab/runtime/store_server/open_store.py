@@ -1,4 +1,4 @@
-"""The store with all its parts, for as long as a block lasts."""
+"""Open a store with all its parts, for as long as a block lasts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _KINDS: Final[Mapping[str, type[object]]] = {
 
 
 _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
-"""The arguments that `open_store` takes for itself."""
+"""The arguments of `open_store` that are not those of a member."""
 
 
 def _check_names(options: Mapping[str, object]) -> None:
@@ -120,7 +120,7 @@ async def run_server(
     secure_client_port: int | None = None,
     secure_client_host: str | None = None,
 ) -> None:
-    """Run a store. It is started once it can serve, with a `client_port` also clients from elsewhere.
+    """Run a store until cancelled. `task_status` is started once its ports are open.
 
     A `secure_client_port` serves them over TLS, as the `tls` of `doors` says. Each of `admin` opens a port for
     operators. Those open before the store can serve, because that is when operators need to find out why it cannot.
@@ -159,13 +159,13 @@ async def run_server(
 
 
 def check_port(name: str, port: int | None) -> None:
-    """Refuse numbers that are no ports: some systems use only their lower bits."""
+    """Raise an error for a number that is no port. Some systems would use only its lower bits."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):
         raise TypeError(f"{name}: a port is a number, or None, not {type(port).__name__}")
     if not 0 <= port <= PORT_MAX:
-        raise ConfigError(f"{name}: {port} is no port; they go up to {PORT_MAX}, 0 is any that is free, None is none")
+        raise ConfigError(f"{name}: {port} is not a port: use 1 to {PORT_MAX}, 0 for any free port, None for none")
 
 
 def _doors_of(server: ServerRuntime, secure_client_port: int | None) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
@@ -190,7 +190,7 @@ async def open_store(
     admin: AdminSettings | None = None,
     **options: Unpack[StoreOptions],
 ) -> AsyncIterator[StoreServer]:
-    """A coordination store for as long as the block lasts, alone or as a member of an ensemble.
+    """Open a coordination store for as long as the block lasts, alone or as a member of an ensemble.
 
         path         the directory of its log and snapshots; no other server may use it
         client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
@@ -199,8 +199,8 @@ async def open_store(
                      `admin_port` of the store; None: no port, unless `admin` is given
         admin        settings of that port
         store        settings of the store: `StoreSettings`
-        doors        bounds and habits of its client ports: `DoorSettings`
-        limits       of the member's queues and requests: `Limits`
+        doors        limits and behaviour of its client ports: `DoorSettings`
+        limits       limits of the member's queues and requests: `Limits`
         ...          and all arguments of `Member`, like `server_id` and `ensemble`: see `MemberOptions`
 
     When the store fails, the block is cancelled, and the store's error is raised.

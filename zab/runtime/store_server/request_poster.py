@@ -1,4 +1,4 @@
-"""Passes the clients' requests on to the member, and sends what has gathered for the clients once a turn.
+"""The way of clients' requests to the member, and of gathered replies to the clients, once a turn.
 
 While there is no leader, requests wait in the member. Requests for which the member has no room wait here.
 """
@@ -43,6 +43,8 @@ class _AwaitedRequest:
 
 
 class RequestPoster:
+    """Submits requests to the member in their order, and flushes connections at the end of each turn."""
+
     def __init__(self, member: Member, timed: Callable[[Done], Done]) -> None:
         """`timed` wraps the callback of a write whose time is measured."""
         self._member = member
@@ -144,7 +146,7 @@ class RequestPoster:
         self._wakeup.ring()
 
     def _flush(self) -> None:
-        """Called at the end of each turn of the member as well: most replies gather there."""
+        """Flush connections, also at the end of each turn of the member: most replies gather there."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
             if len(dirty) > FLUSHED_AT_ONCE:  # so many clients watch one change
@@ -153,7 +155,7 @@ class RequestPoster:
             for connection in dirty:
                 try:
                     connection.flush()
-                except Exception as mistake:  # it ends this connection; the member, whose turn this is, goes on
+                except Exception as mistake:  # this connection ends; the turn of the member continues
                     connection.failed(mistake)
         if self._waiting:
             self._post_waiting()

@@ -63,7 +63,7 @@ class SecuritySettings:
 
     def __attrs_post_init__(self) -> None:
         for scheme in sorted(self.required - self.schemes - {"x509"}):
-            raise ConfigError(f"clients must be known by scheme {scheme!r}, of which there is no provider here")
+            raise ConfigError(f"clients must authenticate with scheme {scheme!r}, which has no provider here")
 
     @property
     def schemes(self) -> frozenset[str]:
@@ -95,7 +95,7 @@ class SecuritySettings:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> SecuritySettings:
-        """From the lines of a `zoo.cfg`, or from system properties of Java with their `zookeeper.` in front."""
+        """Read the lines of a `zoo.cfg`, or Java's system properties with the prefix `zookeeper.`."""
         return _from_properties({key.removeprefix("zookeeper."): value for key, value in properties.items()})
 
 
@@ -192,7 +192,7 @@ def read_text(path: str, key: str) -> str:
     except OSError as error:
         raise ConfigError(f"{key}={path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{key}={path}: this is no text: {error}") from error
+        raise ConfigError(f"{key}={path}: not a text file: {error}") from error
 
 
 def _providers(properties: Mapping[str, str]) -> tuple[set[str], dict[str, Provider]]:

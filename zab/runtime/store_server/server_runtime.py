@@ -34,21 +34,21 @@ from zab.session.call_arguments import timeout_of
 from zab.store.server_watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
-"""Tools look at the number to know what they may ask for. Some insist on a date behind it, month first and with a
-zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper takes nothing else."""
+"""Tools read from the number which requests a server supports. Some insist on a date behind it, month first and with
+a zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other form."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 T = TypeVar("T")
 
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
-"""Watches of a departed client that are removed before others have the loop: some milliseconds."""
+"""Watches of a departed client that are removed before other tasks run: it takes some milliseconds."""
 QUORUM_MISSED_MS: Final = 3_000
-"""After so long without a quorum the log says which servers are missing, and why."""
+"""After this time without a quorum, the log names each missing server and the reason."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
 
 class ServerRuntime:
-    """What the connections, the admin pages and the commands use. `StoreServer` shows the few parts for users."""
+    """A server as its connections, admin pages and commands use it. `StoreServer` is the part of it for users."""
 
     def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
         self.machine = machine
@@ -68,7 +68,7 @@ class ServerRuntime:
         self.started_ms = now_ms()
         self.version = VERSION
         self.trace_mask = 306
-        """Has no effect: it is kept for who sets it and asks for it."""
+        """A number that clients may set and read, as at ZooKeeper. It has no effect."""
         self.sampler = MetricsSampler(self)
         self.poster = poster = RequestPoster(member, self.sampler.timed)
         self.post, self.dirty = poster.post, poster.dirty
@@ -94,9 +94,9 @@ class ServerRuntime:
         """The time since which this server has served in the present epoch; None while it does not serve."""
         self.leading_since_ms = self.started_ms
         self.config_node = ConfigNode(machine, member, settings)
-        machine.observer, machine.in_loop = self, member.environment.in_loop
-        member.on_leader_message(self._heard)
-        member.on_member_message(self.sampler.noticed)
+        machine.observe(self, member.environment.in_loop)
+        member.on_leader_message(self._on_leader_message)
+        member.on_member_message(self.sampler.on_reports)
 
     def __repr__(self) -> str:
         port = "" if self.client_port is None else f", clients at port {self.client_port}"
@@ -105,7 +105,7 @@ class ServerRuntime:
     # -- sessions in this process -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """A session in this process, for as long as the block lasts; so do its ephemerals."""
+        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes live as long."""
         return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
     # -- its tasks ---------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class ServerRuntime:
             self.log.warn_rate_limited("no_quorum", "", for_s=(now - status.cut_off_since) // 1000, **missing)
 
     def _spare_the_collector(self) -> None:
-        """It would walk all nodes again and again, a tenth of a second for a million, and find nothing to collect."""
+        """Exempt a large tree from the collector, which would walk a million nodes for 0.1 s and find nothing."""
         if len(self.machine.tree) >= self.settings.nodes_spared_min:
             self.machine.spare_the_collector()
 
@@ -214,7 +214,7 @@ class ServerRuntime:
         finally:
             steps.close()
 
-    # -- what it is at the moment ------------------------------------------------------------------
+    # -- the state at the moment ------------------------------------------------------------------
 
     @property
     def leading(self) -> bool:
@@ -239,24 +239,24 @@ class ServerRuntime:
 
     @property
     def mode(self) -> str:
-        """In the words of ZooKeeper's tools."""
+        """The role of this server in the words of ZooKeeper's tools."""
         role = self.role
         if role is None or not role.serving:
             return "read-only" if self.clients.read_only else "looking"
         alone = len(self.member.status().ensemble.servers) == 1
         return "standalone" if alone else _MODES.get(role.state, "looking")
 
-    # -- told by the other servers -----------------------------------------------------------------
+    # -- messages of the other servers -----------------------------------------------------------------
 
     def tell_leader(self, report: bytes) -> None:
         self.member.tell_leader(_REPORT + report)
 
-    def _heard(self, body: bytes) -> None:
+    def _on_leader_message(self, body: bytes) -> None:
         kind, rest = body[:1], body[1:]
         if kind == ALIVE:
             self.clients.tracker.reported(rest, now_ms())
         elif kind == _REPORT:
-            self.sampler.heard(rest)
+            self.sampler.on_report(rest)
 
     async def forget_watches(self, watcher: Watcher) -> None:
         """Remove the watches of a client that is gone, in slices: there may be as many as `watches_per_client_max`."""
@@ -265,14 +265,14 @@ class ServerRuntime:
             while watches.drop(watcher, WATCHES_DROPPED_AT_ONCE):
                 await trio.lowlevel.checkpoint()
 
-    # -- told by the machine -----------------------------------------------------------------------
+    # -- called by the machine -----------------------------------------------------------------------
 
     def restore_begins(self) -> None:
         self.clients.restore_begins()
         self._readiness_changed()
 
     def restore_ended(self) -> None:
-        """The other half of `restore_begins`; whether or not the restore succeeded."""
+        """Let the state be read again. The restore may have failed."""
         self._spare_the_collector()
         self.config_node.restored()
         self.clients.restore_ended()

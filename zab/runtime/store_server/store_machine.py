@@ -6,7 +6,7 @@ to watchers, and reports each session that a transaction creates, moves or close
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
@@ -25,7 +25,7 @@ from zab.wire.client.requests import decode_fields
 
 
 class ChangeEvent:
-    """An event, and its frame: written once, however many connections it is for."""
+    """An event and its frame, which is encoded once for all connections that receive it."""
 
     __slots__ = ("_frame", "event", "path", "zxid")
 
@@ -43,7 +43,7 @@ class ChangeEvent:
 
 
 class EventWatcher(Watcher, Protocol):
-    """A watcher that can receive events. They come in the midst of `apply`: be quick."""
+    """A watcher that receives events. It is called in the middle of `apply`, so it must be quick."""
 
     def notify(self, change: ChangeEvent) -> None: ...
     def failed(self, mistake: Exception) -> None:
@@ -65,18 +65,22 @@ def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
     change = ChangeEvent(event, path, zxid)
     for watcher in watchers:
         try:
-            watcher.notify(change)  # type: ignore[attr-defined]  # all who watch here are `EventWatcher`
-        except Exception as mistake:  # this watcher's error: the transaction is applied, and the others get the event
+            watcher.notify(change)  # type: ignore[attr-defined]  # all watchers here are `EventWatcher`s
+        except (
+            Exception
+        ) as mistake:  # an error of this watcher: the transaction is applied, and the other watchers get the event
             watcher.failed(mistake)  # type: ignore[attr-defined]
 
 
 class StoreMachine(Store):
-    """The machine that a member replicates. Set `observer` before the member runs."""
+    """The store as the machine that a member replicates."""
 
     def __init__(self, settings: StoreSettings) -> None:
         self.observer: Observer | None = None
+        """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
+        """Paths changed since the last checkpoint; None while the collector is not spared this tree."""
         super().__init__(settings, tell, decode_fields)
 
     def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
@@ -97,6 +101,13 @@ class StoreMachine(Store):
 
         return observed
 
+    def observe(self, observer: Observer, in_loop: Callable[[Callable[[], object]], None]) -> None:
+        """Notify a server of sessions and restores. Call this before the member runs.
+
+        `in_loop` calls a function in the event loop from a thread.
+        """
+        self.observer, self.in_loop = observer, in_loop
+
     def snapshot(self) -> StoreSnapshot:
         with undisturbed():
             taken = super().snapshot()
@@ -115,7 +126,7 @@ class StoreMachine(Store):
         finally:
             self.in_loop(self.observer.restore_ended)
         wanted.sweep(old)
-        if not wanted:  # else it goes, at once, with the last snapshot of it
+        if not wanted:  # else it is freed at once, with the last snapshot of it
             use_up(old)
 
     def spare_the_collector(self) -> None:

@@ -1,4 +1,4 @@
-"""A running store, as its user sees it."""
+"""A running store, as the application that opened it uses it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 class StoreServer:
-    """A server of the coordination store, from `zab.open_store`. `async with store.session() as session` opens a
-    session in this process."""
+    """A running server of the coordination store. `zab.open_store` returns it.
+
+        async with zab.open_store("store", client_port=0) as store:
+            print(store.client_port, store.mode)
+            async with store.session() as session:
+                await session.create("/app", b"data")
+
+    The server ends with the block of `open_store`.
+    """
 
     def __init__(self, server: ServerRuntime) -> None:
         self._server = server
@@ -20,34 +27,37 @@ class StoreServer:
         return repr(self._server)
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes live as long."""
+        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes live as long.
+
+        `timeout_ms` matters if this process dies: the other servers close the session after that time.
+        """
         return self._server.session(timeout_ms)
 
     async def readable(self) -> None:
-        """Wait until the state may be read, or the store is closed."""
+        """Wait until the server has a leader and its state may be read, or the store is closed."""
         await self._server.readable()
 
     @property
     def client_port(self) -> int | None:
-        """The port at which ZooKeeper clients are served, or None."""
+        """The port for ZooKeeper clients, also if the system has chosen it; None if there is no such port."""
         return self._server.client_port
 
     @property
     def secure_client_port(self) -> int | None:
-        """The port at which ZooKeeper clients are served over TLS, or None."""
+        """The port for ZooKeeper clients over TLS, or None."""
         return self._server.secure_client_port
 
     @property
     def admin_port(self) -> int | None:
-        """The port for operators, or None."""
+        """The port with the status page, the metrics and the commands for operators, or None."""
         return self._server.admin_port
 
     @property
     def mode(self) -> str:
-        """The role of this server in the words of ZooKeeper's tools, such as "leader" or "standalone"."""
+        """The role of this server: "leader", "follower", "observer", "standalone", "looking" or "read-only"."""
         return self._server.mode
 
     @property
     def member(self) -> Member:
-        """The member of the ensemble under the store: its status and roles, its snapshots, the membership."""
+        """The member of the ensemble under the store: its status, roles and snapshots, and the membership."""
         return self._server.member

@@ -1,7 +1,7 @@
-"""What stands in front of a connection that may speak TLS: the handshake, and who the client's certificate is for.
+"""The TLS handshake of a client connection, and the identity in the client's certificate.
 
-A handshake costs a server more than a client. So it is bounded in time and in number, what is no TLS at all is
-seen at the first byte, and whoever fails is told of in the log once in a while, with the reason in words.
+A handshake costs a server more than a client. So its time and the number of handshakes are bounded, plain text is
+recognized by its first byte, and failures are logged at a limited rate, each with the reason in words.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
 HANDSHAKE: Final = 0x16
-"""The first byte of every TLS connection. No frame of a client begins with it: it would be of 369 megabytes."""
+"""The first byte of every TLS connection. No client frame begins with it: such a frame would have 369 megabytes."""
 
 Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
-"""What to talk over, and who it has been proved to be."""
+"""The stream of an accepted connection, and the identities that its certificate proves."""
 
 
 class TlsAcceptor:
-    """`plain_too`: whoever does not speak TLS is let in as he is."""
+    """Accepts TLS connections, and with `plain_too` plain ones as well."""
 
     def __init__(self, server: ServerRuntime, settings: TlsPortSettings, *, plain_too: bool = False) -> None:
         if settings.client_auth is not ClientAuth.NONE:
@@ -45,16 +45,16 @@ class TlsAcceptor:
         self._under_way = HalfOpen()
 
     async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
-        """None: it is not let in, and closed by whoever asked."""
+        """Return the stream of the connection, or None if it is refused: then the caller closes it."""
         with trio.move_on_after(self._settings.detection_ms / 1000) as patience:
             try:
                 first = await stream.socket.recv(1, trio.socket.MSG_PEEK)
             except OSError:
                 return None
         if patience.cancelled_caught:
-            return self._refused(host, peer, f"it said nothing for {self._settings.detection_ms} ms")
+            return self._refused(host, peer, f"it sent nothing for {self._settings.detection_ms} ms")
         if not first:
-            return None  # a probe, which only wants to know whether there is a port
+            return None  # a probe that only tests the port
         if first[0] == HANDSHAKE:
             return await self._shake(stream, host, peer)
         return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
@@ -92,12 +92,12 @@ class TlsAcceptor:
             if settings.client_auth is ClientAuth.NONE or stream.certificate is None:
                 return stream, []
             if settings.verify_client_host and not await is_for(stream, host, reverse_lookup=settings.reverse_lookup):
-                return self._refused(host, peer, "certificate error: it is not for the address that the client has")
+                return self._refused(host, peer, "certificate error: it does not name the address of the client")
             subject = subject_of(stream.certificate)
             return stream, subject_identities(subject, self._server.settings.security.x509_super)
         except ssl.SSLError as error:
             return self._refused(host, peer, reason_of(error))
         except (trio.BrokenResourceError, OSError):
-            return self._refused(host, peer, "the client hung up in the midst of the handshake")
+            return self._refused(host, peer, "the client closed the connection within the handshake")
         except WireError as error:
             return self._refused(host, peer, f"certificate error: {error}")

@@ -22,7 +22,7 @@ NO_HOST: Final = "embedded.invalid"
 
 
 @frozen
-class MemberOptions:
+class MemberArguments:
     """The fixed arguments of a member; `zab.Member` describes them."""
 
     me: ServerId
