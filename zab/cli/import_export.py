@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from zab.cli.data_files.log_dir_option import log_dir_option
 from zab.cli.data_files.state_reader import StoreState, read_state, their_files
 from zab.cli.data_files.state_writer import check_new, export_to, found_in, write_file
 from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.options import log_dir_option
 from zab.cli.kit.progress import byte_progress
 from zab.core.errors import DamagedError
 from zab.core.plurals import counted

@@ -12,11 +12,11 @@ from typing import Any
 import click
 from attrs import evolve
 
-from zab.cli.data_files.log_dir_option import log_dir_option
 from zab.cli.data_files.log_lines import LogLine, line_of_theirs, lines_of, readable, zxid_of
 from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours
 from zab.cli.data_files.state_writer import found_in
 from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.options import log_dir_option
 from zab.core.errors import DamagedError
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show

@@ -8,7 +8,8 @@ from typing import Final
 
 from zab.cli.kit.reference_page import commands_page
 from zab.cli.root import zab
-from zab.cli.zoo_cfg.zoo_page import zoo_page
+from zab.cli.zoo_cfg.keys import TABLE
+from zab.config.key_page import key_page
 
 _HEAD: Final = """\
 # The command line
@@ -18,9 +19,24 @@ if a command succeeded, 1 if it failed, and 2 if its usage was wrong; the comman
 `zab COMMAND --help` prints the same text: this page is generated from it.
 """
 
+_ZOO_HEAD: Final = """\
+# Keys of the configuration file
+
+`zab serve` reads ZooKeeper's configuration file, as [this guide](../howto/serve-a-zoo-cfg.md) explains. This page lists
+every key that it knows. A key may have the prefix `zookeeper.`, in the file or as `-D key=value`. The last line of a
+key counts, and an option overrides the file. A warning names a key *without effect* if its value asks for an effect
+that is missing here, and an unknown key, with the most similar known key.
+
+`python -m zab.cli.reference` writes this page from the table in `zab/cli/zoo_cfg/keys.py`, and a test compares them.
+"""
+
 
 def command_line_page() -> str:
     return commands_page("zab", zab, _HEAD)
+
+
+def zoo_page() -> str:
+    return key_page(_ZOO_HEAD, TABLE)
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from zab.cli.data_files.log_dir_option import log_dir_option
 from zab.cli.data_files.log_lines import moment, readable, show_acl
 from zab.cli.data_files.snapshot_download import streamed
 from zab.cli.data_files.state_reader import StoreState, read_state
 from zab.cli.data_files.state_writer import write_file
 from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.options import log_dir_option
 from zab.cli.kit.progress import byte_progress
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show

@@ -103,7 +103,7 @@ def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
             "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
             "ls a": "'a', a path without / in front: bad arguments",
             "bogus": "Command not found: bogus. `help` lists the commands",
-            "addWatch -m SOMETIMES /a": "'SOMETIMES' is no mode of a watch: PERSISTENT or PERSISTENT_RECURSIVE",
+            "addWatch -m SOMETIMES /a": "'SOMETIMES' is not a mode of watches: use PERSISTENT or PERSISTENT_RECURSIVE",
             "addauth kerberos x": "auth failed",
         }.items():
             assert says in (await typing(line))[0]

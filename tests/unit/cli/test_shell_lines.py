@@ -68,7 +68,7 @@ def test_permissions_of_ids_with_colons_and_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", "world", "world:anyone", "world:anyone:", "world:anyone:xyz", "a:b:r,c"])
 def test_permissions_that_are_none(text: str) -> None:
-    with pytest.raises(BadLine, match="is no permission"):
+    with pytest.raises(BadLine, match="is not an ACL entry"):
         parse_acl(text)
 
 

@@ -422,7 +422,7 @@ def test_one_mistake_is_one_line(folder: Path) -> None:
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/file\nclientPort=2181\n")
     with pytest.raises(BadConfig) as caught:
         read_plan(folder / "zoo.cfg")
-    assert caught.value.problems == (f"{folder}/zoo.cfg:1: dataDir={folder}/file: is no directory",)
+    assert caught.value.problems == (f"{folder}/zoo.cfg:1: dataDir={folder}/file: is not a directory",)
 
 
 # -- who takes part ----------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Data directories and snapshot files: what `zab log`, `snapshot`, `import` and `export` read and write."""
+"""Data directories and snapshot files, for `zab log`, `zab snapshot`, `zab import` and `zab export`."""

@@ -57,7 +57,7 @@ class LogLine:
 
 
 def moment(ms: int) -> str:
-    """Format a time. A log may hold any number, also one that is no date."""
+    """Format a time. A log may contain a number that is not a date."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
@@ -90,7 +90,7 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
 
 
 def line_of_theirs(txn: FileTxn) -> LogLine:
-    """Convert a transaction of ZooKeeper's log; ours have the same content."""
+    """Convert a transaction of ZooKeeper's log, whose content is the same as that of a log of zab."""
     return line_of(txn.zxid, transactions.decode(store_txn(txn, Tree())))
 
 
@@ -149,7 +149,7 @@ def _size(data: bytes | None) -> str:
 
 
 def zxid_of(text: str) -> Zxid:
-    """Parse `0x200000001`, or `2/1` as our own logs write it."""
+    """Parse `0x200000001`, or `2/1` as the logs of zab write it."""
     try:
         return parse(text) if "/" in text else Zxid(int(text, 16))
     except ValueError:

@@ -18,7 +18,7 @@ PATH: Final = "/commands/snapshot"
 
 
 class NoSnapshot(ZabError):
-    """The server gave no snapshot, or could not be reached."""
+    """The server refused the snapshot, or could not be reached."""
 
 
 def streamed(url: str, auth: str | None) -> Iterator[bytes]:

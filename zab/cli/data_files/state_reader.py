@@ -1,4 +1,4 @@
-"""Read a data directory or a snapshot file, ours or ZooKeeper's, into a store."""
+"""Read a data directory or a snapshot file, of zab or of ZooKeeper, into a store."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StoreState:
 
 
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
-    """Read any of them. Raise `ConfigError` if the path is none of them, and `DamagedError` if it cannot be trusted."""
+    """Read a directory or a file. Raise `ConfigError` for an unknown format, and `DamagedError` for damage."""
     if path.is_dir():
         theirs = their_files(path)
         if theirs is not None:
@@ -94,7 +94,7 @@ def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
 
 
 def our_disk(path: Path, log_dir: Path | None) -> Disk:
-    """Open a data directory of ours, read-only. `log_dir`: the dataLogDir, if the log has a directory of its own."""
+    """Open a data directory of zab, read-only. `log_dir`: the dataLogDir, if the log has a directory of its own."""
     disk = ReadOnlyDisk(path)
     return disk if log_dir is None else SplitDisk(disk, ReadOnlyDisk(log_dir))
 
@@ -103,7 +103,7 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 
 
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
-    """Read our directory. With `salvage`, read up to the damage; the notes say where that is, and why.
+    """Read a data directory of zab. With `salvage`, read up to the damage; the notes say where that is, and why.
 
     If the record of epochs is missing, a sound history is used as it is, and the notes say what is unknown.
     """
@@ -126,7 +126,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
 
 
 def _our_file(path: Path) -> StoreState:
-    """Read a snapshot file of ours. Its content names the zxid, so a copy may have any name."""
+    """Read a snapshot file of zab. Its content names the zxid, so a copy may have any name."""
     disk = ReadOnlyDisk(path.parent)
     store = Store()
     store.restore(snapshot_files.read_chunks(disk, path.name))

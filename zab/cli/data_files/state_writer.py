@@ -1,4 +1,4 @@
-"""Write a state into a new directory, in our format or in ZooKeeper's."""
+"""Write a state into a new directory, in the format of zab or of ZooKeeper."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def check_new(target: Path) -> None:
 
 
 _MODE: Final = 0o640
-"""The mode of a running server's files: not every user of the machine may read the store."""
+"""The mode of a running server's files: other users of the machine may not read the store."""
 
 
 def found_in(target: Path, state: StoreState) -> None:
-    """Make a data directory of ours. It belongs to the first server that is started on it."""
+    """Make a data directory of zab. It belongs to the first server that is started on it."""
     check_new(target)
     disk = RealDisk(target)
     try:

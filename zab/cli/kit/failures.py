@@ -22,13 +22,13 @@ INTERRUPTED: Final = 130
 
 
 class Misused(click.ClickException):
-    """The command line or a file makes no sense; exit status 2."""
+    """The command line or a file is wrong; exit status 2."""
 
     exit_code = MISUSED
 
 
 class Failed(click.ClickException):
-    """The command could not do what it was asked for; exit status 1."""
+    """The command failed; exit status 1."""
 
     exit_code = FAILED
 

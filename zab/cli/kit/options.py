@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -71,3 +73,12 @@ def user_and_password(text: str) -> tuple[str, str]:
     if not user or not colon:
         raise click.BadParameter("expected USER:PASSWORD")
     return user, password
+
+
+def log_dir_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option for a log in a directory of its own."""
+    return click.option(
+        "--log-dir",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The dataLogDir, if the log has a directory of its own.",
+    )(function)

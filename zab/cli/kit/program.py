@@ -1,4 +1,4 @@
-"""A program with commands: each stands in a module of its own, which is loaded when the command is used."""
+"""A program with commands. Each command has a module of its own, which is loaded when the command is used."""
 
 from __future__ import annotations
 

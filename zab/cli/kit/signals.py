@@ -1,4 +1,4 @@
-"""Signals that end a command in order, and what systemd is told of its states."""
+"""Signals that end a command in order, and its states as reported to systemd."""
 
 from __future__ import annotations
 

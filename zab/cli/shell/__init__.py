@@ -1,1 +1,1 @@
-"""`zab shell`: the commands of ZooKeeper's own shell, by hand or one at a time."""
+"""`zab shell`: the commands of ZooKeeper's shell, at a prompt or one at a time."""

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 
 class BadLine(Exception):
-    """A line cannot be understood. The message says what would be right."""
+    """A line is wrong. The message tells how to write it."""
 
 
 def split(line: str) -> list[str]:
@@ -46,7 +46,7 @@ class ParsedLine:
 
 
 def parse_words(words: Sequence[str], flags: str, options: Sequence[str], least: int, most: int) -> ParsedLine:
-    """Sort words from options. `flags` are letters without a value, `options` take one; behind `--` all is a word.
+    """Sort words from options. `flags` are letters without a value, `options` take one; after `--`, all are words.
 
     A negative number is a word, because data may be one.
     """

@@ -302,7 +302,7 @@ async def _add_watch(shell: ShellContext, line: ParsedLine) -> None:
     mode = line.value("-m") or "PERSISTENT_RECURSIVE"
     recursive = _MODES.get(mode.upper())
     if recursive is None:
-        raise BadLine(f"{mode!r} is no mode of a watch: {' or '.join(_MODES)}")
+        raise BadLine(f"{mode!r} is not a mode of watches: use {' or '.join(_MODES)}")
     await shell.session.add_watch(line.words[0], shell.watch, recursive=recursive)
 
 
@@ -410,7 +410,7 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
             raise BadLine(f"{file}: {error.strerror}") from None
         members = ",".join(line for line in text.split() if line.startswith("server."))
     if bool(joining or leaving) == (members is not None):
-        raise BadLine("either -add and -remove, or all members by -members or -file")
+        raise BadLine("give either -add and -remove, or all members with -members or -file")
     version = line.number("-v", 16)
     data, stat = await shell.session.reconfigure(
         joining=joining or None,
@@ -455,7 +455,7 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
     except (ValueError, IndexError):
         raise BadLine(f"there is no command {line.words[0]}: `history` lists them") from None
     if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
-        raise BadLine("that is the command redo itself")
+        raise BadLine("a redo cannot repeat the redo itself")
     await shell.execute(again)
 
 

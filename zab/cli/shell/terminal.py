@@ -1,7 +1,7 @@
-"""The shell at a terminal: a prompt, a history that lasts, completion, and a Ctrl-C that ends only a command.
+"""The shell at a terminal: a prompt, a stored history, completion, and a Ctrl-C that ends only a command.
 
-The terminal's library waits in the main thread, where signals arrive; Trio runs in another. All that passes
-between them are whole lines.
+The terminal's library waits in the main thread, where signals arrive. Trio runs in another thread. Only whole
+lines pass between the two.
 """
 
 from __future__ import annotations

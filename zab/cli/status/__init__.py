@@ -1,1 +1,1 @@
-"""`zab status`: how an ensemble is, in one look."""
+"""`zab status`: the state of an ensemble in one table."""

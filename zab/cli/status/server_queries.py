@@ -1,7 +1,7 @@
-"""Queries for the state of servers, at any of their ports, of our servers and ZooKeeper's.
+"""Queries for the state of servers, at any of their ports: servers of zab and of ZooKeeper.
 
-HTTP is tried first. Our admin port reports all members; ZooKeeper's reports its own server. A client port takes HTTP
-for a frame that is far too long, and closes the connection: then four-letter words are tried.
+HTTP is tried first. The admin port of zab reports all members, that of ZooKeeper its own server. A client port reads
+HTTP as a frame that is too long, and closes the connection; then four-letter words are tried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 @frozen
 class ServerRow:
-    """The state of one server, as far as it is known. `problem`: what is wrong with it."""
+    """The known state of one server. `problem` is empty if the server is healthy."""
 
     where: str
     id: int | None = None
@@ -40,7 +40,7 @@ class ServerRow:
     version: str = ""
     problem: str | None = None
     epoch: int | None = None
-    """The epoch of its leader, or that of its last transaction if nobody reports it."""
+    """The epoch of its leader; if that is not reported, the epoch of its last transaction."""
 
     @property
     def serving(self) -> bool:

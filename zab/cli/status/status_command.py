@@ -25,9 +25,9 @@ SCRIPT_WIDTH: Final = 200
 SERVERS_MAX: Final = 64
 DEFAULT_SERVER: Final = "127.0.0.1:2181"
 LEFT_OUT_FIRST: Final = ("version", "latency", "req/s", "clients", "sessions", "behind")
-"""The columns that a narrow terminal leaves out, first to last."""
+"""The columns that are left out on a narrow terminal, in this order."""
 GAP: Final = 2
-"""Between two columns."""
+"""The space between two columns."""
 WAIT_EVERY_S: Final = 0.5
 
 
@@ -91,7 +91,7 @@ def _newest(rows: Iterable[ServerRow]) -> int:
 
 
 def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
-    """Add the lag of servers that were asked one by one, and so do not know it themselves."""
+    """Add the lag of servers that were asked one by one: such a server does not report it."""
     newest = _newest(rows) if newest is None else newest
     return tuple(
         evolve(row, lag=max(0, newest - row.zxid))
@@ -214,7 +214,7 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
     "servers",
     multiple=True,
     metavar="HOST:PORT",
-    help="The same as an argument: an admin port or a client port, of our server or ZooKeeper's. May be repeated.  "
+    help="The same as an argument: an admin port or a client port, of zab or of ZooKeeper. May be repeated.  "
     f"[default: {DEFAULT_SERVER}]",
 )
 @click.option("--json", "wants_json", is_flag=True, help="Print JSON, for programs.")
@@ -254,9 +254,9 @@ def status(
 ) -> None:
     """Show which server leads, how far the others are behind, and what is wrong.
 
-    An admin port of our servers reports all members. A client port, ours or ZooKeeper's, leads to the others if the
-    membership names their client ports, as in server.1=...;2181; if not, name all of them. Name several servers to get
-    an answer even if one is down.
+    An admin port of zab reports all members. From a client port, of zab or of ZooKeeper, the command finds the other
+    members if the membership names their client ports, as in server.1=...;2181; if not, name all servers. Name several
+    servers to get an answer even if one of them is down.
 
     \b
     zab status 10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181
@@ -295,7 +295,7 @@ async def _once(servers: list[tuple[str, str, int]], wants_json: bool, every_s: 
 
 
 async def _wait(servers: list[tuple[str, str, int]], wanted: str, within_s: float, timeout_s: float) -> None:
-    """Return when the servers are as wanted, or when the time is over. A terminal shows the remaining problems."""
+    """Wait until the servers are in the wanted state or the time is over. A terminal shows the remaining problems."""
     enough = next(status for status, word in WORDS.items() if word == wanted)
     console = Console(stderr=True)
     with trio.move_on_after(within_s), Live(console=console, auto_refresh=False, transient=True) as live:

@@ -44,9 +44,9 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
             source.problem(entry.key, f"{error}".rpartition("': ")[2] or str(error))
     if not any(entry.key.startswith("server.") for entry in lines):
         for entry in lines:
-            source.problem(entry.key, "there is no server.N line that it could be about")
+            source.problem(entry.key, "there is no server.N line that it belongs to")
         return None
-    if len(source.problems) == before:  # else what is missing is missing because of these
+    if len(source.problems) == before:  # other problems may follow from these
         found = [*faults(servers, groups, weights), *shared_addresses(servers)]
         if not any(server.role is Role.PARTICIPANT for server in servers):
             found.append("no server.N line has a participant: at least one server has to vote")

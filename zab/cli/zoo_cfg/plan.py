@@ -45,7 +45,7 @@ from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
-"""The original's, where the file does not say."""
+"""ZooKeeper's default."""
 _OF_AN_ENSEMBLE: Final = {
     "initLimit": ("ticks to find the leader", Settings().init_limit),
     "syncLimit": ("ticks to hear of the leader", Settings().sync_limit),
@@ -54,9 +54,7 @@ _OF_AN_ENSEMBLE: Final = {
 
 @frozen
 class ServerPlan:
-    """What `zab serve` starts. `client_host` is None for all interfaces; `log` is None if the log shares the data
-    directory.
-    """
+    """A server to start. `client_host` is None for all interfaces; `log` is None if the log is in `data`."""
 
     path: Path
     server_id: int
@@ -80,17 +78,17 @@ class ServerPlan:
     admit_non_members: bool
     warnings: tuple[str, ...]
     listens: tuple[ListenAddress, ...] = ()
-    """Its ports for clients and operators."""
+    """The server's ports for clients and operators."""
     replaces: bool = False
-    """The directory remembers another membership, and this one is to take its place."""
+    """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """What was said of keys that are not settings by themselves; passwords are not repeated."""
+    """Lines about keys that are not settings by themselves; passwords are masked."""
     lacks: tuple[str, ...] = ()
-    """Keys that an ensemble needs and the file does not have: nobody misses them while this server is alone."""
+    """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
 
 def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file: bool = False) -> ServerPlan:
-    """Read the file, and raise `BadConfig` with all mistakes. `from_file`: its members replace the remembered ones."""
+    """Read the file, and raise `BadConfig` with all mistakes. `from_file`: its members replace the stored ones."""
     source = ZooSource.read(path, options)
     if source.problems and not source.entries:
         raise BadConfig(source.problems, source.warnings)
@@ -179,15 +177,15 @@ def _directory(source: ZooSource, name: str) -> Path | None:
         return None
     path = Path(entry.value)
     if path.exists() and not path.is_dir():
-        source.problem(entry.key, "is no directory")
+        source.problem(entry.key, "is not a directory")
         return None
     if not path.exists() and source.value("datadir.autocreate", True) is False:
-        source.problem(entry.key, "does not exist, and datadir.autocreate=false says that it shall not be made")
+        source.problem(entry.key, "does not exist, and datadir.autocreate=false forbids to create it")
     return path
 
 
 def _check_foreign(source: ZooSource, data: Path) -> None:
-    """Refuse a directory of ZooKeeper's: an empty store beside its data would look like the loss of all of it."""
+    """Refuse a directory of ZooKeeper's: an empty store next to its data would look like a loss of the data."""
     foreign = data / VERSION_DIRECTORY
     if foreign.is_dir() and any(foreign.iterdir()) and not (data / IDENTITY).exists():
         source.problem(
@@ -200,14 +198,14 @@ def _check_foreign(source: ZooSource, data: Path) -> None:
 def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensemble | None) -> tuple[str, ...]:
     """Return the keys that an ensemble needs and that are missing."""
     if ensemble is None and source.value("standaloneEnabled", True) is False and not source.problems:
-        source.problem("standaloneEnabled", "then there must be server.N lines, and there are none")
+        source.problem("standaloneEnabled", "requires server.N lines, and there are none")
     lacks = tuple(name for name in _OF_AN_ENSEMBLE if name not in source.entries)
     if ensemble is not None and len(ensemble.servers) > 1:
         for name in lacks:
             what, default = _OF_AN_ENSEMBLE[name]
             if saved is None:
                 source.missing(name, f"an ensemble needs it ({what}); 10 and 5 are customary")
-            else:  # others count on it: it was alone once, and a reconfiguration made a member of it
+            else:  # the server was standalone once, and a reconfiguration has made it a member
                 source.warnings.append(
                     f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} counts; write "
                     "down what the other servers have"

@@ -40,7 +40,7 @@ def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSetti
         return None
     if not _readable(source, tls):
         return None
-    tls.server_context()  # whatever cannot be read is reported now, with the rest
+    tls.server_context()  # unreadable files are reported now, with all other mistakes
     return tls
 
 
@@ -73,7 +73,7 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
 def peer_warnings(
     ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
 ) -> Iterator[str]:
-    """Warn of settings that let strangers pose as a server of the ensemble."""
+    """Warn about settings that let other hosts pose as a server of the ensemble."""
     if ensemble is not None and peers is None:
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:

@@ -1,6 +1,6 @@
-"""Compare the servers of the file with the members that the data directory remembers.
+"""Compare the servers of the file with the members that the data directory stores.
 
-Membership is part of the history, so the remembered members count. An operator who edits the file and starts the server
+Membership is part of the history: the stored members count. An operator who edits the file and starts the server
 expects an effect: a difference is never ignored silently, and never applied by half.
 """
 
@@ -35,7 +35,7 @@ def settle(
         _compare_client_addresses(source, given, saved)
         return ensemble, False
     what = _told(source, data, given, saved, different)
-    if set(given.by_id) == set(saved.by_id) == {sid}:  # nobody else is concerned
+    if set(given.by_id) == set(saved.by_id) == {sid}:  # this concerns no other server
         source.warnings.append(f"{what}\n  This server is the only one: it takes its address from the file")
         return evolve(given, version=NOTHING), True
     if from_file:
@@ -57,7 +57,7 @@ def settle(
 
 
 def differences(given: Ensemble, saved: Ensemble) -> list[str]:
-    """Compare what servers need to know of each other. Client addresses do not count."""
+    """Compare the settings that servers need of each other. Client addresses do not count."""
     found = []
     for sid in sorted({*given.by_id, *saved.by_id}):
         here, there = given.by_id.get(sid), saved.by_id.get(sid)

@@ -1,4 +1,4 @@
-"""zoo.cfg and the options beside it, as a source of settings."""
+"""The configuration file and the options of the command line, as one source of settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zab.config.config_source import ConfigEntry, ConfigSource
 
 
 class ZooSource(ConfigSource):
-    """Keys are stored without the prefix `zookeeper.`."""
+    """A source whose keys lack the prefix `zookeeper.`."""
 
     @classmethod
     def read(cls, path: Path, options: Iterable[tuple[str, str]] = ()) -> Self:
@@ -21,7 +21,7 @@ class ZooSource(ConfigSource):
         return source
 
     def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
-        if entry.key.startswith(MEMBERSHIP):  # nobody can guess which of the two lines is meant
+        if entry.key.startswith(MEMBERSHIP):  # which of the two lines is right cannot be guessed
             self.problem(entry.key, f"also in line {before.line}, as {before.shown!r}")
         else:
             super().on_duplicate(entry, before)
