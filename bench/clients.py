@@ -1,4 +1,4 @@
-"""One connection of our Trio client, beside one of kazoo's, at the same server of ours in a process of its own."""
+"""Compare one connection of our Trio client with one of kazoo's, at one server of ours in its own process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from bench.report import Result, median, publish
 PAYLOAD: Final = bytes(128)
 OUTSTANDING: Final = 64
 WARM_UP: Final = 0.2
-"""Of the operations of a phase, and not counted."""
+"""Share of a phase's operations that warm up and do not count."""
 PATH: Final = "/bench"
 CLIENTS: Final = ("zab.connect", "kazoo")
 PHASES: Final = ("get", "set", "one get")
 
 
 Measured = dict[tuple[str, str], list[dict[str, float]]]
-"""By client and phase."""
+"""Results by client and phase."""
 
 
 def measure(runs: int, operations: int, data: Path) -> Measured:

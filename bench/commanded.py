@@ -40,7 +40,7 @@ async def commands() -> AsyncIterator[Answer]:
 
 
 class Profiled:
-    """What can be asked how it spends its time."""
+    """A process that can report its use of time."""
 
     def __init__(self) -> None:
         self._profile: cProfile.Profile | None = None

@@ -1,4 +1,4 @@
-"""What a process does, in numbers that a crowded machine does not change: passes of the loop, steps of tasks, calls."""
+"""Count the work of a process, unaffected by a busy machine: passes of the loop, steps of tasks, calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Counts = dict[str, int]
 
 
 class Counting(trio.abc.Instrument):
-    """From `begin` to `end`. Calls are counted where they are asked for, since that makes everything slower."""
+    """Counters from `begin` to `end`. Calls are counted only on request, because that slows everything down."""
 
     def __init__(self) -> None:
         self._calls = self._builtin = self._passes = self._steps = 0

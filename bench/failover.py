@@ -1,4 +1,4 @@
-"""`kill -9` under load with the default settings of a member: how long nobody can write."""
+"""Measure the time without writes after `kill -9` under load, with a member's default settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command takes with all processes that it begins: wall time, processor time, and memory at its largest."""
+"""Measure a command with all of its processes: wall time, CPU time, and peak memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Footprint:
     code: int
     wall_s: float
     cpu_s: float
-    """Of all processes, user and system."""
+    """CPU time of all processes, user and system."""
     rss_mib: float
-    """Of all processes at one moment. What several share counts for each of them, so it is rather less."""
+    """Memory of all processes at one moment. Shared memory counts for each process, so the real value is lower."""
     processes: int
     """At once."""
 
@@ -40,7 +40,7 @@ class Seen:
 
 
 def of_session(leader: int) -> list[Seen]:
-    """All processes that the leader of the session began, and those that these began."""
+    """Return all processes of the session's leader, with their descendants."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():

@@ -1,4 +1,4 @@
-"""What this disk takes to make a small append durable: the measure that every latency is held against."""
+"""Measure the time of a small durable append on this disk, the reference of every latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `import zab` costs an application, in fresh interpreters."""
+"""Measure the cost of `import zab` in fresh interpreters."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ DOWN_S: Final = (0.0, 0.5)
 
 @frozen
 class Claims:
-    """What the writers were told: the place of each acknowledged value, and whose outcome is unknown."""
+    """The writers' records: the zxid of each acknowledged value, and values with unknown outcome."""
 
     places: Mapping[str, int]
     unknown: frozenset[str]
@@ -57,7 +57,7 @@ def read_claims(paths: Sequence[Path]) -> Claims:
 
 
 def judge(histories: Mapping[int, Sequence[str]], claims: Claims) -> list[str]:
-    """What is wrong; at most a handful of each kind is named."""
+    """Return the violations, at most a handful of each kind."""
     wrong: list[str] = []
 
     def complain(kind: str, found: Sequence[object]) -> None:
@@ -193,7 +193,7 @@ def _again(ensemble: Members, killed: int, since: float) -> list[Answer]:
 
 
 def _dump(ensemble: Members, sid: int) -> list[str]:
-    """Served from the disk: nobody writes any more, so what was committed is there as soon as it serves."""
+    """Return the history from disk. Without writers, the committed history is complete as soon as the server serves."""
     path = ensemble.directory / f"history-{sid}"
     ensemble.workers[sid].ask("dump", path=str(path))
     content = path.read_text()

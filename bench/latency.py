@@ -1,4 +1,4 @@
-"""One write at a time, beside what the same disk takes for a small fsync in the same minutes."""
+"""Measure one write at a time, beside a small fsync on the same disk in the same minutes."""
 
 from __future__ import annotations
 

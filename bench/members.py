@@ -30,7 +30,7 @@ class Members:
         return self.directory / f"data-{sid}"
 
     def arguments(self, sid: int) -> list[str]:
-        """What only this one is told."""
+        """Return the arguments of this member alone."""
         return []
 
     def start(self, sid: int) -> Worker:

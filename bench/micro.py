@@ -1,4 +1,4 @@
-"""The pure floors by themselves: a fixed amount of work in one process, told in operations per CPU second.
+"""Measure the pure floors alone: a fixed amount of work in one process, in operations per CPU second.
 
 No disk, no network, no clock: two runs of the same code on the same machine differ by a few per cent, so a
 change of ten means that somebody changed something.
@@ -49,7 +49,7 @@ class Trio:
         self.leader = next(node for node in self.nodes.values() if node.leader == node.me)
 
     def settle(self) -> None:
-        """Until nobody has anything left to say."""
+        """Deliver until no message is in flight."""
         while True:
             for node in self.nodes.values():
                 self._drain(node)
@@ -92,7 +92,7 @@ def broadcast(batches: int, size: int) -> tuple[int, float]:
 
 
 def wire(rounds: int, size: int) -> tuple[int, float]:
-    """What one batch costs on its way: a forward, a proposal, an acknowledgement and a commit, there and read."""
+    """Encode and decode the messages of one batch: a forward, a proposal, an acknowledgement and a commit."""
     forward = Forward(Epoch(1), b"12345678", 1, (PAYLOAD,) * size)
     batch = pack(make(1, 1), [PAYLOAD] * size)
     messages: list[tuple[Channel, object]] = [

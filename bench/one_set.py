@@ -1,4 +1,4 @@
-"""What one set at a time makes the three servers do, counted: the same on a crowded machine. `python -m bench.one_set`
+"""Count the work of the three servers for one set at a time, unaffected by a busy machine. `python -m bench.one_set`
 
 Calls, passes of the loop and turns in one run, system calls in another under strace, instructions in a third under
 valgrind, where these are at hand. Figures are for one set.
@@ -40,7 +40,7 @@ Counts: TypeAlias = dict[str, float]
 
 
 class Client:
-    """One session, one request at a time."""
+    """A client with one session and one request at a time."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=SLOW_S)
@@ -76,7 +76,7 @@ class Client:
 
 
 class Counted(Ours):
-    """With a command in front of that of each server."""
+    """Start the servers with a command prefix."""
 
     def __init__(self, directory: Path, before: Callable[[int], list[str]], embedded: bool) -> None:
         super().__init__(directory)
@@ -128,7 +128,7 @@ def turns(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Cou
 
 
 def system_calls(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
-    """Of its main thread; those of a writing thread would show as `futex`."""
+    """Count system calls of the main thread; a writing thread would show as `futex`."""
     found: dict[str, Counts] = {}
     with ensemble(directory, at, embedded, lambda sid: []) as (side, client, sids):
         tracers = []

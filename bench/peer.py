@@ -70,7 +70,7 @@ class Flood:
 
 
 def single(tape: Tape, count: int, payload: bytes) -> list[float]:
-    """One write at a time."""
+    """Write one value at a time."""
     taken = []
     for _ in range(count):
         answered = threading.Event()

@@ -19,7 +19,7 @@ STATED: Final = (
 
 @frozen
 class Variant:
-    """How the peer is set up."""
+    """The setup of the peer."""
 
     name: str
     journal: bool = True

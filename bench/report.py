@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: a table for people, JSON for comparisons, and the machine it ran on."""
+"""Reports of benchmarks: a table, JSON for comparisons, and the machine."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REFERENCE: Final = "PySyncObj, journal"
 
 
 Measured = dict[tuple[str, int], list[Answer]]
-"""By who it was, and how many writes were outstanding."""
+"""Results by system and number of outstanding writes."""
 
 
 def measure(runs: int, seconds: float, data: Path) -> Measured:

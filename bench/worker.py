@@ -1,4 +1,4 @@
-"""One member in a process of its own, and the load that is made inside it, commanded through stdin.
+"""Run one member in its own process with a load inside it, commanded through stdin.
 
 The load uses the public interface of the library and nothing else, and no client protocol lies between:
 what is measured is the library.
@@ -99,7 +99,7 @@ class Clients:
 
 
 class Bench(Profiled):
-    """What one worker can be told to do."""
+    """The commands of a worker."""
 
     def __init__(self, member: zab.Member, machine: Counter | Tape, nursery: trio.Nursery) -> None:
         super().__init__()

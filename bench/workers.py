@@ -27,11 +27,11 @@ LAST_LINES: Final = 25
 
 
 class WorkerDied(Exception):
-    """It ended, or did not answer in time. The end of what it said on stderr is told."""
+    """A worker ended, or did not answer in time. The message has the end of its stderr."""
 
 
 class Worker:
-    """One process. `ask` is `tell` and `hear`; several workers are told first and heard afterwards."""
+    """One worker process. `ask` is `tell` and `hear`; several workers get a command first and are read afterwards."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self.log = log
@@ -135,7 +135,7 @@ def closing(workers: dict[int, Worker]) -> Iterator[dict[int, Worker]]:
 
 
 def ask_all(workers: Iterable[Worker], do: str, timeout_s: float = ANSWER_S, **arguments: object) -> list[Answer]:
-    """All at once: each is told before any is heard."""
+    """Send a command to all workers, then read all replies."""
     asked = list(workers)
     for worker in asked:
         worker.tell(do, **arguments)

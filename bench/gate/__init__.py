@@ -110,7 +110,7 @@ def _counted(turns: int) -> tuple[int, int]:
 
 
 def instructions_of(said: str) -> int:
-    """From what valgrind says at its end."""
+    """Parse the final output of valgrind."""
     found = re.search(r"I\s+refs:\s+([\d,]+)", said)
     if found is None:
         raise ValueError(f"valgrind tells no instructions: {said[-500:]!r}")

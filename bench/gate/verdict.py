@@ -60,7 +60,7 @@ class Verdict:
 
 
 def interpreter() -> str:
-    """One built with profile-guided optimization does the same in other instructions."""
+    """Return the build of the interpreter: an optimized one takes other instructions for the same work."""
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     optimized = "optimized" if "--enable-optimizations" in arguments else "plain"
     return f"{platform.python_implementation()} {platform.python_version()} {platform.machine()} {optimized}"
@@ -72,7 +72,7 @@ def judge(now: Sequence[Figure], stored: Sequence[Figure]) -> list[Verdict]:
 
 
 def merged(now: Sequence[Figure], stored: Sequence[Figure]) -> list[Figure]:
-    """What is stored next: the new take the places of the old, and those of other interpreters stay."""
+    """Return the figures to store: new ones replace old ones, and those of other interpreters stay."""
     figures = {_key(each): each for each in (*stored, *now)}
     return [figures[key] for key in sorted(figures)]
 

@@ -49,7 +49,7 @@ def framed() -> int:
 
 
 def asked() -> int:
-    """What clients ask, as it comes from a socket."""
+    """Client requests as bytes of a socket."""
     requests = [encode_request(Op.SET_DATA, xid, (f"/node-{xid % NODES:04d}", PAYLOAD, -1)) for xid in range(REQUESTS)]
     sent, reader = b"".join(requests), RequestReader(1 << 20)
     heard = sum(len(reader.feed(sent[start : start + READ])) for start in range(0, len(sent), READ))

@@ -61,7 +61,7 @@ class Client:
 
 
 def creates(parents: range, children: int) -> list[bytes]:
-    """One parent and its children after the other."""
+    """Create one parent with its children after the other."""
     made = []
     for parent in parents:
         made.append(encode_request(Op.CREATE, 1, (f"/parent-{parent:05d}", b"", OPEN, 0)))

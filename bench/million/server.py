@@ -1,4 +1,4 @@
-"""One server of the store in a process of its own, which measures the turns of its event loop."""
+"""Run one server of the store in its own process, and measure the turns of its event loop."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Turns(trio.abc.Instrument):
 
 
 class Collections:
-    """What the cyclic collector costs."""
+    """Measure the cost of the cyclic collector."""
 
     def __init__(self) -> None:
         self.longest_ms = 0.0

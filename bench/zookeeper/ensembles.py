@@ -30,7 +30,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Served(Protocol):
-    """What can be under load."""
+    """A system under load."""
 
     @property
     def label(self) -> str: ...
@@ -47,7 +47,7 @@ class Side(Served, Protocol):
     def ports(self) -> dict[int, int]: ...
     def leader(self) -> int: ...
     def kill(self, sid: int) -> None:
-        """With `kill -9`."""
+        """Kill a server with `kill -9`."""
 
     def start(self, sid: int) -> object: ...
     def wait(self) -> None:
@@ -55,13 +55,13 @@ class Side(Served, Protocol):
 
 
 def hosts(ports: Iterable[int]) -> str:
-    """As clients are told."""
+    """Return the connection string for clients."""
     return ",".join(f"127.0.0.1:{port}" for port in ports)
 
 
 @frozen
 class Usage:
-    """Of all servers of a side together."""
+    """Resources of all servers of one side."""
 
     cpu_s: float
     rss_mib: float
@@ -108,7 +108,7 @@ def ours(directory: Path) -> Iterator[Ours]:
 
 
 class Apache:
-    """With its default settings, but for the admin server, whose jars are not there, and the count of connections."""
+    """Apache ZooKeeper with default settings, except the admin server (no jars) and the bound on connections."""
 
     label = "apache"
 
@@ -182,12 +182,12 @@ def apache(directory: Path, heap_mib: int = HEAP_MIB) -> Iterator[Apache]:
 
 
 def end_with_parent() -> None:
-    """A server that outlives whoever measures it would disturb whatever is measured next."""
+    """Kill this process when its parent ends: a remaining server would disturb the next measurement."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_all(processes: Collection[subprocess.Popen[bytes]], patience_s: float = STOP_S) -> None:
-    """Each ends in its own way, all at the same time; whoever does not is killed."""
+    """Stop all servers at the same time, and kill those that do not end."""
     for process in processes:
         process.terminate()
     for process in processes:
@@ -199,7 +199,7 @@ def end_all(processes: Collection[subprocess.Popen[bytes]], patience_s: float = 
 
 
 def asked(port: int, word: bytes) -> str:
-    """A four-letter word; nothing when nobody answers."""
+    """Send a four-letter word; return an empty reply if no server answers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(word)
