@@ -7,7 +7,11 @@ from typing import Final
 from harness.mutants.edit import Mutant, mutant
 
 LEADER: Final = "zab.core.leader.leader:Leader"
+LEADER_BROADCAST: Final = "zab.core.leader.leader_broadcast:LeaderBroadcast"
+COMMITS: Final = "zab.core.leader.commit_accounting:CommitAccounting"
 LEARNER: Final = "zab.core.learner.learner:Learner"
+LEARNER_BROADCAST: Final = "zab.core.learner.learner_broadcast:LearnerBroadcast"
+ADOPTED: Final = "zab.core.learner.learner_broadcast:_AdoptedPhase"
 LOG_STATE: Final = "zab.core.log_state:LogState"
 BARRIERS: Final = "zab.core.leader.barriers:Barriers"
 QUORUM: Final = "zab.core.ensemble:Ensemble.quorum_zxid"
@@ -26,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "observer-synced-to-applied",
         "an observer is synchronized up to what its leader has applied, and not to what is committed",
         (
-            "zab.core.leader.leader:Leader._synchronize",
+            "zab.core.leader.learner_handshake:LearnerHandshake._synchronize",
             "decided = max(self._initial, log_state.committed, how.common)",
             "decided = max(self._initial, log_state.applied, how.common)",
         ),
@@ -40,10 +44,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M39",
         "ZOOKEEPER-1277: the counter overflows into the epoch",
         (
-            f"{LEADER}._next_zxid",
+            f"{LEADER_BROADCAST}._next_zxid",
             """
-            self.over = "the counter of this epoch is used up"
-            raise NotLeader(self.over)
+            why = "the counter of this epoch is used up"
+            self._role.end(why)
+            raise NotLeader(why)
             """,
             """
             return make(self.epoch + 1, 1)
@@ -64,22 +69,24 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """,
         ),
         (
-            f"{LEARNER}._log",
+            f"{ADOPTED}.on_propose",
             """
-            if self._received is None:
-                self._log_state.append(batch)
+            self._log_state.append(batch)
             """,
             """
-            if self._received is None:
-                self._log_state.append(batch)
-                self._ack()
+            self._log_state.append(batch)
+            self.saved(0, True)
             """,
         ),
     ),
     mutant(
         "leader-counts-itself-early",
         "the leader counts its own disk before it has reported back",
-        (f"{LEADER}._count", "acked[log_state.me] = log_state.durable", "acked[log_state.me] = log_state.history.last"),
+        (
+            f"{COMMITS}.reached",
+            "acked[log_state.me] = log_state.durable",
+            "acked[log_state.me] = log_state.history.last",
+        ),
     ),
     mutant(
         "commit-without-quorum",
@@ -96,13 +103,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "observers-count",
         "acknowledgements are counted without asking who may vote",
         (QUORUM, "for sid in self.voters], reverse=True)", "for sid in self.by_id], reverse=True)"),
-        (f"{LEARNER}._ack", " and not self.observer", ""),
+        (f"{ADOPTED}.saved", " and not self._observer", ""),
     ),
     mutant(
         "commit-is-forgotten",
         "a commit of all that a follower has is taken for one that it knows already",
         (
-            f"{LEARNER}._on_commit",
+            f"{LEARNER_BROADCAST}.on_commit",
             """
             self._log_state.commit(message.zxid)
             self._check_readmission()
@@ -119,8 +126,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a leader answers a barrier without asking whether it still leads",
         (
             f"{BARRIERS}.release",
-            "if each.counts and each.pong >= ping]):",
-            "if True]) and False:",
+            "if not self._quorums.has(answered):",
+            "if False:",
         ),
     ),
     mutant(

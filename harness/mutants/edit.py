@@ -86,7 +86,7 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
     made = _remade(kept, where, edits)
     places = [(owner, name)]
     if isinstance(owner, type):
-        tables = [table for table in vars(owner).values() if isinstance(table, dict)]
+        tables = [table for each in _with_subclasses(owner) for table in vars(each).values() if isinstance(table, dict)]
     else:
         tables = []
         # Who imported the function by name has it under that name.
@@ -109,6 +109,14 @@ def _planted(where: str, edits: Sequence[Edit]) -> Iterator[None]:
             setattr(place, attribute, kept)
         for table, key in rows:
             table[key] = kept
+
+
+def _with_subclasses(owner: type) -> list[type]:
+    """Return the class and all below it: a table of handlers may name a function that the class inherits."""
+    classes = [owner]
+    for each in classes:
+        classes += type.__subclasses__(each)
+    return classes
 
 
 def _remade(kept: object, where: str, edits: Sequence[Edit]) -> Any:

@@ -8,7 +8,10 @@ from harness.mutants.edit import Mutant, mutant
 
 ELECTION: Final = "zab.core.leader_election"
 LEADER: Final = "zab.core.leader.leader:Leader"
+LEADER_DISCOVERY: Final = "zab.core.leader.leader_discovery:LeaderDiscovery"
 LEARNER: Final = "zab.core.learner.learner:Learner"
+LEARNER_DISCOVERY: Final = "zab.core.learner.learner_discovery:LearnerDiscovery"
+LEARNER_SYNCHRONIZATION: Final = "zab.core.learner.learner_synchronization:LearnerSynchronization"
 
 WHOEVER_LEADS: Final = (
     f"{ELECTION}:LeaderElection._is_followed",
@@ -23,7 +26,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M01a",
         "ZOOKEEPER-335: the epoch is chosen from the log, not from what was promised",
         (
-            f"{LEADER}._choose_epoch",
+            f"{LEADER_DISCOVERY}._choose_epoch",
             "max(log_state.accepted, log_state.newest_promise) + 1",
             "max(log_state.current, log_state.history.last >> 32) + 1",
         ),
@@ -61,14 +64,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M04",
         "ZOOKEEPER-1264, 1282: the epoch is adopted at UPTODATE, not before NEWLEADER is acknowledged",
-        (f"{LEARNER}._on_new_leader", "log_state.current = message.epoch", "pass"),
+        (f"{LEARNER_SYNCHRONIZATION}._on_new_leader", "log_state.current = message.epoch", "pass"),
         (
-            f"{LEARNER}._on_up_to_date",
+            "zab.core.learner.learner_broadcast:LearnerAcknowledged._on_up_to_date",
             """
-            self._serve_from = message.committed
+            self._role.enter(broadcast)
             """,
             """
-            self._serve_from = message.committed
+            self._role.enter(broadcast)
             self._log_state.current = self._epoch
             self._log_state.save_epochs()
             """,
@@ -78,7 +81,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M05",
         "ZOOKEEPER-4643: the epoch is durable before the history that it stands for",
         (
-            f"{LEARNER}._on_leader_info",
+            f"{LEARNER_DISCOVERY}._on_leader_info",
             """
             log_state.accepted = message.epoch
             """,
@@ -110,9 +113,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-promise-counted",
         "a promise that was made before, perhaps to somebody else, counts again; and whoever leads is followed",
         (
-            f"{LEARNER}._on_leader_info",
-            "counts = message.epoch > log_state.accepted and not log_state.forgotten",
-            "counts = not log_state.forgotten",
+            f"{LEARNER_DISCOVERY}._on_leader_info",
+            "self._counts = message.epoch > promised and not log_state.forgotten",
+            "self._counts = not log_state.forgotten",
         ),
         WHOEVER_LEADS,
     ),
@@ -120,7 +123,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "forgotten-promise-counted",
         "a server that lost its disk, and its promises with it, is counted again as soon as it is synchronized",
         (
-            f"{LEARNER}._on_new_leader",
+            f"{LEARNER_SYNCHRONIZATION}._on_new_leader",
             """
             log_state.whole = True
             """,
@@ -129,53 +132,62 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             log_state.forgotten = False
             """,
         ),
-        (f"{LEADER}._on_ack_epoch", "learner.forgotten = message.forgotten", "pass"),
+        (
+            "zab.core.leader.learner_handshake:LearnerHandshake.take_promise",
+            "learner.forgotten = message.forgotten",
+            "pass",
+        ),
         WHOEVER_LEADS,
     ),
     mutant(
         "old-leader-accepted",
         "a server that promised a newer epoch follows a leader of an older one",
-        (f"{LEARNER}._on_leader_info", "if message.epoch < log_state.accepted:", "if False:"),
+        (f"{LEARNER_DISCOVERY}._on_leader_info", "if message.epoch < promised:", "if False:"),
         (
-            f"{LEARNER}._on_leader_info",
+            f"{LEARNER_DISCOVERY}._on_leader_info",
             "log_state.accepted = message.epoch",
             "log_state.accepted = max(log_state.accepted, message.epoch)",
         ),
-        (f"{LEADER}._on_follower_info", "if message.accepted_epoch > self.epoch and", "if False and"),
+        (f"{LEADER}._on_follower_info", "if phase.epoch is not None and promised > phase.epoch and", "if False and"),
         WHOEVER_LEADS,
     ),
     mutant(
         "newer-history-ignored",
         "the highest id wins, and imposes its history on followers that have a newer one",
-        (f"{LEADER}._on_ack_epoch", "newer = (message.current_epoch, message.last) > self._summary", "newer = False"),
+        (f"{LEADER}._on_ack_epoch", "if theirs > self._vote and self.quorums.may_know_more(learner):", "if False:"),
         (f"{ELECTION}:beats", "new > old", "new.leader > old.leader"),
     ),
     mutant(
         "promise-before-durable",
         "an epoch is promised to a leader when the promise was handed to the disk",
         (
-            f"{LEARNER}._on_leader_info",
+            f"{LEARNER_DISCOVERY}._on_leader_info",
             """
-            self._promise = (log_state.save_epochs(), counts)
+            self._promise = log_state.save_epochs()
             """,
             """
             log_state.save_epochs()
-            self._ack_epoch(counts)
+            self._acknowledge()
             """,
         ),
     ),
     mutant(
         "epoch-announced-before-durable",
         "ZOOKEEPER-1291: a leader announces its epoch before it has durably promised it itself",
-        (f"{LEADER}._tell_epoch", "if not self._promise_durable:", "if self.epoch is None:"),
+        (f"{LEADER_DISCOVERY}._announce", "if not self._promise_durable:", "if self.epoch is None:"),
         (
-            f"{LEADER}._choose_epoch",
+            f"{LEADER_DISCOVERY}._choose_epoch",
             """
-            self._promised = log_state.save_epochs()
+            self._promise = log_state.save_epochs()
             """,
             """
-            self._promised = log_state.save_epochs()
-            self._tell_epoch(now)
+            self._promise = log_state.save_epochs()
+            self._promises.add(log_state.me)
+            self._histories.add(log_state.me)
+            for learner in self._learners.values():
+                if learner.step is LearnerStep.INTRODUCED:
+                    self._announce(learner)
+            self._count_promises(now)
             """,
         ),
     ),
@@ -183,9 +195,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "established-without-quorum",
         "one acknowledgement of NEWLEADER is enough to begin",
         (
-            f"{LEADER}._count_new_leader",
-            "if not self._is_quorum([sid for sid, learner in self.learners.items() if learner.counts]):",
-            "if not any(learner.counts for learner in self.learners.values()):",
+            "zab.core.leader.leader_synchronization:LeaderSynchronization._count_adoptions",
+            "if not quorums.has(quorums.counting()):",
+            "if not quorums.counting():",
         ),
         voters=(5,),
     ),
@@ -202,12 +214,16 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "leader-stays-without-quorum",
         "a leader never notices that nobody follows it any more",
-        (f"{LEADER}.tick", 'self.over = "a quorum no longer follows"', "pass"),
+        (
+            "zab.core.leader.leader_broadcast:LeaderBroadcast.check_quorum",
+            'self._role.end("a quorum no longer follows")',
+            "pass",
+        ),
     ),
     mutant(
         "follower-stays-without-leader",
         "a follower never notices that it hears nothing from its leader",
         (f"{LEARNER}.tick", "if now >= self._silent_until:", "if False:"),
-        (f"{LEARNER}.deadline", "return self._silent_until if", "return self._silent_until + 3_600_000 if"),
+        (f"{LEARNER}.deadline", "self._silent_until", "self._silent_until + 3_600_000"),
     ),
 )

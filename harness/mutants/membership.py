@@ -8,8 +8,10 @@ from harness.mutants.edit import Mutant, mutant
 
 ENSEMBLE: Final = "zab.core.ensemble:Ensemble"
 HISTORY: Final = "zab.core.history:History"
-LEADER: Final = "zab.core.leader.leader:Leader"
-LEARNER: Final = "zab.core.learner.learner:Learner"
+LEADER: Final = "zab.core.leader.leader_broadcast:LeaderBroadcast"
+COMMITS: Final = "zab.core.leader.commit_accounting:CommitAccounting"
+LEARNER: Final = "zab.core.learner.learner_synchronization:LearnerSynchronization"
+LEARNER_BROADCAST: Final = "zab.core.learner.learner_broadcast:LearnerBroadcast"
 LOG_STATE: Final = "zab.core.log_state:LogState"
 BOTH: Final = "return (self.ensemble,) if pending is None else (self.ensemble, pending)"
 
@@ -17,14 +19,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "old-membership-commits-the-new",
         "a membership change needs a quorum of the old members only",
-        (f"{LEADER}._count", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
+        (f"{COMMITS}.reached", "both = min(reached, pending.quorum_zxid(acked))", "both = reached"),
         (f"{LOG_STATE}.views", BOTH, "return (self.ensemble,)"),
     ),
     mutant(
         "new-membership-commits-itself",
         "a membership change needs a quorum of the new members only",
         (
-            f"{LEADER}._count",
+            f"{COMMITS}.reached",
             "reached = log_state.ensemble.quorum_zxid(acked)",
             "reached = (log_state.pending or log_state.ensemble).quorum_zxid(acked)",
         ),
@@ -33,12 +35,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "former-membership-not-asked",
         "what was sent before a membership change was in force is decided by the new members alone",
-        (f"{LEADER}._commit", "self._joint = old, log_state.history.last", "self._joint = None"),
+        (f"{COMMITS}.commit", "self.joint = active, last", "self.joint = None"),
     ),
     mutant(
         "removed-leader-stays",
         "a leader that was removed goes on leading",
-        (f"{LEADER}._yield_if_left", "if log_state.me in log_state.ensemble.voters:", "if True:"),
+        (f"{LEADER}._leave_if_removed", "if log_state.me in log_state.ensemble.voters:", "if True:"),
     ),
     mutant(
         "membership-forgotten",
@@ -57,7 +59,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "decided-and-not-in-force",
         "who hears while it is brought up to date that a membership is decided goes on by the one before",
-        (f"{LEARNER}._on_commit", "self._log_state.activate_decided(message.zxid)", "pass"),
+        (f"{LOG_STATE}.note_decided", "self._activate_up_to(zxid)", "pass"),
     ),
     mutant(
         "cut-change-stays-pending",
@@ -73,8 +75,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "let-in-by-the-first-it-hears",
         "who forgot its promises counts again with the first membership that it is told of",
         (
-            f"{LEARNER}._check_readmission",
-            "if log_state.forgotten and log_state.ensemble.version > self._brought and not self.observer:",
+            f"{LEARNER_BROADCAST}._check_readmission",
+            "if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:",
             "if log_state.forgotten:",
         ),
     ),
@@ -92,8 +94,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a leader counts who forgot its promises as soon as any change is decided, also one that it had sent it before",
         (
             f"{LEADER}._commit",
-            "if learner.synced and learner.synced_until < zxid and not learner.observer:",
-            "if learner.synced:",
+            "if learner.step is _SYNCED and learner.synced_until < zxid and not learner.observer:",
+            "if learner.step is _SYNCED:",
         ),
     ),
     mutant(
@@ -119,6 +121,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "promoted-and-still-observes",
         "an observer that is given a vote goes on as one, and is not counted",
-        (f"{LEARNER}._on_inform_and_activate", "self._check_role()", "pass"),
+        ("zab.core.learner.learner:Learner._on_inform_and_activate", "self.phase.check_role()", "pass"),
     ),
 )

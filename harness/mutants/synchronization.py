@@ -6,8 +6,12 @@ from typing import Final
 
 from harness.mutants.edit import Mutant, mutant
 
-LEADER: Final = "zab.core.leader.leader:Leader"
-LEARNER: Final = "zab.core.learner.learner:Learner"
+HANDSHAKE: Final = "zab.core.leader.learner_handshake:LearnerHandshake"
+LEADER_BROADCAST: Final = "zab.core.leader.leader_broadcast:LeaderBroadcast"
+LEARNER: Final = "zab.core.learner.learner_synchronization:LearnerSynchronization"
+ACKNOWLEDGED: Final = "zab.core.learner.learner_broadcast:LearnerAcknowledged"
+LEARNER_BROADCAST: Final = "zab.core.learner.learner_broadcast:LearnerBroadcast"
+ADOPTED: Final = "zab.core.learner.learner_broadcast:_AdoptedPhase"
 LOG_STATE: Final = "zab.core.log_state:LogState"
 STORAGE: Final = "zab.storage.storage:Storage"
 PLAN: Final = "zab.core.sync_plan:plan"
@@ -17,27 +21,37 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M06a",
         "ZOOKEEPER-3911, 3023: what DIFF brought is logged at UPTODATE, after NEWLEADER was acknowledged",
         (
-            f"{LEARNER}._log",
+            f"{LEARNER}.on_propose",
             """
             if self._received is None:
                 self._log_state.append(batch)
             """,
             """
-            if self.phase is not _BROADCAST and self._received is None:
-                self.__dict__.setdefault("unlogged", []).append(batch)
-            elif self._received is None:
+            if self._received is None:
+                self._role.__dict__.setdefault("unlogged", []).append(batch)
+            """,
+        ),
+        (
+            f"{ADOPTED}.on_propose",
+            """
+            self._log_state.append(batch)
+            """,
+            """
+            if self.name == "acknowledged":
+                self._role.__dict__.setdefault("unlogged", []).append(batch)
+            else:
                 self._log_state.append(batch)
             """,
         ),
-        (f"{LEARNER}._on_commit", "elif message.zxid <= self._log_state.history.last:", "elif True:"),
+        (f"{LOG_STATE}.note_decided", "if zxid > self.history.last:", "if False:"),
         (
-            f"{LEARNER}._on_up_to_date",
+            f"{ACKNOWLEDGED}._on_up_to_date",
             """
-            self.phase = _BROADCAST
+            self._role.enter(broadcast)
             """,
             """
-            self.phase = _BROADCAST
-            for batch in self.__dict__.pop("unlogged", []):
+            self._role.enter(broadcast)
+            for batch in self._role.__dict__.pop("unlogged", []):
                 self._log_state.append(batch)
             """,
         ),
@@ -48,11 +62,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{LEARNER}._on_new_leader",
             """
-            self._adoption = log_state.save_epochs()  # behind all of the history: the disk keeps the order
+            self._adoption = log_state.save_epochs()
             """,
             """
-            log_state.save_epochs()
-            self._adopted()
+            self._adoption = log_state.save_epochs()
+            self._acknowledge(0)
             """,
         ),
     ),
@@ -86,7 +100,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M14",
         "ZOOKEEPER-2418: the gap between the log on disk and the window in memory is not sent",
-        (f"{LEADER}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
+        (f"{HANDSHAKE}._synchronize", "self._out.send(sid, SendLog(start, stop))", "pass"),
         ("zab.core.history:History.append", "if not follows(batch.first, self.last):", "if batch.first <= self.last:"),
     ),
     mutant(
@@ -98,7 +112,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M17",
         "ZOOKEEPER-4925: what a synchronization brought is not in the window from which others are synchronized",
         (
-            f"{LEARNER}._log",
+            f"{LEARNER}.on_propose",
             """
             if self._received is None:
                 self._log_state.append(batch)
@@ -106,7 +120,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             """
             if self._received is None:
                 self._log_state.append(batch)
-                if self.phase is _SYNCHRONIZATION and len(self._log_state.history._batches) > 1:
+                if len(self._log_state.history._batches) > 1:
                     del self._log_state.history._batches[-2]
             """,
         ),
@@ -165,41 +179,44 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M23",
         "ZOOKEEPER-4394: a COMMIT between the acknowledgement of NEWLEADER and UPTODATE finds nothing",
-        (
-            f"{LEARNER}._on_commit",
-            "self._commit_seen = max(self._commit_seen, message.zxid)",
-            "raise RemoteProtocolError('a COMMIT for nothing')",
+        *(
+            (
+                f"{phase}.on_commit",
+                "self._commit_seen = max(self._commit_seen, message.zxid)",
+                "raise RemoteProtocolError('a COMMIT for nothing')",
+            )
+            for phase in (LEARNER, ACKNOWLEDGED)
         ),
     ),
     mutant(
         "M29",
         "ZOOKEEPER-3500: a learner serves before it has applied what was committed when it joined",
-        (f"{LEARNER}.serving", " and self._log_state.applied >= self._serve_from", ""),
+        (f"{LEARNER_BROADCAST}.serving", "self._log_state.applied >= self._serve_from", "True"),
     ),
     mutant(
         "proposals-only-to-the-synced",
         "Zab issue 1: what is proposed while a learner synchronizes is not sent to it",
         (
-            f"{LEADER}._propose",
-            "if learner.forwarding and not learner.observer:",
-            "if learner.synced and not learner.observer:",
+            f"{LEADER_BROADCAST}._propose",
+            "if learner.step >= _SYNCHRONIZING and not learner.observer:",
+            "if learner.step is _SYNCED and not learner.observer:",
         ),
     ),
     mutant(
         "up-to-date-with-uncommitted",
         "Zab issue 3: UPTODATE carries what was acknowledged, not what was committed",
-        (f"{LEADER}._on_ack_new_leader", "UpToDate(self._log_state.committed)", "UpToDate(learner.acked)"),
+        (f"{LEADER_BROADCAST}.synced", "UpToDate(self._log_state.committed)", "UpToDate(learner.acked)"),
     ),
     mutant(
         "truncate-to-own-commit",
         "a follower cuts its own uncommitted tail before it asks the leader (the mistake of KIP-101)",
         (
-            f"{LEARNER}.link_up",
+            "zab.core.learner.learner:Learner.link_up",
             """
-            self._linked = True
+            self._linked_at = now
             """,
             """
-            self._linked = True
+            self._linked_at = now
             if not log_state._appends:
                 log_state.truncate(max(log_state.committed, log_state.history.base))
             """,

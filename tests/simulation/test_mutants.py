@@ -15,7 +15,9 @@ from harness.watchdog import watchdog
 from harness.worlds.cores.world import run
 from zab.core import leader_election, node
 from zab.core.leader_election import Vote
-from zab.core.learner.learner import Learner
+from zab.core.learner.learner_broadcast import LearnerAcknowledged, LearnerBroadcast
+from zab.core.learner.learner_discovery import LearnerDiscovery
+from zab.core.messages import Propose
 from zab.core.zxid import Epoch, ServerId, Zxid
 
 QUICK = {
@@ -93,10 +95,18 @@ def test_a_planted_bug_is_gone_afterwards() -> None:
 
 
 def test_a_handler_is_replaced_where_it_is_looked_up() -> None:
-    kept = Learner._HANDLERS.copy()
+    handlers = LearnerDiscovery.HANDLERS
+    kept = dict(handlers)
     with planted(BY_NAME["M05"].edits):
-        assert [kind.__name__ for kind in kept if Learner._HANDLERS[kind] is not kept[kind]] == ["LeaderInfo"]
-    assert kept == Learner._HANDLERS
+        assert [kind.__name__ for kind in kept if handlers[kind] is not kept[kind]] == ["LeaderInfo"]
+    assert kept == handlers
+
+
+def test_an_inherited_handler_is_replaced_where_it_is_looked_up() -> None:
+    kept = LearnerBroadcast.HANDLERS[Propose]
+    with planted(BY_NAME["ack-before-durable"].edits):
+        assert LearnerBroadcast.HANDLERS[Propose] is LearnerAcknowledged.HANDLERS[Propose] is not kept
+    assert LearnerBroadcast.HANDLERS[Propose] is LearnerAcknowledged.HANDLERS[Propose] is kept
 
 
 def test_a_function_is_replaced_where_it_was_imported() -> None:
@@ -113,12 +123,12 @@ def test_a_function_is_replaced_where_it_was_imported() -> None:
         Edit("zab.core.leader_election:nobody", "", ""),
         Edit("zab.core.leader_election:Nobody.method", "", ""),
         Edit("zab.core.leader_election:NOBODY", "", ""),
-        Edit("zab.core.learner.learner:Learner._log", "\nself._log_state.append(batch)\n", "\npass\n"),
+        Edit(
+            "zab.core.leader.leader_broadcast:LeaderBroadcast._propose", "\nself._log_state.extend(batch)\n", "\npass\n"
+        ),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused(edit: Edit) -> None:
-    if edit.where.endswith("_log"):
-        edit = Edit(edit.where, "\nself._log_state.extend(batch)\n", "\npass\n")
     with pytest.raises(Stale), planted([edit]):
         raise AssertionError("planted")
 
@@ -139,13 +149,9 @@ def test_two_edits_of_one_function_add_up() -> None:
 
 
 def test_a_core_that_goes_round_and_round_is_noticed() -> None:
-    where = "zab.core.leader.leader:Leader._count"
-    stuck = mutant(
-        "stuck",
-        "",
-        (where, "if reached <= log_state.committed or", "if False and"),
-        (where, "if pending is None and self._joint is None:", "if False:"),
-    )
+    where = "zab.core.leader.leader_broadcast:LeaderBroadcast._count"
+    piece = "\ncommits = self._commits\n"
+    stuck = mutant("stuck", "", (where, piece, f"{piece}while True:\n    pass\n"))
     with planted(stuck.edits), watchdog(0.3):
         outcome = run(script_from_seed(1))
     assert outcome.promise == "no server falls over"

@@ -11,6 +11,7 @@ from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.world import World
 from zab.core.leader.leader import Leader
 from zab.core.learner.learner import Learner
+from zab.core.learner.learner_discovery import LearnerDiscovery
 from zab.core.log_state import LogState
 from zab.core.messages import SnapBegin, SnapChunk, SnapHeld, SnapResume
 from zab.core.zxid import Millis, ServerId
@@ -92,14 +93,15 @@ class EarlierLeader(Leader):
         assert not isinstance(message, SnapHeld), "an earlier version would cut the link"
         super().handle(source, message, now)
         if source in self.learners:
-            self.learners[source].asks = False
+            self.learners[source].resumes = False
 
 
 class EarlierLearner(Learner):
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
         assert not isinstance(message, SnapResume), "an earlier version would cut the link"
         super().handle(source, message, now)
-        self._resumes = False
+        if isinstance(self.phase, LearnerDiscovery):
+            self.phase.resumes = False
 
 
 class EarlierNode(ToldNode):

@@ -9,7 +9,11 @@ from harness.worlds.cores.wiped import WipedWorld
 
 SEEDS = 80
 ELECTION = "zab.core.leader_election:LeaderElection"
-LEADER, LEARNER, PLAN = "zab.core.leader.leader:Leader", "zab.core.learner.learner:Learner", "zab.core.sync_plan:plan"
+HANDSHAKE, LEARNER, PLAN = (
+    "zab.core.leader.learner_handshake:LearnerHandshake",
+    "zab.core.learner.learner_synchronization:LearnerSynchronization",
+    "zab.core.sync_plan:plan",
+)
 
 
 def test_survivors_keep_what_was_committed_and_all_serve_one_history_after_a_decision() -> None:
@@ -32,7 +36,7 @@ BUGS = (
     mutant(
         "history-given-up-unasked",
         "a survivor gives its history up at once",
-        (f"{LEARNER}._keep", "if not log_state.settings.veto_lost_history:", "if True:"),
+        (f"{LEARNER}._refuse", "if not log_state.settings.veto_lost_history:", "if True:"),
     ),
     mutant(
         "veto-without-need",
@@ -43,8 +47,8 @@ BUGS = (
         "epoch-of-two-leaders-shared",
         "transactions under the number of the leader's epoch count as its own",
         (
-            f"{LEADER}._synchronize",
-            "foreign = last != UNKNOWN and epoch_of(last) == self.epoch and sid not in self._given",
+            f"{HANDSHAKE}._synchronize",
+            "foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given",
             "foreign = False",
         ),
     ),
@@ -52,7 +56,7 @@ BUGS = (
         "no-truncation-before-a-snapshot",
         "a leader that sends a snapshot does not say what the two histories have in common",
         (
-            f"{LEADER}._synchronize",
+            f"{HANDSHAKE}._synchronize",
             "if how.cut is not None:",
             "if how.cut is not None and how.form is not Form.SNAP:",
         ),
@@ -60,7 +64,7 @@ BUGS = (
     mutant(
         "no-digest-behind-the-log",
         "a leader does not compare the contents where its memory begins",
-        (f"{LEADER}._synchronize", "if digest is None and stop == history.base:", "if False:"),
+        (f"{HANDSHAKE}._synchronize", "if digest is None and stop == history.base:", "if False:"),
     ),
     mutant(
         "vetoed-leader-tried-at-once",

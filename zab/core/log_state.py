@@ -189,11 +189,19 @@ class LogState:
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but I have only {show(self.history.last)}")
         self.committed = zxid
-        self.activate_decided(zxid)
+        self._activate_up_to(zxid)
         self._apply()
 
-    def activate_decided(self, zxid: Zxid) -> None:
-        """Membership changes up to `zxid` are in force, whether or not I have come so far as to apply them."""
+    def note_decided(self, zxid: Zxid) -> None:
+        """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
+
+        What is proposed behind a change must not be acknowledged by a server that takes the change for pending.
+        """
+        if zxid > self.history.last:
+            raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to me")
+        self._activate_up_to(zxid)
+
+    def _activate_up_to(self, zxid: Zxid) -> None:
         for config in self.history.configs:
             if self.ensemble.version < config.version <= zxid:
                 self.activate(config)

@@ -315,5 +315,6 @@ Message: TypeAlias = Notification | ToLeader | ToLearner
 LinkEvent: TypeAlias = LinkUp | LinkDown | Reachable
 
 TO_LEADER: tuple[type[ToLeader], ...] = get_args(ToLeader)
-ON_LINKS: frozenset[type[Message]] = frozenset((*get_args(ToLeader), *get_args(ToLearner)))
-"""What travels on learner links, in either direction."""
+TO_LEARNER: tuple[type[ToLearner], ...] = get_args(ToLearner)
+ON_LINKS: frozenset[type[Message]] = frozenset((*TO_LEADER, *TO_LEARNER))
+"""The messages on learner links, in both directions."""

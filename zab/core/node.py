@@ -1,13 +1,12 @@
-"""The node: one server's whole part in the protocol, turned by inputs, drained by `ready`.
+"""The node: one server's whole part in the protocol. Inputs turn it, and `ready` drains its effects.
 
-It computes, and does nothing else. Whoever drives it hands `Ready.save` to a disk that keeps the order,
-reports back with `saved`, delivers what it hears with `step`, and calls `tick` when `deadline` has come.
-A run is a function of these calls.
+A node only computes. Its driver hands `Ready.save` to a disk that keeps the order, reports durable writes with `saved`,
+delivers messages with `step`, and calls `tick` when `deadline` has come. A run is a function of these calls.
 
 The driver's side of the contract:
-- one caller at a time; `now` in whole milliseconds of any origin, never backwards;
-- after `LinkDown`, `HangUp` or a replacing `LinkUp` nothing of the old link is delivered or sent any more;
-- a crash is the loss of the node and of whatever the disk had not reported: start a new one from `Recovered`.
+- There is one caller at a time. `now` is in whole milliseconds of any origin, and never goes back.
+- After `LinkDown`, `HangUp` or a replacing `LinkUp`, nothing of the old link is delivered or sent any more.
+- A crash loses the node and all writes that the disk had not reported. A new node starts from `Recovered`.
 """
 
 from __future__ import annotations
@@ -38,12 +37,14 @@ from zab.core.messages import (
 from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, Ready, Recovered, Settings
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
-# A member of an enum is looked up slowly, and these with every word that is heard.
+# Looking up a member of an enum is slow, and each turn needs this one.
 _LOOKING: Final = State.LOOKING
 
 
 class Node:
-    # The parts, named here so that a test can put a broken one in the place of a good one.
+    """One server: its role (election, leader or learner) and the state that outlives its roles."""
+
+    # Tests replace these parts.
     election_class: type[LeaderElection] = LeaderElection
     leader_class: type[Leader] = Leader
     learner_class: type[Learner] = Learner
@@ -61,46 +62,52 @@ class Node:
         self.me = me
         self.settings = settings
         self.state = _LOOKING
+        """Which role `_role` is: LOOKING in an election, LEADING as a leader, FOLLOWING or OBSERVING as a learner."""
         self.elections = 0
+        """The number of elections that this server has begun."""
         self.has_ready = True
-        """Since `ready` was asked last, something was told or asked. Else there is nothing that it could say."""
+        """True if there was an input since the last `ready`. Otherwise `ready` returns nothing."""
         self.serving_role: Leader | Learner | None = None
-        """One and the same for as long as this serves in one role, and so are then epoch and leader. Else None."""
+        """The role while it serves, else None. Epoch and leader do not change while this is the same object."""
         self.veto: Veto | None = None
-        """The last one against a leader, until this server serves again or an operator decides."""
+        """The last veto against a leader, until this server serves again or an operator decides."""
         self._vetoed: dict[ServerId, Millis] = {}
-        """Until when this server neither votes for nor follows a leader that it has vetoed."""
+        """Leaders that this server has vetoed, and the times until which it neither votes for nor follows them."""
         self._jitter = jitter
         self._now = now
+        """The time of the last input."""
         self._log_state = self.log_state_class(me, ensemble, recovered, settings)
         self._out = self._log_state.out
         self._round = 0
+        """The round of the last election. It never goes back, except to join the round of an invitation."""
         self._vote = NO_VOTE
+        """The vote that has won the last election, as LOOKING servers are told; while LOOKING this server's own."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
-        """A change that would give me a vote, and that somebody who needs mine told me of. For one LOOKING."""
+        """A pending change, of which another server has told, that gives this server a vote. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
-        """Who dialled while this is LOOKING: until when it is kept on the line, and its first words, one of a kind."""
+        """Servers that dialled this one while it was LOOKING: the time at which each link is dropped, and its first
+        messages, one of a kind. Empty in every other state."""
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
         self._start_election(now)
-        self._settle(now)  # the first vote is not for the first tick to send
+        self._settle(now)  # send the first vote now, not with the first tick
 
-    # -- what can be asked ---------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> ServerId | None:
-        """Whom I follow or observe, or myself; None while LOOKING."""
+        """The leader that this server follows or observes, or this server itself. None while LOOKING."""
         return None if self.state is _LOOKING else self._vote.leader
 
     @property
     def serving(self) -> bool:
-        """In broadcast, and everything that the leader called committed when I joined is applied here."""
+        """True in broadcast, once everything is applied that was committed when this server joined."""
         role = self._role
         return not isinstance(role, LeaderElection) and role.serving
 
     def status(self) -> tuple[Zxid, State, Epoch, ServerId | None, bool]:
-        """`committed`, `state`, `epoch`, `leader` and `serving` at once, for who looks after every turn."""
+        """Return `committed`, `state`, `epoch`, `leader` and `serving` in one call, because each turn needs them."""
         role, log_state = self._role, self._log_state
         if isinstance(role, LeaderElection):
             return log_state.committed, _LOOKING, log_state.current, None, False
@@ -109,7 +116,7 @@ class Node:
 
     @property
     def cut_off_since(self) -> Millis | None:
-        """The time since which this server looks for a leader and hears from no quorum, or None."""
+        """The time since which this server is LOOKING without a notification from a quorum, or None."""
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
@@ -122,7 +129,7 @@ class Node:
     @property
     def phase(self) -> str:
         role = self._role
-        return "election" if isinstance(role, LeaderElection) else role.phase.value
+        return "election" if isinstance(role, LeaderElection) else role.phase.name
 
     @property
     def epoch(self) -> Epoch:
@@ -138,7 +145,7 @@ class Node:
 
     @property
     def pending(self) -> Ensemble | None:
-        """A membership change that is under way as far as this server knows."""
+        """A membership change that is logged here and not known to be committed."""
         return self._log_state.pending
 
     @property
@@ -159,16 +166,14 @@ class Node:
 
     @property
     def voting(self) -> bool:
-        """False while the history on this disk may be incomplete: heard, not counted."""
+        """False while history or promises of this server may be incomplete: it is not counted in quorums."""
         return self._log_state.voting
 
     @property
     def synced(self) -> tuple[ServerId, ...]:
-        """At a leader: who follows and has this epoch's history."""
+        """At a leader, the learners that have the initial history of its epoch."""
         role = self._role
-        if not isinstance(role, Leader):
-            return ()
-        return tuple(sorted(sid for sid, learner in role.learners.items() if learner.synced))
+        return role.synced if isinstance(role, Leader) else ()
 
     @property
     def deadline(self) -> Millis:
@@ -178,15 +183,19 @@ class Node:
         return deadline
 
     def digest(self) -> int:
-        """Of the history up to `applied`."""
+        """Return the digest of the history up to `applied`."""
         digest = self._log_state.history.digest_at(self._log_state.applied)
-        assert digest is not None, "what is applied last is in memory"
+        assert digest is not None, "the last applied transaction is in memory"
         return digest
 
     # -- inputs --------------------------------------------------------------------------------------
 
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
-        """Something was heard. A peer that breaks the rules loses its link; nothing else is disturbed."""
+        """Handle a message, or an event of a link. A peer that breaks the protocol loses its link, and no more.
+
+        Messages on a link belong to the leader or the learner. While LOOKING, the first messages of an early link are
+        kept for the role to come.
+        """
         role = self._role
         kind = type(message)
         try:
@@ -202,8 +211,8 @@ class Node:
             elif isinstance(message, LinkDown):
                 self._on_link_down(source, message.dialled, now)
             elif source in self._early_links and (isinstance(message, FollowerInfo) or message == ALIVE):
-                until, said = self._early_links[source]
-                others = tuple(each for each in said if type(each) is not kind)
+                until, kept = self._early_links[source]
+                others = tuple(each for each in kept if type(each) is not kind)
                 self._early_links[source] = (until, (*others, message))
             else:
                 self._out.note("ignored", "debug", source=source, message=kind.__name__)
@@ -213,7 +222,7 @@ class Node:
         self._settle(now)
 
     def saved(self, ticket: Ticket, now: Millis) -> None:
-        """Everything handed over up to `ticket` is durable."""
+        """Everything that was handed to the disk up to `ticket` is durable."""
         grew = self._log_state.saved(ticket)
         role = self._role
         if isinstance(role, Leader):
@@ -223,9 +232,9 @@ class Node:
         self._settle(now)
 
     def holds(self, held: SnapHeld | None) -> None:
-        """Take what the disk holds of a snapshot of which no more arrives. Call it before `saved`.
+        """Take the part of a snapshot that the disk holds, once no more of it arrives. Call it before `saved`.
 
-        Only a server that does not serve needs to hear of it.
+        A server that serves does not need it.
         """
         self._log_state.held = held
 
@@ -254,7 +263,7 @@ class Node:
         self._settle(now)
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
-        """Give these transactions their places in history. Returns the first one's zxid; the rest follow it."""
+        """Propose these transactions. Return the zxid of the first one; the others follow it without a gap."""
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} is {self.state.name}")
@@ -264,7 +273,7 @@ class Node:
             self._settle(now)
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose another membership; `expect` is the version that it is meant to replace."""
+        """Propose another membership; `expect` is the version that it replaces."""
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} is {self.state.name}")
@@ -298,10 +307,11 @@ class Node:
         return veto
 
     def log_starts(self, zxid: Zxid) -> None:
-        """The driver purged the log, which now begins behind `zxid`."""
+        """The log was purged, and begins behind `zxid` now."""
         self._log_state.history.purged(zxid)
 
     def ready(self) -> Ready:
+        """Return all effects of the inputs so far."""
         role = self._role
         if isinstance(role, Leader):
             role.flush(self._now)
@@ -314,27 +324,31 @@ class Node:
     # -- election ------------------------------------------------------------------------------------
 
     def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
+        """Count the notification of a voter, or answer it if this server has a leader (ZooKeeper: FastLeaderElection).
+
+        A server that is LOOKING first takes over what the notification says of memberships: a newer active one begins
+        another election, and so does a pending one that gives this server a vote.
+        """
         log_state = self._log_state
         role = self._role
         if isinstance(role, LeaderElection) and notification.ensemble.version > log_state.ensemble.version:
-            # It is in force somewhere, so a quorum has it: looking for a leader in an older one is in vain.
+            # It is in force somewhere, so a quorum has it. No leader can be elected in an older membership.
             changed = not notification.ensemble.same_members(log_state.ensemble)
             log_state.activate(notification.ensemble)
             if changed:
                 self._start_election(now)
                 role = self._role
         if isinstance(role, LeaderElection) and self._is_invitation(notification):
-            self._round = (
-                notification.round - 1
-            )  # theirs: whoever has nobody to propose cannot call others into his own
+            # Join the sender's round: a server without a proposal cannot call others into its own.
+            self._round = notification.round - 1
             self._start_election(now, notification.pending)
             role = self._role
         if not is_voter(source, self._views):
-            # An observer, or somebody who wants to join: it does not count, but is told when it looks for a
-            # leader. Not by a server that looks, too, and has nobody to propose: whatever it says is a question, and
-            # those who know it as a voter answer it, so that the two would answer each other for ever.
-            knows = not isinstance(role, LeaderElection) or role.proposal != NO_VOTE
-            if notification.state is _LOOKING and knows:
+            # An observer or a server that wants to join is not counted, but it is answered while LOOKING. A server that
+            # is LOOKING itself and has no proposal does not answer: its notification is a question that a server which
+            # takes it for a voter answers, so the two would answer each other for ever.
+            answers = not isinstance(role, LeaderElection) or role.proposal != NO_VOTE
+            if notification.state is _LOOKING and answers:
                 self._notify(source)
         elif isinstance(role, LeaderElection):
             role.handle(source, notification, now)
@@ -347,11 +361,11 @@ class Node:
         return views if self._invited is None else (*views, self._invited)
 
     def _is_invitation(self, notification: Notification) -> bool:
-        """Whether somebody needs my vote of whom I do not know that I have one.
+        """Return whether the sender needs a vote that this server does not know to have.
 
-        A leader may be the only one that has logged a change. It is not elected again without a quorum of what
-        the change would make, and those whom the change adds have never heard of it. To vote is always safe: who
-        counts decides whose votes count.
+        A leader may be the only server that has logged a membership change. It is elected again only by a quorum of the
+        changed membership, too, and the servers that the change adds may not have learned of it. To vote is always
+        safe, because the server that counts votes decides which of them count.
         """
         pending = notification.pending
         return (
@@ -366,11 +380,11 @@ class Node:
         log_state = self._log_state
         role = self._role
         vote, turn = (role.proposal, role.round) if isinstance(role, LeaderElection) else (self._vote, self._round)
-        said = Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, log_state.ensemble, log_state.pending)
-        self._out.send(peer, said)
+        memberships = log_state.ensemble, log_state.pending
+        self._out.send(peer, Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, *memberships))
 
     def _start_election(self, now: Millis, invited: Ensemble | None = None) -> None:
-        """Back to LOOKING: what was true of the last role is not carried over."""
+        """Go back to LOOKING. Nothing of the last role is carried over."""
         log_state = self._log_state
         self.state = _LOOKING
         self.elections += 1
@@ -390,55 +404,59 @@ class Node:
     # -- roles -----------------------------------------------------------------------------------------
 
     def _settle(self, now: Millis) -> None:
-        """Act on what the role concluded, until nothing is left to conclude."""
+        """Change the role as often as its conclusions ask for."""
         self._now = now
         self.has_ready = True
         serving_role = self.serving_role
         if serving_role is not None and serving_role.over is None:
             return
-        while True:
-            role = self._role
-            if isinstance(role, LeaderElection):
-                for peer in role.outgoing:
-                    self._notify(peer)
-                role.outgoing.clear()
-                self._round = role.round
-                if role.decision is None:
-                    return
-                self._vote = role.decision
-                self._out.note("elected", leader=self._vote.leader, round=self._round, zxid=show(self._vote.zxid))
-                self._enter_role(now)
-            elif role.over is not None:
-                self._out.note("role_over", state=self.state.name, why=role.over)
-                self.serving_role = None
-                if isinstance(role, Learner) and role.veto is not None:
-                    self.veto = role.veto
-                    self._vetoed[role.leader] = now + self.settings.veto_retry_ms
-                role.leave()
-                if role.designated is None:
-                    self._start_election(now)
-                else:
-                    self._vote = Vote(self._log_state.epoch, self._log_state.last, role.designated)
-                    self._enter_role(now)
-            else:
-                if role.serving:
-                    self.serving_role = role
-                    if self.veto is not None:
-                        self.veto = None
-                        self._vetoed.clear()
-                    if self._vote.epoch != self._log_state.current:
-                        # What LOOKING servers are told must agree among all who follow one leader.
-                        self._vote = Vote(self._log_state.current, self._vote.zxid, self._vote.leader)
-                return
+        while self._change_role(now):
+            pass
+
+    def _change_role(self, now: Millis) -> bool:
+        """Enter the next role if the current one has ended. Return whether it has.
+
+        An election ends with a decision; the roles of a leader or a learner end when they are `over`. A membership
+        change may have designated the next leader, otherwise an election follows.
+        """
+        role = self._role
+        if isinstance(role, LeaderElection):
+            for peer in role.outgoing:
+                self._notify(peer)
+            role.outgoing.clear()
+            self._round = role.round
+            if role.decision is None:
+                return False
+            self._vote = role.decision
+            self._out.note("elected", leader=self._vote.leader, round=self._round, zxid=show(self._vote.zxid))
+            self._enter_role(now)
+            return True
+        if role.over is None:
+            if role.serving:
+                self._begin_serving(role)
+            return False
+        self._out.note("role_over", state=self.state.name, why=role.over)
+        self.serving_role = None
+        if isinstance(role, Learner) and role.veto is not None:
+            self.veto = role.veto
+            self._vetoed[role.leader] = now + self.settings.veto_retry_ms
+        role.leave()
+        if role.designated is None:
+            self._start_election(now)
+        else:
+            self._vote = Vote(self._log_state.epoch, self._log_state.last, role.designated)
+            self._enter_role(now)
+        return True
 
     def _enter_role(self, now: Millis) -> None:
+        """Lead if the vote names this server, else follow or observe the leader that it names."""
         log_state = self._log_state
         if self._vote.leader == self.me:
             self.state = State.LEADING
             self._role = leader = self.leader_class(log_state, now)
-            for sid, (_, said) in self._early_links.items():
+            for sid, (_, messages) in self._early_links.items():
                 leader.link_up(sid, now)
-                for message in said:
+                for message in messages:
                     leader.handle(sid, message, now)
             self._early_links.clear()
         else:
@@ -447,9 +465,18 @@ class Node:
             self._role = self.learner_class(log_state, self._vote.leader, now, observer)
             for sid in list(self._early_links):
                 self._drop_early_link(sid)
-        # The invitation was for this one search. Kept, it would have a server that is made an observer later on come
-        # as a follower again and again.
+        # An invitation is for one election. Kept, it would make a server that becomes an observer later join as a
+        # follower again and again.
         self._invited = None
+
+    def _begin_serving(self, role: Leader | Learner) -> None:
+        self.serving_role = role
+        if self.veto is not None:
+            self.veto = None
+            self._vetoed.clear()
+        if self._vote.epoch != self._log_state.current:
+            # All servers that follow one leader must send the same epoch to LOOKING servers.
+            self._vote = Vote(self._log_state.current, self._vote.zxid, self._vote.leader)
 
     # -- links ---------------------------------------------------------------------------------------
 
@@ -464,7 +491,7 @@ class Node:
         elif isinstance(role, Leader):
             role.link_up(source, now)
         elif isinstance(role, LeaderElection):
-            # It decided before me, perhaps for me. Keep it on the line for as long as it would redial.
+            # It has decided earlier, perhaps for this server. Keep the link for as long as it would redial.
             self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
@@ -485,10 +512,10 @@ class Node:
         self._out.links.append(HangUp(sid, dialled=False))
 
     def _cut(self, source: ServerId, now: Millis) -> None:
-        """End the link to a peer that broke the rules, as if it had broken by itself."""
+        """End the link to a peer that broke the protocol, as if the link had broken."""
         role = self._role
         if isinstance(role, Leader):
             if source in role.learners:
                 role.hang_up(source, "broke the protocol")
         elif isinstance(role, Learner) and role.leader == source and role.over is None:
-            role.over = f"leader {source} broke the protocol"
+            role.end(f"leader {source} broke the protocol")

@@ -80,7 +80,7 @@ class LeaderFixture:
 
     @property
     def phase_name(self) -> str:
-        return self.role.phase.name
+        return self.role.phase.name.upper()
 
     def drain(self) -> None:
         self.role.flush(0)

@@ -1,0 +1,24 @@
+"""The leader's side of the consensus.
+
+How an epoch begins (Junqueira, Reed, Serafini, "Zab: High-performance broadcast for primary-backup systems", DSN 2011;
+ZooKeeper's Leader and LearnerHandler):
+
+1. *Discovery.* A quorum reports the newest epoch that each server has promised. The leader chooses a newer one, makes
+   its own promise durable, and asks for the promises of the others. It goes on when a quorum has promised, and when
+   each quorum contains a server with no newer history than the leader's. Then no older leader can commit anything any
+   more, and the leader has everything that was ever committed.
+2. *Synchronization.* The leader adopts the epoch. Each learner that has promised receives what its history lacks, and
+   NEWLEADER. When a quorum has acknowledged NEWLEADER, the leader included, the initial history is committed.
+3. *Broadcast.* The leader gives a zxid to each transaction, and commits what a quorum has on disk.
+
+What must be durable before which message:
+
+    at the leader                      before
+    its promise of the epoch           LeaderInfo
+    the epoch, behind its history      it counts itself for NEWLEADER
+    a transaction                      it counts itself for that transaction
+
+`Leader` is one attempt to lead: it owns the links, the current phase and the deadlines. Each phase is an object, and
+what is true in one phase only ends with it. `LearnerHandshake` takes each learner from its first message to broadcast;
+the steps are the same in every phase, which only counts them. `CommitAccounting` decides what is committed.
+"""

@@ -7,39 +7,45 @@ was sent after the request; all requests of one turn share a ping.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from typing import Final
 
 from attrs import define
 
-from zab.core.leader.learner_state import LearnerState
+from zab.core.leader.leader_quorums import LeaderQuorums
+from zab.core.leader.learner_state import LearnerState, LearnerStep
 from zab.core.log_state import LogState
 from zab.core.messages import BarrierReply, Ping
 from zab.core.ready import BarrierDone
 from zab.core.zxid import ServerId, Zxid
 
+_SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
+
 
 @define
 class PendingBarrier:
+    """`origin` asked for it and chose its `number`; `zxid` was committed at that time."""
+
     origin: ServerId
     number: int
     zxid: Zxid
     ping: int | None = None
+    """The ping that was sent after the request, once it is sent."""
 
 
 class Barriers:
-    def __init__(
-        self,
-        log_state: LogState,
-        learners: Mapping[ServerId, LearnerState],
-        is_quorum: Callable[[Collection[ServerId]], bool],
-    ) -> None:
+    """The pending barriers of one leader, and the pings that prove its leadership."""
+
+    def __init__(self, log_state: LogState, learners: Mapping[ServerId, LearnerState], quorums: LeaderQuorums) -> None:
         self.ping = 0
-        """The number of the last one."""
+        """The number of the last ping."""
         self._log_state = log_state
         self._out = log_state.out
         self._learners = learners
-        self._is_quorum = is_quorum
+        """The learners that are linked to the leader, with the last ping that each has answered."""
+        self._quorums = quorums
         self._waiting: deque[PendingBarrier] = deque()
+        """In the order of the requests, so their zxids and pings never decrease."""
 
     def ask(self, origin: ServerId, number: int) -> None:
         self._waiting.append(PendingBarrier(origin, number, self._log_state.committed))
@@ -50,6 +56,7 @@ class Barriers:
             self._waiting = deque(barrier for barrier in self._waiting if barrier.origin != origin)
 
     def give_up(self) -> None:
+        """Fail all barriers: this server does not lead any more."""
         for barrier in self._waiting:
             self._answer(barrier, None)
         self._waiting.clear()
@@ -58,11 +65,11 @@ class Barriers:
         self.ping += 1
         message = Ping(self.ping, self._log_state.committed)
         for learner in self._learners.values():
-            if learner.forwarding:
+            if learner.step >= _SYNCHRONIZING:
                 self._out.send(learner.sid, message)
 
     def ask_all(self) -> None:
-        """One ping asks for all barriers that gathered in this turn."""
+        """Send one ping for all barriers that were requested in this turn."""
         if not self._waiting:
             return
         if self._waiting[-1].ping is None:
@@ -73,16 +80,18 @@ class Barriers:
         self.release()
 
     def release(self) -> None:
-        """A pong to a ping sent after the question proves that its sender had not left me by then.
+        """Answer the barriers whose ping a quorum has answered.
 
-        A server that had promised a newer epoch, without which no newer leader can have committed
-        anything, does not answer on this link any more.
+        A pong to a ping that was sent after the request proves that its sender had not left this leader by then. A
+        server that has promised a newer epoch, without which no newer leader can have committed anything, does not
+        answer on this link any more.
         """
         while self._waiting:
             ping = self._waiting[0].ping
             if ping is None:
                 return
-            if not self._is_quorum([sid for sid, each in self._learners.items() if each.counts and each.pong >= ping]):
+            answered = [sid for sid, each in self._learners.items() if each.counts and each.pong >= ping]
+            if not self._quorums.has(answered):
                 return
             if self._waiting[0].origin == self._log_state.me and self._log_state.applied < self._waiting[0].zxid:
                 return

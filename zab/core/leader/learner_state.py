@@ -1,46 +1,84 @@
-"""A leader's view of one server at the other end of a link."""
+"""A leader's view of one learner: how far it has come, and what it has acknowledged."""
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import Final
+
 from attrs import define
 
+from zab.core.errors import RemoteProtocolError
 from zab.core.messages import AckEpoch, FollowerInfo, SnapHeld
 from zab.core.ready import FindSnapshot, FoundSnapshot
 from zab.core.zxid import NOTHING, Millis, ServerId, Zxid
+
+
+class LearnerStep(IntEnum):
+    """The steps of a learner from its first message to broadcast, in order.
+
+    They are the same for a learner that joins during discovery and for one that joins an established leader.
+    """
+
+    CONNECTED = 0
+    """The link is up, and nothing but signs of life has arrived."""
+    INTRODUCED = 1
+    """`FollowerInfo` has arrived."""
+    ASKED = 2
+    """`LeaderInfo` was sent: the learner is asked for its promise."""
+    PROMISED = 3
+    """`AckEpoch` has arrived; the learner waits for its synchronization."""
+    SYNCHRONIZING = 4
+    """History and NEWLEADER were sent. Every new proposal follows them on the link."""
+    SYNCED = 5
+    """NEWLEADER is acknowledged: from here on the learner's acknowledgements count."""
+
+
+# Looking up a member of an enum is slow.
+_SYNCED: Final = LearnerStep.SYNCED
 
 
 @define
 class LearnerState:
     sid: ServerId
     silent_until: Millis
+    """The leader drops the learner at this time, unless a message or progress extends it."""
+    step: LearnerStep = LearnerStep.CONNECTED
+    """The last step that the learner has reached. It never goes back on one link."""
     info: FollowerInfo | None = None
+    """Set from INTRODUCED on."""
     observer: bool = False
     """Taken from `info`."""
-    told_epoch: bool = False
     ack_epoch: AckEpoch | None = None
-    forwarding: bool = False
-    """Its synchronization is under way, and every new proposal goes to it behind that."""
-    synced: bool = False
-    """True once it has acknowledged NEWLEADER: from here on its acknowledgements count."""
-    synced_until: Zxid = NOTHING
-    acked: Zxid = NOTHING
+    """Set from PROMISED on."""
     forgotten: bool = False
-    """True if it may have lost promises: it is synchronized, but not counted before it is readmitted."""
-    pong: int = 0
-    behind: tuple[Zxid, Millis] | None = None
-    """The proposal whose acknowledgement is outstanding, and the time of the last progress towards it."""
-    sync_began: Millis = 0
-    asks: bool = False
-    """It holds part of a snapshot, and wants to know if the rest can be sent."""
+    """True if the learner may have lost promises: it is synchronized, but not counted before it is readmitted."""
+    resumes: bool = False
+    """True if the learner holds part of a snapshot, and wants to know if the rest can be sent."""
     held: SnapHeld | None = None
-    """That part."""
+    """That part of a snapshot; None if the learner reported none, or the disk has no file for it."""
     question: FindSnapshot | None = None
-    """Waits for an answer from the disk, and its synchronization with it."""
+    """The question to the disk that the synchronization waits for."""
     found: FoundSnapshot | None = None
     """The snapshot file here that begins with `held`."""
+    sync_began: Millis = 0
+    """The time at which history was sent. Valid from SYNCHRONIZING on."""
+    synced_until: Zxid = NOTHING
+    """The end of the history that the synchronization brings. Valid from SYNCHRONIZING on."""
     moved: int = 0
-    """Bytes of its synchronization that the link has taken so far, as the driver reported."""
+    """Bytes of the synchronization that the link has taken so far, as the driver reported."""
+    acked: Zxid = NOTHING
+    """The learner has everything up to here on disk. Never goes back; at least `synced_until` once SYNCED."""
+    behind: tuple[Zxid, Millis] | None = None
+    """The proposal whose acknowledgement is outstanding, and the time of the last progress towards it."""
+    pong: int = 0
+    """The highest number of a ping that the learner has answered."""
 
     @property
     def counts(self) -> bool:
-        return self.synced and not self.forgotten
+        """True if the learner is part of quorums, as far as the membership gives it a vote."""
+        return self.step is _SYNCED and not self.forgotten
+
+    def require(self, step: LearnerStep, message: object) -> None:
+        """Raise RemoteProtocolError unless the learner is at the one step at which it may send this message."""
+        if self.step is not step:
+            raise RemoteProtocolError(f"{type(message).__name__} from a learner that is {self.step.name.lower()}")

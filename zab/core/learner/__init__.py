@@ -1,0 +1,16 @@
+"""The side of a follower or an observer.
+
+A learner dials its leader and goes through the phases of Zab (Junqueira, Reed, Serafini, DSN 2011; ZooKeeper's Learner,
+Follower and Observer): it promises the leader's epoch, takes over the leader's history, adopts the epoch, and then logs
+and acknowledges what the leader proposes.
+
+What must be durable before which message:
+
+    at the learner                            before
+    the promise of the epoch                  AckEpoch
+    the leader's history, then the epoch      AckNewLeader
+    a transaction, and everything before it   Ack
+
+`Learner` is one attempt to follow one leader: it owns the link, the current phase and the deadlines. Each phase is an
+object that makes its successor, and what is true in one phase only ends with it.
+"""

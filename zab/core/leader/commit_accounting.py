@@ -1,0 +1,75 @@
+"""Which zxid is committed: the acknowledgements of all servers, against every membership that has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from zab.core.ensemble import Ensemble
+from zab.core.leader.learner_state import LearnerState, LearnerStep
+from zab.core.log_state import LogState
+from zab.core.zxid import Epoch, ServerId, Zxid, counter_of
+
+# Looking up a member of an enum is slow, and each acknowledgement needs this one.
+_SYNCED: Final = LearnerStep.SYNCED
+
+
+class CommitAccounting:
+    """Counts acknowledgements on disk, the leader's own included, and advances the committed zxid of one epoch.
+
+    Up to three memberships have a say. The *active* one always. A *pending* change, for itself and everything behind
+    it. And the *joint* one, which a change has just replaced, for everything that was proposed before the change was
+    in force.
+    """
+
+    def __init__(self, log_state: LogState, learners: Mapping[ServerId, LearnerState], epoch: Epoch) -> None:
+        self._log_state = log_state
+        self._learners = learners
+        """The learners that are linked to the leader, with the last zxid that each has acknowledged."""
+        self._epoch = epoch
+        self.joint: tuple[Ensemble, Zxid] | None = None
+        """The former membership, and the last zxid that needs a quorum of it. None once it has all up to there."""
+
+    def reached(self) -> Zxid | None:
+        """Return the newest zxid that is decided now, or None if that is no more than what is committed."""
+        log_state = self._log_state
+        # A comprehension instead of a call per learner, because each acknowledgement asks.
+        acked = {sid: each.acked for sid, each in self._learners.items() if each.step is _SYNCED and not each.forgotten}
+        acked[log_state.me] = log_state.durable
+        reached = log_state.ensemble.quorum_zxid(acked)
+        pending = log_state.pending
+        if pending is not None and reached >= pending.version:
+            # The change itself, and everything that was proposed behind it, needs both.
+            both = min(reached, pending.quorum_zxid(acked))
+            reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
+        if self.joint is not None:
+            former, until = self.joint
+            in_former = former.quorum_zxid(acked)
+            if in_former < until:
+                reached = min(reached, in_former)
+            else:
+                self.joint = None
+        if reached <= log_state.committed or counter_of(reached) == 0:
+            return None
+        return reached
+
+    def commit(self, zxid: Zxid) -> bool:
+        """Commit up to `zxid`. Return whether a membership change is in force by that."""
+        log_state = self._log_state
+        active, pending, last = log_state.ensemble, log_state.pending, log_state.history.last
+        assert log_state.committed < zxid <= last, "the committed zxid only advances, and never beyond the history"
+        assert zxid >> 32 == self._epoch, "acknowledgements alone never decide a zxid of an older epoch"
+        log_state.commit(zxid)
+        if pending is None or zxid != pending.version:
+            return False
+        assert log_state.ensemble is pending, "a change is in force from its commit on"
+        if last > zxid:
+            # Proposed before the change was in force, to servers that hold it without knowing that it is in force. What
+            # only the new quorum has must not be decided before those servers know of the change.
+            self.joint = active, last
+        return True
+
+    @property
+    def asks_others(self) -> bool:
+        """True if a membership besides the active one has a say."""
+        return self.joint is not None or self._log_state.pending is not None

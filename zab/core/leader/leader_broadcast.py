@@ -1,0 +1,295 @@
+"""Broadcast (Zab, phase 3): propose in order, commit what a quorum has on disk, tell the learners."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Final
+
+from attrs import evolve
+
+from zab.core.batch import Batch, pack
+from zab.core.ensemble import Ensemble
+from zab.core.errors import (
+    ConfigError,
+    LocalProtocolError,
+    NewConfigNoQuorum,
+    NotLeader,
+    Overloaded,
+    ReconfigInProgress,
+    RemoteProtocolError,
+    WrongVersion,
+)
+from zab.core.leader.commit_accounting import CommitAccounting
+from zab.core.leader.leader_phase import LeaderPhase, LeaderRole
+from zab.core.leader.learner_state import LearnerState, LearnerStep
+from zab.core.messages import (
+    Ack,
+    BarrierRequest,
+    Commit,
+    CommitAndActivate,
+    Inform,
+    InformAndActivate,
+    Propose,
+    UpToDate,
+)
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+
+# Looking up a member of an enum is slow, and each acknowledgement and proposal needs these.
+_SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
+_SYNCED: Final = LearnerStep.SYNCED
+
+NEVER: Final[Millis] = 1 << 62
+"""Later than any time."""
+
+
+class LeaderBroadcast(LeaderPhase):
+    """Lasts from the decision of the initial history until the attempt to lead ends."""
+
+    name: ClassVar[str] = "broadcast"
+    decided: ClassVar[bool] = True
+    epoch: Epoch
+
+    def __init__(self, role: LeaderRole, epoch: Epoch) -> None:
+        super().__init__(role)
+        self.epoch = epoch
+        self.until = NEVER
+        self._out = role.log_state.out
+        self._initial = role.log_state.history.last
+        """The end of the initial history. The leader serves once it has applied that."""
+        self._commits = CommitAccounting(role.log_state, role.learners, epoch)
+        self._outstanding: deque[tuple[Zxid, int, int]] = deque()
+        """Proposals that are not committed: last zxid, transactions and bytes of each batch, in order."""
+        self._outstanding_count = 0
+        """The transactions in `_outstanding`."""
+        self._outstanding_bytes = 0
+        """The bytes in `_outstanding`."""
+        self._may_readmit = any(learner.forgotten for learner in role.learners.values())
+        """True if a learner came that had lost promises; it may wait to be readmitted."""
+
+    @property
+    def serving(self) -> bool:
+        return self._log_state.applied >= self._initial
+
+    def membership(self) -> Ensemble:
+        return self._log_state.ensemble
+
+    def establish(self, membership: Ensemble) -> None:
+        """Commit the initial history and put the membership of the epoch into force."""
+        log_state = self._log_state
+        self._out.note("established", epoch=self.epoch, initial=show(self._initial))
+        log_state.drop_held()
+        log_state.activate(membership)
+        log_state.commit(self._initial)
+        for learner in self._learners.values():
+            if learner.step is _SYNCED:
+                self._out.send(learner.sid, UpToDate(log_state.committed))
+            elif learner.step is _SYNCHRONIZING and not learner.observer:
+                self._out.send(learner.sid, Commit(log_state.committed))
+        self._leave_if_removed()
+
+    # -- learners that join an established leader ----------------------------------------------------
+
+    def introduced(self, learner: LearnerState, now: Millis) -> None:
+        self._role.handshake.announce(learner, self.epoch)
+
+    def promised(self, learner: LearnerState, now: Millis) -> None:
+        self._may_readmit = self._may_readmit or learner.forgotten
+
+    def synced(self, learner: LearnerState, now: Millis) -> None:
+        self._out.send(learner.sid, UpToDate(self._log_state.committed))
+        self._count()
+
+    def flush(self, now: Millis) -> None:
+        if self._may_readmit:
+            self._readmit(now)
+
+    def _readmit(self, now: Millis) -> None:
+        """Propose a membership whose commit voids the promises that a healed server has forgotten.
+
+        The membership is decided without that server. An observer that is to vote takes another link first.
+        """
+        waiting = [
+            learner.sid
+            for learner in self._learners.values()
+            if learner.forgotten and learner.step is _SYNCED and not learner.observer
+        ]
+        log_state = self._log_state
+        if log_state.pending is None and any(self._role.quorums.may_vote(sid) for sid in waiting):
+            self._out.note("readmitting", peers=waiting)
+            with suppress(NotLeader):  # the counter may be used up; the next epoch readmits
+                self._propose_membership(log_state.ensemble, now)
+
+    def check_quorum(self) -> None:
+        quorums, joint = self._role.quorums, self._commits.joint
+        following = quorums.following()
+        if not quorums.has(following):
+            self._role.end("a quorum no longer follows")
+        elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
+            # Servers that left the membership are needed once more, and are gone. The next epoch does not need them.
+            self._role.end("a quorum of the former membership no longer follows")
+
+    # -- proposals -----------------------------------------------------------------------------------
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        """Propose all payloads, or none of them with an error. Return the first one's zxid."""
+        settings = self._log_state.settings
+        if not payloads:
+            raise LocalProtocolError("nothing to propose")
+        if self._outstanding_count + len(payloads) > settings.outstanding_max and self._outstanding_count:
+            raise Overloaded(f"{self._outstanding_count} transactions are outstanding; the limit is outstanding_max")
+        if self._outstanding_bytes > settings.outstanding_bytes_max:
+            raise Overloaded(f"{self._outstanding_bytes} bytes are outstanding; the limit is outstanding_bytes_max")
+        first = self._next_zxid(len(payloads))
+        self._propose(pack(first, payloads), now)
+        return first
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+        """Propose a membership. It is in force when quorums of the old and of the new one have it."""
+        log_state, quorums = self._log_state, self._role.quorums
+        if log_state.pending is not None:
+            raise ReconfigInProgress(f"membership {show(log_state.pending.version)} is not decided yet")
+        if expect is not None and expect != log_state.ensemble.version:
+            raise WrongVersion(f"the membership is at version {show(log_state.ensemble.version)}, not {show(expect)}")
+        if not ensemble.voters:
+            raise ConfigError("a membership without voters could never decide anything again")
+        ensemble.check_addresses()
+        synced = [sid for sid in quorums.counting() if not self._learners[sid].observer]
+        if not ensemble.is_quorum([*synced, log_state.me]):
+            raise NewConfigNoQuorum(
+                f"of the voters {list(ensemble.voters)} only {sorted(synced)} follow and are synced"
+            )
+        return self._propose_membership(ensemble, now)
+
+    def _propose_membership(self, ensemble: Ensemble, now: Millis) -> Zxid:
+        zxid = self._next_zxid(1)
+        text = evolve(ensemble, version=zxid).text()
+        self._propose(pack(zxid, [text.encode()], config=True), now)
+        return zxid
+
+    def _next_zxid(self, count: int) -> Zxid:
+        last = self._log_state.history.last
+        counter = counter_of(last) if last >> 32 == self.epoch else 0
+        if counter + count > self._log_state.settings.counter_max:
+            # Carrying into the epoch bits would make a zxid of an epoch that no server promised.
+            why = "the counter of this epoch is used up"
+            self._role.end(why)
+            raise NotLeader(why)
+        return make(self.epoch, counter + 1)
+
+    def _propose(self, batch: Batch, now: Millis) -> None:
+        self._log_state.append(batch)
+        self._outstanding.append((batch.last, batch.count, len(batch.body)))
+        self._outstanding_count += batch.count
+        self._outstanding_bytes += len(batch.body)
+        message = Propose(batch)
+        for learner in self._learners.values():
+            if learner.step >= _SYNCHRONIZING and not learner.observer:
+                self._out.send(learner.sid, message)
+                if learner.behind is None and learner.step is _SYNCED:
+                    learner.behind = (batch.last, now)
+
+    # -- acknowledgements and commits ----------------------------------------------------------------
+
+    def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
+        if grew:
+            self._count()
+
+    def _on_ack(self, learner: LearnerState, message: Ack, now: Millis) -> None:
+        last = self._log_state.history.last
+        if learner.step is not _SYNCED or message.zxid > last:
+            raise RemoteProtocolError(f"acknowledged {show(message.zxid)}; proposed so far is {show(last)}")
+        if message.zxid <= learner.acked:
+            return
+        learner.acked = message.zxid
+        behind = learner.behind
+        if behind is not None:
+            # A backlog that shrinks is a sign of life, too.
+            awaited = behind[0] if message.zxid < behind[0] else last
+            learner.behind = (awaited, now) if message.zxid < awaited else None
+        if message.zxid > self._log_state.committed:  # a quorum has everything before that
+            self._count()
+
+    def _count(self) -> None:
+        """Commit as far as quorums of every membership concerned have it on disk."""
+        commits = self._commits
+        reached = commits.reached()
+        while reached is not None:
+            # Another membership may decide more, once this is committed.
+            again = commits.asks_others
+            left = self._commit(reached)
+            if left or not (again or commits.joint is not None):
+                return
+            reached = commits.reached()
+
+    def _commit(self, zxid: Zxid) -> bool:
+        """Commit up to `zxid` and tell the learners. Return whether the attempt to lead ends by that.
+
+        A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
+        when they are committed, as Inform; what its synchronization has brought is committed to it like to a follower.
+        """
+        log_state = self._log_state
+        before = log_state.committed
+        observers = [learner for learner in self._learners.values() if learner.observer]
+        decided = log_state.history.after(before, zxid) if observers else []  # before a commit shortens the memory
+        activated = self._commits.commit(zxid)
+        while self._outstanding and self._outstanding[0][0] <= zxid:
+            _, count, size = self._outstanding.popleft()
+            self._outstanding_count -= count
+            self._outstanding_bytes -= size
+        message: Commit | CommitAndActivate = Commit(zxid)
+        designated = log_state.me
+        if activated:
+            for learner in self._learners.values():
+                if learner.step is _SYNCED and learner.synced_until < zxid and not learner.observer:
+                    learner.forgotten = False
+            designated = self._designate(zxid)
+            message = CommitAndActivate(zxid, designated)
+        for learner in self._learners.values():
+            if learner.step < _SYNCHRONIZING:
+                continue
+            if not learner.observer:
+                self._out.send(learner.sid, message)
+                continue
+            if before < learner.synced_until:
+                # The observer holds these: from before it was an observer, or as part of the initial history.
+                self._out.send(learner.sid, message if zxid <= learner.synced_until else Commit(learner.synced_until))
+            for batch in decided:
+                if batch.last <= learner.synced_until:
+                    continue
+                if batch.first <= learner.synced_until:
+                    batch = batch.after(learner.synced_until)
+                if batch.config:
+                    self._out.send(learner.sid, InformAndActivate(batch, designated))
+                else:
+                    self._out.send(learner.sid, Inform(batch))
+        return activated and self._leave_if_removed(designated)
+
+    def _designate(self, zxid: Zxid) -> ServerId:
+        """Return the leader under the membership just activated: this server, or the voter that holds most."""
+        log_state = self._log_state
+        if log_state.me in log_state.ensemble.voters:
+            return log_state.me
+        acked = [
+            (learner.acked, sid)
+            for sid, learner in self._learners.items()
+            if learner.counts and sid in log_state.ensemble.voters and learner.acked >= zxid
+        ]
+        return max(acked)[1] if acked else log_state.ensemble.voters[-1]
+
+    def _leave_if_removed(self, designated: ServerId | None = None) -> bool:
+        """End the attempt to lead if this server has no vote any more. Return whether it does."""
+        log_state = self._log_state
+        if log_state.me in log_state.ensemble.voters:
+            return False
+        self._role.end("no longer a voter", designated)
+        return True
+
+    def _on_barrier_request(self, learner: LearnerState, message: BarrierRequest, now: Millis) -> None:
+        self._role.barriers.ask(learner.sid, message.number)
+
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {
+        Ack: _on_ack,
+        BarrierRequest: _on_barrier_request,
+    }

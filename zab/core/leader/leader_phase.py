@@ -1,0 +1,88 @@
+"""The interface between a leader and its current phase: discovery, synchronization or broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import NotLeader
+from zab.core.leader.barriers import Barriers
+from zab.core.leader.leader_quorums import LeaderQuorums
+from zab.core.leader.learner_handshake import LearnerHandshake
+from zab.core.leader.learner_state import LearnerState
+from zab.core.log_state import LogState
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid
+
+
+class LeaderRole(Protocol):
+    """The leader, as its phases see it."""
+
+    log_state: LogState
+    learners: dict[ServerId, LearnerState]
+    quorums: LeaderQuorums
+    handshake: LearnerHandshake
+    barriers: Barriers
+
+    def enter(self, phase: LeaderPhase) -> None:
+        """End the current phase, and with it its state."""
+
+    def end(self, why: str, designated: ServerId | None = None) -> None:
+        """End the attempt to lead; `designated` is the server that leads next, if that is decided."""
+
+
+class LeaderPhase:
+    """A phase of a leader. A method that a phase does not override is an event that does not concern it."""
+
+    name: ClassVar[str]
+    synchronizes: ClassVar[bool] = True
+    """False as long as learners that have promised the epoch wait for a quorum of promises."""
+    decided: ClassVar[bool] = False
+    """True once a quorum has adopted the initial history: nothing else can have been committed before it."""
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
+    """Messages that only this phase takes."""
+
+    epoch: Epoch | None
+    """The epoch of this leader, once it is chosen."""
+    until: Millis
+    """The leader gives up at this time."""
+
+    def __init__(self, role: LeaderRole) -> None:
+        self._role = role
+        self._log_state = role.log_state
+        self._learners = role.learners
+
+    @property
+    def serving(self) -> bool:
+        return False
+
+    def membership(self) -> Ensemble:
+        """Return the membership under which this leader leads its epoch."""
+        raise NotImplementedError
+
+    def introduced(self, learner: LearnerState, now: Millis) -> None:
+        """`FollowerInfo` of the learner has arrived."""
+
+    def promised(self, learner: LearnerState, now: Millis) -> None:
+        """`AckEpoch` of the learner has arrived."""
+
+    def progressed(self, learner: LearnerState, now: Millis) -> None:
+        """The synchronization of the learner has made progress."""
+
+    def synced(self, learner: LearnerState, now: Millis) -> None:
+        """The learner has acknowledged NEWLEADER."""
+
+    def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
+        """Everything up to `ticket` is durable; `grew` says that it includes transactions."""
+
+    def check_quorum(self) -> None:
+        """End the attempt to lead if too few learners follow."""
+
+    def flush(self, now: Millis) -> None:
+        """Act at the end of a turn of the node."""
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        raise NotLeader("not established as leader")
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+        raise NotLeader("not established as leader")

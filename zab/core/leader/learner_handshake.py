@@ -1,0 +1,170 @@
+"""A leader's steps with each learner, from its first message to broadcast (ZooKeeper: LearnerHandler).
+
+    learner                        leader
+    FollowerInfo           ->                                 INTRODUCED
+                           <-      LeaderInfo                 ASKED
+    AckEpoch               ->                                 PROMISED
+                           <-      DIFF, TRUNC or SNAP,
+                                   proposals, NEWLEADER       SYNCHRONIZING
+    AckNewLeader           ->                                 SYNCED
+                           <-      UPTODATE
+
+The steps are the same for a learner that joins an established leader. Only the count of the steps belongs to a phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import RemoteProtocolError
+from zab.core.leader.learner_state import LearnerState, LearnerStep
+from zab.core.log_state import LogState
+from zab.core.messages import RESUMES, AckEpoch, AckNewLeader, Diff, LeaderInfo, NewLeader, Propose, SnapHeld, Trunc
+from zab.core.ready import FindSnapshot, FoundSnapshot, SendLog, SendRest, SendSnapshot
+from zab.core.sync_plan import Form, SyncPlan, can_resume, plan
+from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Zxid, counter_of, epoch_of, show
+
+
+class LearnerHandshake:
+    """Takes the learners of one leader through the steps, and sends each what its history lacks."""
+
+    def __init__(self, log_state: LogState) -> None:
+        self._log_state = log_state
+        self._out = log_state.out
+        self._settings = log_state.settings
+        self._initial = log_state.history.last
+        """The end of the initial history of the leader's epoch."""
+        self._given: set[ServerId] = set()
+        """Servers whose transactions of this epoch, if they have any, came from this leader."""
+        self.has_waiting = False
+        """True if a learner may be PROMISED and not wait for the disk: `synchronize_waiting` has work."""
+
+    # -- the promise ---------------------------------------------------------------------------------
+
+    def announce(self, learner: LearnerState, epoch: Epoch) -> None:
+        """Ask the learner to promise the epoch. The leader's own promise is durable."""
+        learner.step = LearnerStep.ASKED
+        if learner.resumes:
+            self._out.send(learner.sid, RESUMES)
+        self._out.send(learner.sid, LeaderInfo(epoch))
+
+    def take_held(self, learner: LearnerState, message: SnapHeld) -> None:
+        learner.require(LearnerStep.ASKED, message)
+        if not learner.resumes or learner.held is not None:
+            raise RemoteProtocolError("a SnapHeld that was not asked for")
+        learner.held = message
+
+    def take_promise(self, learner: LearnerState, message: AckEpoch) -> None:
+        learner.step = LearnerStep.PROMISED
+        learner.ack_epoch = message
+        learner.forgotten = message.forgotten
+        self.has_waiting = True
+
+    # -- the synchronization -------------------------------------------------------------------------
+
+    def take_found(self, learner: LearnerState, question: FindSnapshot, found: FoundSnapshot | None) -> None:
+        """Take the disk's answer. The learner may have another link by now, with another question or none."""
+        if learner.question is not question:
+            return
+        history = self._log_state.history
+        if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
+            found = None  # of another history
+        learner.question, learner.found = None, found
+        if found is None:
+            learner.held = None
+        self.has_waiting = True
+
+    def synchronize_waiting(
+        self, learners: Iterable[LearnerState], epoch: Epoch, membership: Ensemble, now: Millis
+    ) -> None:
+        """Synchronize the learners that have promised the epoch.
+
+        Call it at the end of a turn: only there is `applied` what the machine holds when a snapshot is taken.
+        """
+        self.has_waiting = False
+        for learner in learners:
+            if learner.step is LearnerStep.PROMISED and learner.question is None:
+                self._synchronize(learner, epoch, membership, now)
+
+    def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
+        """Send what the learner lacks, then NEWLEADER. From here on the learner is sent every proposal.
+
+        This is one step, so that there is no gap between the history and the proposals behind it. The rule is that of
+        Zab's synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
+
+        - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
+        - A snapshot of which the learner holds the beginning is resumed, once the disk has found its file.
+        - A tail that the leader lacks is cut first, also before a snapshot, so that the learner sees what it loses.
+        - What lies before the window in memory is read from the log; behind it the digests are compared again.
+        - An observer receives only what is decided: the initial history, and then what is committed.
+        """
+        ack = learner.ack_epoch
+        assert ack is not None
+        log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
+        # An epoch has one leader. If another one gave the learner transactions of it, promises were lost with disks.
+        foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
+        how = plan(history, log_state.applied, last, self._settings, foreign)
+        held, rest = learner.held, None
+        if how.form is Form.SNAP and held is not None and can_resume(history, held, self._settings):
+            if learner.found is None:
+                learner.question = FindSnapshot(sid, held)
+                self._out.finds.append(learner.question)
+                return
+            how, rest = SyncPlan(Form.SNAP, held.zxid, how.cut), SendRest(held, learner.found)
+        if not foreign:
+            self._given.add(sid)
+        digest = history.digest_at(how.common) if rest is None else rest.found.digest
+        if how.common == last and digest not in (None, ack.digest):
+            self._out.note("diverged", "warning", peer=sid, at=show(how.common))
+        decided = max(self._initial, log_state.committed, how.common)
+        until = decided if learner.observer else history.last
+        if how.cut is not None:
+            self._send_trunc(learner, how.cut, last)
+        if rest is not None:
+            self._out.send(sid, rest)
+        elif how.form is Form.SNAP:
+            assert digest is not None, "the last applied transaction is in memory"
+            self._out.send(sid, SendSnapshot(how.common, digest))
+        elif how.form is Form.DIFF:
+            self._out.send(sid, Diff(how.common, digest))
+        start = how.common
+        if start < history.base:
+            stop = min(history.base, until)
+            self._out.send(sid, SendLog(start, stop))
+            if digest is None and stop == history.base:
+                # Here the contents can be compared, which they could not where the log begins.
+                self._out.send(sid, Diff(stop, history.digest_at(stop)))
+            start = stop
+        for batch in history.after(start, until):
+            self._out.send(sid, Propose(batch))
+        self._out.send(sid, NewLeader(epoch, membership))
+        more: dict[str, Any] = {} if rest is None else {"resumes_at": rest.held.size, "of": rest.found.size}
+        self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until), **more)
+        learner.step = LearnerStep.SYNCHRONIZING
+        learner.synced_until = until
+        learner.sync_began = now
+        self.extend(learner, now)
+
+    def _send_trunc(self, learner: LearnerState, cut: Zxid, last: Zxid) -> None:
+        self._out.send(learner.sid, Trunc(cut, self._log_state.history.digest_at(cut)))
+        count = str(last - cut) if last >> 32 == cut >> 32 else f"{counter_of(last)} or more"
+        ends = {"from": show(last), "to": show(cut), "count": count}
+        self._out.note("truncates", "warning", peer=learner.sid, **ends, why="they are not in this leader's history")
+
+    def extend(self, learner: LearnerState, now: Millis) -> None:
+        """Give a synchronization that makes progress its whole time again."""
+        learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
+
+    def take_adoption(self, learner: LearnerState, message: AckNewLeader, epoch: Epoch | None, now: Millis) -> None:
+        """The learner has the history and the epoch on disk: its acknowledgements count from here on."""
+        learner.require(LearnerStep.SYNCHRONIZING, message)
+        if message.epoch != epoch:
+            raise RemoteProtocolError(f"AckNewLeader({message.epoch}), but the epoch is {epoch}")
+        learner.step = LearnerStep.SYNCED
+        self._given.add(learner.sid)
+        learner.acked = max(learner.acked, learner.synced_until)
+        last = self._log_state.history.last
+        learner.behind = (last, now) if last > learner.acked else None
+        learner.silent_until = now + self._settings.sync_ms

@@ -1,0 +1,127 @@
+"""Broadcast (Zab, phase 3): log each proposal, acknowledge what is durable, apply what is committed.
+
+Between the acknowledgement of NEWLEADER and UPTODATE a learner is a full voter already: it acknowledges proposals. But
+it acts upon no commit, because it has not learned yet that a quorum has adopted the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from zab.core.ensemble import Ensemble
+from zab.core.errors import RemoteProtocolError
+from zab.core.learner.learner_phase import LearnerPhase, LearnerRole
+from zab.core.messages import Ack, Commit, Inform, InformAndActivate, Propose, UpToDate
+from zab.core.zxid import Epoch, Ticket, Zxid, show
+
+
+class _AdoptedPhase(LearnerPhase):
+    """The common part of the phases in which the epoch is adopted: proposals are logged and acknowledged."""
+
+    def __init__(self, role: LearnerRole, epoch: Epoch, brought: Zxid, acked: Zxid) -> None:
+        super().__init__(role)
+        self.silence_ms = role.log_state.settings.sync_ms
+        self._epoch = epoch
+        self._brought = brought
+        """The end of the history that came before NEWLEADER, or the version of the membership that came with it."""
+        self._acked = acked
+        """The newest zxid that was acknowledged to the leader. Never beyond what is durable."""
+        self._observer = role.observer
+        """True if this server acknowledges nothing."""
+        self._leader = role.leader
+
+    def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
+        batch = message.batch
+        if batch.first >> 32 != self._epoch:
+            raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
+        self._log_state.append(batch)
+
+    def saved(self, ticket: Ticket, grew: bool) -> None:
+        """Send one Ack for everything that one fsync made durable."""
+        durable = self._log_state.durable
+        if grew and durable > self._acked and not self._observer:
+            self._acked = durable
+            self._out.send(self._leader, Ack(durable))
+
+
+class LearnerAcknowledged(_AdoptedPhase):
+    """Lasts from `AckNewLeader` until the leader reports with UPTODATE that a quorum has adopted the epoch."""
+
+    name: ClassVar[str] = "acknowledged"
+
+    def __init__(
+        self, role: LearnerRole, epoch: Epoch, membership: Ensemble, brought: Zxid, acked: Zxid, commit_seen: Zxid
+    ) -> None:
+        super().__init__(role, epoch, brought, acked)
+        self._membership = membership
+        """The membership of the epoch, in force once it is established."""
+        self._commit_seen = commit_seen
+        """The newest commit so far. It is acted upon at UPTODATE."""
+
+    def on_commit(self, message: Commit) -> None:
+        self._log_state.note_decided(message.zxid)
+        self._commit_seen = max(self._commit_seen, message.zxid)
+
+    def _on_up_to_date(self, message: UpToDate) -> None:
+        broadcast = LearnerBroadcast(self._role, self._epoch, self._brought, self._acked, message.committed)
+        self._role.enter(broadcast)
+        broadcast.begin(self._membership, max(message.committed, self._commit_seen))
+
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        Propose: _AdoptedPhase.on_propose,
+        Commit: on_commit,
+        UpToDate: _on_up_to_date,
+    }
+
+
+class LearnerBroadcast(_AdoptedPhase):
+    """Lasts from UPTODATE until the attempt to follow ends."""
+
+    name: ClassVar[str] = "broadcast"
+
+    def __init__(self, role: LearnerRole, epoch: Epoch, brought: Zxid, acked: Zxid, serve_from: Zxid) -> None:
+        super().__init__(role, epoch, brought, acked)
+        self._serve_from = serve_from
+        """This server serves once it has applied up to here: what was committed when it joined."""
+
+    @property
+    def serving(self) -> bool:
+        return self._log_state.applied >= self._serve_from
+
+    def begin(self, membership: Ensemble, committed: Zxid) -> None:
+        """Put the membership of the epoch into force and act upon what is committed."""
+        log_state = self._log_state
+        log_state.activate(membership)
+        log_state.commit(committed)
+        self._check_readmission()
+        self.check_role()
+        self._out.note("up_to_date", leader=self._leader, epoch=self._epoch, committed=show(self._serve_from))
+
+    def on_commit(self, message: Commit) -> None:
+        self._log_state.commit(message.zxid)
+        self._check_readmission()
+
+    def _check_readmission(self) -> None:
+        """Regain the vote when a membership is decided that was proposed after this server was healed.
+
+        The membership was decided without this server, so it voids whatever this server once promised. A candidate that
+        still holds such a promise needs for its quorum a server that has that membership in its history. It cannot lead
+        over a history newer than its own, so it gives up. A membership that came with the leader's history may be in
+        the candidate's, too. And an observer is not sent all that was proposed when it is healed.
+        """
+        log_state = self._log_state
+        if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:
+            log_state.forgotten = False
+            log_state.save_epochs()
+            self._out.note("readmitted", version=show(log_state.ensemble.version))
+
+    def check_role(self) -> None:
+        """Take a new link if this server's role has changed: the leader treats observers and voters differently."""
+        if self._log_state.observer != self._observer and self._role.over is None:
+            self._role.end("my role has changed", designated=self._leader)
+
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        Propose: _AdoptedPhase.on_propose,
+        Commit: on_commit,
+    }

@@ -1,0 +1,78 @@
+"""The interface between a learner and its current phase: dialling, discovery, synchronization or broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Protocol
+
+from zab.core.errors import RemoteProtocolError
+from zab.core.log_state import LogState
+from zab.core.messages import Commit, Inform, InformAndActivate, Propose, Veto
+from zab.core.zxid import Millis, ServerId, Ticket
+
+NEVER: Final[Millis] = 1 << 62
+"""Later than any time."""
+
+
+class LearnerRole(Protocol):
+    """The learner, as its phases see it."""
+
+    leader: ServerId
+    observer: bool
+    log_state: LogState
+    over: str | None
+
+    def dial(self) -> None:
+        """Open the link to the leader."""
+
+    def enter(self, phase: LearnerPhase) -> None:
+        """End the current phase, and with it its state."""
+
+    def end(self, why: str, *, designated: ServerId | None = None, veto: Veto | None = None) -> None:
+        """End the attempt to follow; `designated` is the server to follow next, if that is decided."""
+
+
+class LearnerPhase:
+    """A phase of a learner. A method that a phase does not override is an event that does not concern it."""
+
+    name: ClassVar[str]
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
+    """Messages that only this phase takes."""
+    synchronizes: ClassVar[bool] = False
+    """True while the history of the leader arrives."""
+    may_redial: bool = False
+    """True if the learner may dial again should the link break now: the leader has not asked for anything."""
+    receiving: bool = False
+    """True if each message from the leader is progress of a synchronization."""
+    progressed: bool = False
+    """True if the synchronization has made progress that was not reported to the leader."""
+    due: Millis = NEVER
+    """The time of the next `tick`."""
+    silence_ms: Millis
+    """The learner leaves a leader that sends nothing for so long."""
+
+    def __init__(self, role: LearnerRole) -> None:
+        self._role = role
+        self._log_state = role.log_state
+        self._out = role.log_state.out
+        self.silence_ms = role.log_state.settings.init_ms
+
+    @property
+    def serving(self) -> bool:
+        return False
+
+    def tick(self, now: Millis) -> bool:
+        """Act at `due`. Return whether that is a reason to wait for the leader for the whole time again."""
+        return False
+
+    def saved(self, ticket: Ticket, grew: bool) -> None:
+        """Everything up to `ticket` is durable; `grew` says that it includes transactions."""
+
+    def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
+        raise RemoteProtocolError(f"a transaction in {self.name}")
+
+    def on_commit(self, message: Commit) -> None:
+        raise RemoteProtocolError(f"a commit in {self.name}")
+
+    def check_role(self) -> None:
+        """Leave if a membership that is now in force has changed the role of this server."""

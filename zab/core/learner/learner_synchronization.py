@@ -1,0 +1,292 @@
+"""Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
+
+More data was lost at NEWLEADER, in all implementations, than anywhere else. Here its acts cannot get out of order:
+each write goes to the disk in the order in which it was decided, the epoch is handed over behind the history, and the
+acknowledgement does not exist before the disk has reported the epoch durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.errors import RemoteProtocolError
+from zab.core.learner.learner_broadcast import LearnerAcknowledged
+from zab.core.learner.learner_phase import LearnerPhase, LearnerRole
+from zab.core.messages import (
+    ALIVE,
+    AckNewLeader,
+    Commit,
+    Diff,
+    Inform,
+    InformAndActivate,
+    NewLeader,
+    Propose,
+    SnapBegin,
+    SnapChunk,
+    SnapEnd,
+    SnapHeld,
+    SnapResume,
+    Trunc,
+    Veto,
+)
+from zab.core.zxid import NOTHING, Epoch, Millis, Ticket, Zxid, counter_of, epoch_of, show
+
+
+class LearnerSynchronization(LearnerPhase):
+    """Lasts from `AckEpoch` until the leader's history and epoch are durable here and `AckNewLeader` is sent."""
+
+    name: ClassVar[str] = "synchronization"
+    synchronizes: ClassVar[bool] = True
+
+    def __init__(self, role: LearnerRole, epoch: Epoch, offered: SnapHeld | None) -> None:
+        super().__init__(role)
+        self.receiving = True  # until NEWLEADER: behind it only the disk makes progress, pings arrive however it hangs
+        self.due = 0
+        self._report_ms = max(1, role.log_state.settings.tick_ms // 2)
+        """The time between two reports of progress."""
+        self._epoch = epoch
+        self._offered = offered
+        """The part of a snapshot on the disk here that the leader was told of."""
+        self._snapshot: tuple[Zxid, int] | None = None
+        """Zxid and digest of the snapshot that arrives now."""
+        self._received: tuple[Zxid, int] | None = None
+        """Zxid and digest of the snapshot that has arrived and is not installed."""
+        self._behind_snapshot: list[Batch] = []
+        """The batches that have arrived behind `_received`; they are appended once it is installed."""
+        self._began_at: Zxid | None = None
+        """The end of this server's history when the leader's began to arrive behind it."""
+        self._membership: Ensemble | None = None
+        """The membership that came with NEWLEADER."""
+        self._adoption: Ticket | None = None
+        """The write of the adopted epoch, behind all of the history. Set at NEWLEADER."""
+        self._acked = NOTHING
+        """The end of the history that came before NEWLEADER: the acknowledgement of the epoch is one of that, too."""
+        self._brought = NOTHING
+        """The same, or the version of the membership that came with NEWLEADER if that is newer."""
+        self._commit_seen = NOTHING
+        """The newest commit behind NEWLEADER. It is acted upon at UPTODATE."""
+
+    # -- signs of life -------------------------------------------------------------------------------
+
+    def tick(self, now: Millis) -> bool:
+        """Report progress to the leader, if there was any."""
+        self.due = now + self._report_ms
+        if not self.progressed:
+            return False
+        self.progressed = False
+        self._out.send(self._role.leader, ALIVE)
+        return True
+
+    def saved(self, ticket: Ticket, grew: bool) -> None:
+        self.progressed = True
+        if self._adoption is not None and ticket >= self._adoption:
+            self._acknowledge(ticket)
+
+    # -- the history ---------------------------------------------------------------------------------
+
+    def _on_diff(self, message: Diff) -> None:
+        self._require_history(message)
+        if message.common != self._log_state.history.last:
+            raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
+        self._agree(message.common, message.digest)
+
+    def _on_trunc(self, message: Trunc) -> None:
+        self._require_history(message)
+        log_state = self._log_state
+        if message.common > log_state.history.last:
+            raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
+        if message.common < log_state.known:
+            self._refuse(message.common, "asked to truncate what was committed")
+            return
+        if not self._agree(message.common, message.digest):
+            return
+        if log_state.durable > message.common:
+            last = log_state.history.last
+            count = log_state.history.entries_between(message.common, last)
+            self._out.note(
+                "truncated", "warning", leader=self._role.leader, **{"from": show(last), "to": show(message.common)},
+                count=count, why="the leader lacks them; what was durable here may have been acknowledged"
+            )  # fmt: skip
+        log_state.truncate(message.common)
+
+    def _agree(self, common: Zxid, digest: int | None) -> bool:
+        """Return whether both histories are the same up to `common`: the zxids, and the contents by their digest.
+
+        If they are not, leave the leader. What has arrived from it is truncated, since it does not belong here. Then a
+        server with committed transactions refuses the leader's history, and another one distrusts its own.
+        """
+        log_state, history = self._log_state, self._log_state.history
+        why = "my history and the leader's have diverged"
+        if history.floor(common) != common:
+            evidence = f"I do not have {show(common)}, which the leader takes for common"
+        else:
+            mine = history.digest_at(common)
+            if digest is None or mine is None or mine == digest:
+                self._began_at = common if self._began_at is None else self._began_at
+                return True
+            evidence = f"digest at {show(common)} is {mine:08x}, the leader's {digest:08x}"
+        if self._began_at is not None and self._began_at < history.last:
+            log_state.truncate(self._began_at)
+        if log_state.known == NOTHING:
+            log_state.distrust(evidence)
+            self._role.end(why)
+        else:
+            self._refuse(NOTHING, why)
+        return False
+
+    def _refuse(self, common: Zxid, why: str) -> None:
+        """Leave a leader whose history agrees with mine up to `common` at most, though mine is committed beyond it.
+
+        Every leader has what was committed, unless a majority of the disks lost what was on them. Then an operator
+        has to decide which history goes on: this server vetoes, or gives its own up if the settings say so.
+        """
+        log_state, history, leader = self._log_state, self._log_state.history, self._role.leader
+        count = history.entries_between(common, history.last)
+        veto = Veto(leader, self._epoch, common, log_state.known, history.last, count)
+        if not log_state.settings.veto_lost_history:
+            log_state.give_up(veto)
+            self._role.end(why)
+            return
+        self._role.end(why, veto=veto)
+        self._out.send(leader, veto)
+        self._out.note(
+            "vetoes",
+            "warning",
+            leader=leader,
+            common=show(common),
+            committed=show(veto.committed),
+            last=show(veto.last),
+            count=count,
+            why=f"{veto.text()}; this server keeps them and does not follow until an operator decides: give them up by "
+            f"the admin command give_up_history or, on the stopped server's directory, by zab log give-up; or keep "
+            f"them: stop the others, empty their directories, and start them beside this server",
+        )
+
+    def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
+        """Log a transaction of the history, or one that was proposed behind NEWLEADER."""
+        if self._snapshot is not None:
+            raise RemoteProtocolError(f"a transaction in {self.name}")
+        batch = message.batch
+        epoch = epoch_of(batch.first)
+        if epoch > self._epoch or (self._adoption is not None and epoch != self._epoch):
+            raise RemoteProtocolError(f"{show(batch.first)} does not belong into epoch {self._epoch}")
+        if self._received is None:
+            self._log_state.append(batch)
+        else:
+            self._behind_snapshot.append(batch)
+
+    def on_commit(self, message: Commit) -> None:
+        """Remember a commit: the leader is established, but this server has not acknowledged its epoch yet."""
+        self._log_state.note_decided(message.zxid)
+        self._commit_seen = max(self._commit_seen, message.zxid)
+
+    # -- the snapshot --------------------------------------------------------------------------------
+
+    def _on_snap_begin(self, message: SnapBegin) -> None:
+        self._require_history(message)
+        if self._snapshot is not None or self._received is not None:
+            raise RemoteProtocolError("a snapshot within or behind a snapshot")
+        self._snapshot = (message.zxid, message.digest)
+        self._log_state.begin_snapshot(message.zxid)
+
+    def _on_snap_resume(self, message: SnapResume) -> None:
+        """Resume the part of a snapshot on the disk: the leader has a file with the same beginning.
+
+        So that file is what is installed, and its digest comes from the leader.
+        """
+        self._require_history(message)
+        held = self._offered
+        if self._snapshot is not None or self._received is not None:
+            raise RemoteProtocolError("a snapshot within or behind a snapshot")
+        if held is None or (message.zxid, message.size) != (held.zxid, held.size):
+            raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
+        self._snapshot = (message.zxid, message.digest)
+        self._log_state.resume_snapshot(held)
+        leader, zxid = self._role.leader, show(message.zxid)
+        self._out.note("snapshot_resumed", leader=leader, zxid=zxid, resumes_at=held.size, of=message.total)
+
+    def _on_snap_chunk(self, message: SnapChunk) -> None:
+        if self._snapshot is None:
+            raise RemoteProtocolError("a snapshot chunk without a snapshot")
+        self._log_state.snapshot_chunk(message.data)
+
+    def _on_snap_end(self, message: SnapEnd) -> None:
+        if self._snapshot is None:
+            raise RemoteProtocolError("the end of a snapshot that never began")
+        self._received, self._snapshot = self._snapshot, None
+        self._out.note("snapshot_received", zxid=show(self._received[0]))
+
+    def _install(self) -> None:
+        """Install the snapshot, but not before NEWLEADER: a snapshot hides how the membership came to be.
+
+        A server with the new state and the old membership could help to elect a server that is no member any more.
+        """
+        if self._received is None:
+            return
+        self._log_state.install_snapshot(*self._received)
+        for batch in self._behind_snapshot:
+            self._log_state.append(batch)
+        self._received = None
+        self._behind_snapshot = []
+
+    # -- the epoch -----------------------------------------------------------------------------------
+
+    def _on_new_leader(self, message: NewLeader) -> None:
+        """Adopt history, membership and epoch, in this order on the disk.
+
+        A membership with a counter is in force already: a snapshot may have replaced the transaction that would tell so
+        later, so it is activated before the snapshot is installed. A first version (counter 0) is in force once its
+        epoch is established, that is at UPTODATE.
+        """
+        self._require_history(message)
+        if message.epoch != self._epoch or self._snapshot is not None:
+            raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
+        log_state = self._log_state
+        if self._received is not None:
+            behind = self._behind_snapshot
+            ends = behind[-1].last if behind else self._received[0]
+            if ends < log_state.known:
+                common = log_state.history.floor(ends)
+                self._refuse(NOTHING if common is None else common, "asked to replace what was committed")
+                return
+        else:
+            log_state.drop_held()
+        self._membership = message.ensemble
+        if counter_of(message.ensemble.version):
+            log_state.activate(message.ensemble)
+        self._install()
+        log_state.current = message.epoch
+        log_state.whole = True
+        self._brought = max(message.ensemble.version, log_state.history.last)
+        self._acked = log_state.history.last
+        self._adoption = log_state.save_epochs()
+        self.receiving = False
+
+    def _acknowledge(self, ticket: Ticket) -> None:
+        """Acknowledge NEWLEADER: history and epoch are durable."""
+        assert self._membership is not None
+        state = self._epoch, self._membership, self._brought, self._acked, self._commit_seen
+        acknowledged = LearnerAcknowledged(self._role, *state)
+        self._role.enter(acknowledged)
+        self._out.send(self._role.leader, AckNewLeader(self._epoch))
+        acknowledged.saved(ticket, True)  # proposals behind NEWLEADER may be durable, too
+
+    def _require_history(self, message: object) -> None:
+        """Raise RemoteProtocolError if the history is complete: NEWLEADER ends it."""
+        if self._adoption is not None:
+            raise RemoteProtocolError(f"{type(message).__name__} in {self.name}, behind NEWLEADER")
+
+    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        Diff: _on_diff,
+        Trunc: _on_trunc,
+        SnapBegin: _on_snap_begin,
+        SnapResume: _on_snap_resume,
+        SnapChunk: _on_snap_chunk,
+        SnapEnd: _on_snap_end,
+        NewLeader: _on_new_leader,
+        Propose: on_propose,
+        Commit: on_commit,
+    }
