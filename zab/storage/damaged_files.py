@@ -1,4 +1,4 @@
-"""Files named `damaged.*`: what was left of a history when the leader's took its place, bounded in number and size."""
+"""Files named `damaged.*`, moved aside when the leader's history replaced a damaged one; bounded in number and size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zab.storage.epochs import ASIDE
 
 
 def found(disk: Disk) -> dict[str, int]:
-    """The files, and the bytes of each."""
+    """Return the size of each of these files."""
     sizes = {}
     for name in disk.list():
         if name.startswith(ASIDE):
@@ -23,9 +23,9 @@ def found(disk: Disk) -> dict[str, int]:
 
 
 def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int) -> None:
-    """Delete remains of earlier damage until what is left is within the bounds, or new.
+    """Delete files of earlier damage until the rest is within the bounds, or only new files are left.
 
-    `earlier` is what was found before the newest were set aside. If none were, everything stays.
+    `earlier` are the files before the newest ones were moved aside. If none were moved aside, all files stay.
     """
     now = found(disk)
     if now.keys() == earlier.keys():
@@ -34,7 +34,7 @@ def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int
     for name in sorted(earlier, key=_place):
         if files <= files_max and size <= bytes_max:
             break
-        if now.get(name) == earlier[name]:  # else a new file has taken its name
+        if now.get(name) == earlier[name]:  # otherwise a new file has this name now
             disk.delete(name)
             files -= 1
             size -= now[name]
@@ -51,7 +51,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
-    """A warning if half of a bound is used up: the next damage may cost these remains."""
+    """Return a warning if half of a bound is used up: the next damage may delete these files. Else None."""
     now = found(disk)
     files, size = len(now), sum(now.values())
     if 2 * files <= files_max and 2 * size <= bytes_max:

@@ -1,7 +1,7 @@
 """One directory on a disk: the minimum that a write-ahead log, snapshots and an atomically replaced record need.
 
-Everything above uses only this protocol, so the code that is tested on a memory disk that tears, loses and flips bytes
-is the code that runs on the real one. Guarantees:
+All other storage code uses only this protocol. The tests run it on a memory disk that tears, loses and flips bytes.
+Guarantees:
 
 - Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
   may keep or lose any 512-byte sector of any write and any change of a name, in any order.
@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from zab.core.errors import DamagedError, StorageError
 
 SECTOR: Final = 512
-"""The most that a crash is trusted not to tear. Larger units are torn by real disks, smaller ones are not."""
+"""The largest unit that a crash is trusted not to tear. Real disks tear larger units, but not smaller ones."""
 
 
 class DiskFile(Protocol):
@@ -32,11 +32,11 @@ class DiskFile(Protocol):
     def size(self) -> int: ...
 
     def read(self, offset: int, length: int) -> bytes:
-        """Fewer bytes than asked for only at the end of the file."""
+        """Return `length` bytes, or fewer at the end of the file."""
         ...
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write all of `data` there; behind the end of the file the gap reads as zeros."""
+        """Write all of `data` at `offset`. A gap behind the former end of the file reads as zeros."""
         ...
 
     def allocate(self, size: int) -> None:
@@ -60,11 +60,11 @@ class Disk(Protocol):
     def open(self, name: str) -> DiskFile: ...
 
     def create(self, name: str) -> DiskFile:
-        """A new empty file; one of that name is emptied."""
+        """Create an empty file, or empty the file of that name."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Atomically; `new` is replaced if it exists."""
+        """Rename atomically. An existing `new` is replaced."""
         ...
 
     def delete(self, name: str) -> None: ...
@@ -92,12 +92,10 @@ _ADVICE: Final = {
 
 
 def disk_error(operation: str, where: str, number: int | None) -> StorageError:
-    """Word the error of either disk: the file, the operation, the system's error, and the remedy."""
+    """Return the error of a disk: the operation, the file, the system's error, and the remedy."""
     code = errors.errorcode.get(number or 0, "unknown error")
     said = os.strerror(number) if number else "no reason given"
     advice = _ADVICE.get(number or 0, "see the kernel log")
-    if operation == "make" and number == errors.ENOENT:
-        advice = "no directory can be made there: name another place"
     if operation == "make" and number == errors.ENOENT:
         advice = "no directory can be made there: choose another place for the data"
     # An unreadable sector is damage like any other: the other servers can heal it, so this server need not stop.
@@ -122,7 +120,7 @@ def read_all(disk: Disk, name: str) -> bytes:
 
 
 def write_durably(disk: Disk, name: str, data: bytes) -> None:
-    """Replace `name` by `data`: after a crash at any point it holds either what it held or all of `data`."""
+    """Replace the content of `name`. After a crash at any point it is either the old content or all of `data`."""
     temporary = f"{name}.tmp"
     file = disk.create(temporary)
     try:

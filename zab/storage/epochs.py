@@ -1,16 +1,16 @@
-"""The one record that is replaced, never appended to: promises, membership, and where the history must be.
+"""The epochs record: promised and adopted epoch, membership, and the extent of the history.
 
-It is the root of everything else on the disk. Besides the epochs and the active membership it says how far
-the history reached when the record was written and which log segment was the newest, so that a log or a
-snapshot that has vanished as a whole is missed, which no checksum inside a vanished file could tell.
+The record is replaced as a whole, and is the root of everything else on the disk. Besides the epochs and the active
+membership it tells how far the history reached when the record was written, and which log segment was the newest. So
+recovery misses a log or a snapshot that has vanished as a whole; no checksum inside a vanished file could report that.
 
-The promises are the one thing that no peer can give back: a server that forgot what it promised may promise
-the opposite to somebody else. So the record stands in its file twice, and one copy is enough.
+No peer can restore a promise: a server that lost its promises may promise the opposite to another server. So the file
+holds two copies of the record, and one sound copy is enough.
 
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
     copy    magic 8, version 2, status 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
-            length of the membership's text 4, text, CRC-32 of all of that 4,
-            "cmtd" 4, committed 8, CRC-32 of all of that 4          (big-endian)
+            length of the membership's text 4, text, CRC-32 of all before 4,
+            "cmtd" 4, committed 8, CRC-32 of all before 4          (big-endian)
 
 Earlier versions wrote zeros in the place of the last line, and do not read it.
 """
@@ -31,6 +31,7 @@ from zab.storage.disk import Disk, DiskFile, other_version, write_durably
 
 NAME: Final = "epochs"
 ASIDE: Final = "damaged."
+"""The prefix of damaged files that were moved aside."""
 
 _MAGIC: Final = b"zab.epo\n"
 _VERSION: Final = 1
@@ -42,10 +43,12 @@ _PAGE: Final = 4096
 
 
 class HistoryStatus(IntEnum):
-    """Whether the history on this disk may be voted with, and if not, why.
+    """The state of the history on this disk. The server votes only if it is WHOLE.
 
-    HEALING: a snapshot has replaced what was lost, but the epoch it belongs to is not adopted yet. What came
-    after the snapshot may have been acknowledged before the damage, so a crash now must not end in a vote.
+    NEVER_INITIALISED: the directory was empty, and an empty directory is not the beginning of a history.
+    DAMAGED: the history may be incomplete.
+    HEALING: a snapshot has replaced the lost history, but its epoch is not adopted yet. Transactions after the snapshot
+    may have been acknowledged before the damage, so a server that crashes now must not vote.
     """
 
     WHOLE = 0
@@ -56,26 +59,28 @@ class HistoryStatus(IntEnum):
 
 @frozen
 class EpochsRecord:
-    """`reaches`: the history was durable up to here. `segment`: first zxid of the newest log segment, or NOTHING.
-
-    `forgotten`: there may have been promises of which this record does not know.
-
-    `committed`: everything up to here was known to be committed. It is a hint that may lag far behind, and is at most
-    `reaches`. A history that ends before it has lost acknowledged transactions.
-    """
+    """The content of the epochs file."""
 
     accepted: Epoch = Epoch(0)
+    """The newest epoch that this server promised to follow; at least `current`."""
     current: Epoch = Epoch(0)
+    """The newest epoch whose initial history this server has adopted."""
     ensemble: Ensemble | None = None
+    """The membership in force; None before the first one."""
     status: HistoryStatus = HistoryStatus.WHOLE
     forgotten: bool = False
+    """True if there may have been promises that this record lacks."""
     reaches: Zxid = NOTHING
+    """The history was durable up to here when the record was written."""
     segment: Zxid = NOTHING
+    """The first zxid of the newest log segment, or NOTHING."""
     committed: Zxid = NOTHING
+    """Everything up to here was known to be committed. A hint that may lag far behind; at most `reaches`. A history
+    that ends before it has lost acknowledged transactions."""
 
 
 def missing(names: tuple[str, ...]) -> str:
-    """What is wrong with a directory that has one of these files, and no record."""
+    """Describe the damage of a directory that has one of these files, but no record."""
     return f"{NAME}: missing, but there is {names[0]}"
 
 
@@ -100,14 +105,14 @@ def encode(record: EpochsRecord) -> bytes:
 
 
 def middle(size: int) -> int:
-    """Where the second copy begins, also when the end of the file is missing."""
+    """Return the offset of the second copy, also if the end of the file is missing."""
     return -(-size // (2 * _PAGE)) * _PAGE
 
 
 def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple[str, ...]]:
-    """The record, and a note for each copy that was not needed because it is damaged.
+    """Return the record, and a note for each damaged copy. Raise `DamagedError` if no copy is sound or the two differ.
 
-    A copy is given as what was read, or as the reason why it could not be.
+    Each argument is the bytes of a copy, or the reason why it could not be read.
     """
     copies = [first if isinstance(first, str) else _decode_copy(first)]
     copies += copies if first == second else [second if isinstance(second, str) else _decode_copy(second)]
@@ -115,7 +120,7 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
     if len(good) == 2 and good[0].committed != good[1].committed:
-        # Zeros in the place of one of them: what the other says was true when it was written.
+        # An earlier version wrote zeros for one of them. The other was true when it was written.
         good = [evolve(copy, committed=max(each.committed for each in good)) for copy in good]
     if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
@@ -175,15 +180,18 @@ def _read(file: DiskFile, offset: int, length: int) -> bytes | str:
 
 
 class EpochsFile:
-    """The record as it stands on the disk, and the only way to change it."""
+    """The epochs record on the disk, and the only way to change it."""
 
     def __init__(self, disk: Disk, record: EpochsRecord, *, damaged: bool = False) -> None:
         self.record = record
+        """The record in force: durable, except for a distrust that the next `save` makes durable."""
         self.committed = record.committed
-        """What the next record says of it; a driver may raise it at any time, in any thread."""
+        """The committed zxid for the next record. A driver may raise it at any time, in any thread."""
         self._disk = disk
         self._damaged = damaged
+        """True while the file on the disk is damaged: the next `save` moves it aside."""
         self._saved: EpochsRecord | None = None
+        """The record that both copies on the disk hold; None if one of them must be written again."""
 
     @classmethod
     def read(cls, disk: Disk) -> tuple[EpochsFile, tuple[str, ...]]:
@@ -201,16 +209,16 @@ class EpochsFile:
         return epochs, notes
 
     def distrust(self, *, forgotten: bool) -> None:
-        """The history turned out to be damaged. Every record from now on says so, until it is healed."""
+        """Mark the history as damaged in every record from now on, until it is healed."""
         status = self.record.status
         if status is HistoryStatus.WHOLE:
             status = HistoryStatus.DAMAGED
         self.record = evolve(self.record, status=status, forgotten=self.record.forgotten or forgotten)
 
     def save(self, record: EpochsRecord) -> None:
-        """Durable when this returns; nothing is written when nothing changed.
+        """Replace the record. On return it is durable. Nothing is written if nothing changed.
 
-        In memory it counts only then: a promise that failed was not made.
+        `self.record` changes last: a promise that could not be saved was not made.
         """
         record = evolve(record, committed=min(self.committed, record.reaches))
         if record == self._saved:
@@ -223,13 +231,13 @@ class EpochsFile:
                 f"epochs never decrease: accepted {old.accepted} to {record.accepted}, "
                 f"current {old.current} to {record.current}"
             )
-        if self._damaged:  # keep what is left of it for whoever wants to know how it happened
+        if self._damaged:  # keep the damaged file as evidence
             self._disk.rename(NAME, ASIDE + NAME)
             self._damaged = False
         write_durably(self._disk, NAME, encode(record))
         self.record = self._saved = record
 
     def note(self, reaches: Zxid, segment: Zxid) -> None:
-        """Say anew where the history is."""
+        """Save the extent of the history; everything else in the record stays."""
         old = self.record
         self.save(EpochsRecord(old.accepted, old.current, old.ensemble, old.status, old.forgotten, reaches, segment))

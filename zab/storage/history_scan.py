@@ -1,6 +1,6 @@
-"""Reading what is on the disk, up through the snapshots and then along the log, and judging what it adds up to.
+"""Read the snapshots and the log of a directory, and judge whether they form a complete history.
 
-It only reads. What has to be changed, if anything, is for recovery to do when the verdict is known.
+A scan only reads. Recovery makes the changes, once the verdict is known.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HistoryScan:
             self._check()
 
     def _read_snapshots(self) -> None:
-        """The newest sound one."""
+        """Find the newest sound snapshot. Newer damaged ones are noted."""
         for zxid in snapshot_files.listed(self.disk.list(), SNAPSHOT):
             try:
                 self.digest = snapshot_files.verify(self.disk, snapshot_files.name_of(zxid))
@@ -146,6 +146,11 @@ class HistoryScan:
         return True
 
     def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
+        """Add a scanned file to the history. Return the gap that it leaves, or None.
+
+        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` finds that the record
+        was durable, an unreadable record is a gap.
+        """
         self.segments.append(segment)
         self.batches += found.batches
         if self.epoch_ends and found.epoch_ends and epoch_of(self.epoch_ends[-1]) == epoch_of(found.epoch_ends[0]):
@@ -173,7 +178,7 @@ class HistoryScan:
         return None
 
     def _rotten(self, what: str) -> None:
-        """Note damage that does not matter to the history, but to an operator who trusts this disk."""
+        """Note damage that does not matter to the history. It tells an operator that the disk is failing."""
         self.notes.append(what)
         self.rotten.append(what)
 

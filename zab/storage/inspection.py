@@ -40,16 +40,16 @@ class ReadOnlyDisk:
             return RealFile(os.open(self.path / name, os.O_RDONLY | os.O_CLOEXEC), name, where)
 
     def create(self, name: str) -> RealFile:
-        raise LocalProtocolError(f"{self.path} is only looked at: {name} is not created")
+        raise LocalProtocolError(f"{self.path} is opened read-only: {name} cannot be created")
 
     def rename(self, old: str, new: str) -> None:
-        raise LocalProtocolError(f"{self.path} is only looked at: {old} is not renamed to {new}")
+        raise LocalProtocolError(f"{self.path} is opened read-only: {old} cannot be renamed to {new}")
 
     def delete(self, name: str) -> None:
-        raise LocalProtocolError(f"{self.path} is only looked at: {name} is not deleted")
+        raise LocalProtocolError(f"{self.path} is opened read-only: {name} cannot be deleted")
 
     def sync_dir(self) -> None:
-        """There is nothing to be made durable."""
+        """Do nothing: nothing was written."""
 
     def close(self) -> None:
         """Do nothing: no lock is held."""
@@ -64,9 +64,10 @@ def is_ours(disk: Disk) -> bool:
 
 @frozen
 class LogFile:
-    """One file of the log, for itself. `trouble`: its header is damaged, it ends in what is no record, or both.
+    """One file of the log by itself. `trouble` tells if its header is damaged, or if it ends in something else than a
+    record.
 
-    `scan` is None where nothing can be read.
+    `scan` is None if nothing can be read.
     """
 
     name: str
@@ -141,7 +142,7 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
 
 
 def _whatever_is_left(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
-    """Read as much as hangs together, without the epochs record."""
+    """Read the longest sound history, without the epochs record."""
     firsts = snapshot_files.listed(disk.list(), PREFIX)
     walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()

@@ -1,8 +1,8 @@
-"""Putting a snapshot from the leader in the place of the whole history, in one instant.
+"""Replace the whole history by a snapshot from the leader, with one rename.
 
-The instant is a rename: once `install.<zxid>` is durable, everything older is void, whatever else is still
-lying around; before it, nothing happened. All that follows is clearing up, and recovery does it again from
-the start when a crash interrupts it. So the tail of the old log can never stand behind the new snapshot.
+Before the rename to `install.<zxid>` is durable, nothing has happened. After it everything older is void, whatever
+files remain. The remaining steps clear up; recovery repeats them from the start if a crash interrupts them. So the tail
+of the old log can never follow the new snapshot.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT, SnapshotFile
 
 
 def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int) -> None:
+    """Make the complete incoming snapshot the history. On return it is durable."""
     if epochs.record.status is not HistoryStatus.WHOLE:
         epochs.save(epochs.record)  # from here on the record remembers the damage, so the evidence may be moved
         for zxid in snapshot_files.listed(disk.list(), INSTALL):
@@ -27,7 +28,7 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
-    """What stands in `install.<zxid>` is sound and is the history now. May be interrupted and done again."""
+    """Clear up after the rename made `install.<zxid>` the history. A crash may interrupt this at any step."""
     status = epochs.record.status
     for name in disk.list():
         if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):

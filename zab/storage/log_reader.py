@@ -1,8 +1,7 @@
-"""Reading the log back for a peer that is far behind, beside the thread that appends to it.
+"""Read the log for a peer that is far behind, in a thread beside the one that appends.
 
-The reader opens the files by itself and never goes behind what was durable when it was asked, so it never
-meets a record that is just being written. A file may be purged or cut under its feet: then the answer is
-`Purged`, and the peer gets a snapshot.
+The reader opens the files itself, and stops at the end that was durable when it started, so it never reads a record
+that is being written. If a file is purged or cut meanwhile, it raises `Purged`, and the peer gets a snapshot.
 """
 
 from __future__ import annotations
@@ -17,11 +16,15 @@ from zab.storage.segment import Segment, decode_segment, scan
 
 
 class Purged(ZabError):
-    """The log on disk no longer holds what was asked for. Send a snapshot instead."""
+    """The log on disk no longer holds the requested transactions. Send a snapshot instead."""
 
 
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
-    """(`after`, `until`] from these files, of which the first begins at or before `after`."""
+    """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
+
+    Raise `LocalProtocolError` if `after` is no end of a batch in this history, `DamagedError` if a record is
+    unreadable, and `Purged` if the files changed.
+    """
     last = after
     for index, segment in enumerate(segments):
         following = segments[index + 1].previous if index + 1 < len(segments) else until

@@ -1,8 +1,8 @@
 """A disk in memory that crashes, tears, lies, fills up and rots on request: deterministic, and quick.
 
-It keeps each file once, as the running server sees it, together with an undo list of what no `sync` has
-made durable yet (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back and then lets as
-much of them happen again as the caller's `choose` decides. Nothing is copied per write.
+It keeps each file once, as the running server reads it, with an undo list of the changes that no `sync` has made
+durable (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back, then redoes a part of them
+that the caller's `choose` decides. Nothing is copied per write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zab.storage.memory_inode import Choose, Inode
 
 Kind: TypeAlias = str
 CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "delete", "sync_dir"})
-"""The calls that are counted: a crash before any other call is a crash before the next of these."""
+"""The calls that `MemoryDisk.changes` counts. A crash before any other call equals a crash before the next of these."""
 
 
 class Crash(Exception):
@@ -24,6 +24,8 @@ class Crash(Exception):
 
 
 class MemoryFile:
+    """An open file of a `MemoryDisk`."""
+
     def __init__(self, disk: MemoryDisk, name: str, inode: Inode) -> None:
         self._disk = disk
         self._name = name
@@ -89,13 +91,13 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """See the module. The switches may be set at any time:
+    """A disk in memory with injected crashes and failures. These switches may be set at any time:
 
     capacity    bytes that fit on the disk, None for no limit
     lying       syncs return without making anything durable
-    divert      the next write lands this many bytes beside where it was meant to go
-    changes     how many calls have changed something so far (see CHANGES)
-    counts      how many calls there were, by kind
+    divert      the next write goes this many bytes beside its offset
+    changes     number of changing calls so far (see CHANGES)
+    counts      number of calls so far, by kind
     """
 
     def __init__(self) -> None:
@@ -108,8 +110,9 @@ class MemoryDisk:
         self._names: dict[str, Inode] = {}
         self._durable_names: dict[str, Inode] = {}
         self._pending: list[dict[str, Inode | None]] = []
-        """Changes of the directory that are not durable: which names now mean which file, or none."""
+        """Changes of the directory that are not durable: names with their new file, or None for a name that is gone."""
         self._failures: dict[tuple[Kind, int], int] = {}
+        """The errno of each injected failure, by kind and number of the call."""
         self._crash_at: int | None = None
         self._crash_after = False
         self._dead = False
@@ -157,7 +160,7 @@ class MemoryDisk:
     def close(self) -> None:
         pass
 
-    # -- what is done to it --------------------------------------------------------------------------
+    # -- faults -------------------------------------------------------------------------------------
 
     def crash_at(self, change: int, *, after: bool = False) -> None:
         """Die when the count of changes reaches this one (the first is 0): before it happens, or right after."""
@@ -165,7 +168,7 @@ class MemoryDisk:
         self._crash_after = after
 
     def fail(self, kind: Kind, nth: int = 0, number: int = errors.EIO) -> None:
-        """The nth call of this kind from now on (0 is the next) fails with this errno, once."""
+        """Make the nth call of this kind from now on (0 is the next) fail once with this errno."""
         self._failures[kind, self.counts.get(kind, 0) + nth] = number
 
     def will_fail(self, kind: Kind) -> bool:
@@ -173,11 +176,11 @@ class MemoryDisk:
         return any(kind == failing for failing, _ in self._failures)
 
     def forgive(self) -> None:
-        """Failures that were asked for and have not come yet do not come any more."""
+        """Cancel the injected failures that have not occurred yet."""
         self._failures.clear()
 
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
-        """Power loss. What no sync confirmed is lost, kept (`keep`), or, by `choose`, kept in part and torn."""
+        """Lose power. Changes that no sync confirmed are lost, kept (`keep`), or kept in part and torn (`choose`)."""
         pending, self._pending = self._pending, []
         if choose is None and keep:
             survived = dict(self._names)
@@ -204,7 +207,7 @@ class MemoryDisk:
         self._crash_at = None
 
     def kill(self) -> None:
-        """The process died, the system did not: what it wrote can be read, and is as durable as it was before."""
+        """End the process, not the system: its writes can be read, and are as durable as before."""
         self.boots += 1
         self._dead = False
         self._crash_at = None
@@ -217,20 +220,20 @@ class MemoryDisk:
             inode.pending.clear()
 
     def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
-        """Bits rot at rest."""
+        """Flip bits at rest."""
         self._names[name].data[offset] ^= mask
 
     def cut(self, name: str, size: int) -> None:
-        """The end of a file is lost at rest."""
+        """Lose the end of a file at rest."""
         del self._names[name].data[size:]
 
     def lose(self, name: str) -> None:
-        """A file is lost at rest."""
+        """Lose a file at rest."""
         del self._names[name]
         self._durable_names.pop(name, None)
 
     def put(self, name: str, data: bytes) -> None:
-        """A file appears, durable, as if it had always been there."""
+        """Add a file, durable, as if it had always been there."""
         self._names[name] = self._durable_names[name] = Inode(bytearray(data))
 
     def get(self, name: str) -> bytes:
@@ -243,7 +246,7 @@ class MemoryDisk:
         return sum(len(inode.data) for inode in self._names.values())
 
     def clone(self) -> MemoryDisk:
-        """The same disk, durable and not, with the same switches: to go back to, or to branch off from."""
+        """Return a copy with the same durable and pending changes, and the same switches."""
         other = MemoryDisk()
         other.capacity, other.lying, other.divert = self.capacity, self.lying, self.divert
         other.changes, other.counts, other.boots = self.changes, dict(self.counts), self.boots
@@ -260,7 +263,7 @@ class MemoryDisk:
         other._pending = [{name: inode and copy(inode) for name, inode in change.items()} for change in self._pending]
         return other
 
-    # -- every call passes here ----------------------------------------------------------------------
+    # -- bookkeeping of calls -----------------------------------------------------------------------
 
     def _enter(self, kind: Kind, name: str) -> None:
         if self._dead:

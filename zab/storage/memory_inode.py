@@ -1,7 +1,7 @@
-"""One file of the memory disk: its bytes as the running server sees them, and how to take back what is not durable.
+"""One file of the memory disk: its bytes as the running server reads them, and the changes that are not durable.
 
-A crash rolls the list of changes back and lets as much of it happen again as the caller's `choose` decides,
-sector by sector.
+A crash rolls all of these changes back, then redoes a part of them that the caller's `choose` decides, sector by
+sector.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Choose: TypeAlias = Callable[[int], int]
 
 @define
 class InodeChange:
-    """One write that no sync has confirmed: where, what was there, what came. `new` is None for a change of size."""
+    """A change that no sync has confirmed: offset, old bytes, new bytes. `new` is None for a change of size."""
 
     offset: int
     old: bytes
@@ -32,15 +32,19 @@ class InodeChange:
 
 @define(eq=False)
 class Inode:
+    """The content of a file, apart from its names."""
+
     data: bytearray = field(factory=bytearray)
+    """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
+    """The changes since the last successful sync, oldest first; undone in reverse they give the durable bytes."""
     in_doubt: bool = False
-    """A sync of this file has failed. What it should have saved is `doomed`: no later sync saves it, either."""
+    """True if a sync of this file has failed. The changes before it are `doomed`: no later sync saves them."""
 
     def clone(self) -> Inode:
         return Inode(bytearray(self.data), [evolve(change) for change in self.pending], self.in_doubt)
 
-    # -- what the running server does ------------------------------------------------------------
+    # -- calls of the running server ------------------------------------------------------------
 
     def write(self, offset: int, new: bytes) -> None:
         data, size, end = self.data, len(self.data), offset + len(new)
@@ -57,7 +61,7 @@ class Inode:
             self.pending.append(InodeChange(before, b"", None, before, size))
 
     def confirm(self) -> None:
-        """A sync has succeeded."""
+        """Make the changes durable, except doomed ones, after a successful sync."""
         if not self.in_doubt:
             self.pending.clear()
             return
@@ -72,9 +76,14 @@ class Inode:
         for change in self.pending:
             change.doomed = not change.durable
 
-    # -- what a crash does -------------------------------------------------------------------------
+    # -- crash ------------------------------------------------------------------------------------
 
     def crash(self, choose: Choose | None, keep: bool) -> None:
+        """Lose power. Durable changes stay; of the others `choose` picks one of four outcomes.
+
+        0: all are lost. 1: all are kept. 2: a prefix is kept, cut at any byte. 3: any sectors are kept. Without
+        `choose` all are lost, or kept if `keep` is true.
+        """
         pending, self.pending = self.pending, []
         self.in_doubt = False
         doubtful = [change for change in pending if not change.durable]
@@ -109,7 +118,7 @@ class Inode:
             self.data.extend(bytes(size - len(self.data)))
 
     def _redo_sectors(self, change: InodeChange, choose: Choose, stopped: set[int]) -> None:
-        """Each sector holds what it held at some one moment: once it misses a write, it misses all later ones."""
+        """Redo the change in some sectors. A sector that misses a write misses all later writes, too."""
         if change.new is None:
             if choose(2):
                 self._redo(change.offset, None, change.size_after)

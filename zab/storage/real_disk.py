@@ -1,4 +1,4 @@
-"""The real disk: one directory, locked, every failure named with its file, its cause and what to do."""
+"""The real disk: one locked directory. Each failure names its file, its cause and the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zab.storage.disk import disk_error
 LOCK: Final = "lock"
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
-"""macOS: there an fsync leaves the data in the drive's cache, where a power failure ends it."""
+"""macOS needs this: its fsync leaves the data in the drive's cache, which a power failure clears."""
 
 
 def _sync(fd: int) -> None:
@@ -27,6 +27,8 @@ def _sync(fd: int) -> None:
 
 
 class RealFile:
+    """An open file of a directory."""
+
     def __init__(self, fd: int, name: str, where: str) -> None:
         self._fd = fd
         self._name = name
@@ -52,7 +54,7 @@ class RealFile:
             return b"".join(pieces)
 
     def write(self, offset: int, data: bytes) -> None:
-        try:  # not `named`: this and `sync` are on the way of every transaction
+        try:  # not `named`: every transaction calls this and `sync`
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):  # a full disk writes what fits, and fails only the next call
                 written += os.pwrite(self._fd, data[written:], offset + written)
@@ -86,7 +88,7 @@ class RealFile:
 
 
 class RealDisk:
-    """The directory is made if it is missing, and belongs to one process until `close`."""
+    """A directory, created if it is missing, that belongs to one process until `close`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -102,7 +104,9 @@ class RealDisk:
 
     def list(self) -> tuple[str, ...]:
         with named("list", str(self.path)):
-            fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd)  # a position of its own: threads list, too
+            fd = os.open(
+                ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd
+            )  # other threads list, too, and need a position of their own
             try:
                 with os.scandir(fd) as entries:
                     return tuple(sorted(entry.name for entry in entries if entry.name != LOCK and entry.is_file()))
@@ -153,7 +157,7 @@ class RealDisk:
                 os.close(fd)
 
     def _take_lock(self) -> int:
-        """The system lets go of it when the process ends, however it ends."""
+        """Lock the directory. The system releases the lock when the process ends, for any reason."""
         with named("lock", str(self.path)):
             fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640, dir_fd=self._fd)
             try:
@@ -192,6 +196,7 @@ def in_use(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def named(operation: str, where: str) -> Iterator[None]:
+    """Turn an `OSError` in the block into a `StorageError` that names the operation and the file."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,11 @@
-"""What a server remembers after any crash, and whether it may vote with it.
+"""Recovery: read everything on the disk, and decide whether the server may vote with it.
 
-Everything is read and checked: each record's sums, its place behind the one before it, the files' order, the
-snapshot below and the epochs record above. A torn tail is cut. Damage that the newest sound snapshot makes
-irrelevant is noted. Any other damage means that the history may be incomplete: then nothing of it is offered,
-nothing on the disk is touched, and the server heals from the others before it votes again.
+Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
+cuts a torn tail. It notes damage that the newest sound snapshot makes irrelevant. Any other damage means that the
+history may be incomplete: recovery then offers no history and changes nothing on the disk, and the server heals from
+the others before it votes again.
 
-Recovery changes the disk only in steps that it would take again, so it may crash anywhere itself.
+Every change to the disk is a step that recovery would take again, so recovery itself may crash anywhere.
 """
 
 from __future__ import annotations
@@ -30,12 +30,23 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 from zab.storage.transaction_log import rewrite
 
 REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
-"""Behind each line of damage. Who is alone has to look for another one."""
+"""The remedy behind each line of damage. A single server has no leader: its operator needs a backup."""
 
 
 @define
 class Recovery:
-    """The outcome, and what it takes to go on from there. Without `segments` the log begins anew behind `last`."""
+    """The outcome of recovery: everything that `Storage` needs to continue.
+
+    epochs     the epochs record in force
+    recovered  the start state of the core
+    newest     the newest sound snapshot, or None
+    segments   the files of the log, oldest first; without any the log begins anew behind `last`
+    last       the end of the history; UNKNOWN if it may be incomplete
+    end        the offset behind the last record of the newest file
+    notes      findings and actions, for the log
+    unsound    the zxids of damaged snapshots
+    rotten     the notes about damage to files that are not needed
+    """
 
     epochs: EpochsFile
     recovered: Recovered
@@ -49,7 +60,8 @@ class Recovery:
 
 
 def recover(disk: Disk, autocreate: bool) -> Recovery:
-    disk.sync_dir()  # names as they are seen now must stay: whoever wrote them may have died before syncing them
+    """Recover a directory. With `autocreate` an empty one is the beginning of a history."""
+    disk.sync_dir()  # the names must stay as they are now: the process that wrote them may not have synced them
     notes: list[str] = []
     names = _clear_temporary(disk)
     found = _recover(disk, autocreate, names, notes)
@@ -97,8 +109,8 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
         return _distrusted(epochs, notes, walk.damage, forgotten=walk.forgotten)
     record, last = epochs.record, walk.last
     end = _settle_tail(walk)
-    # It logged transactions of a newer epoch than it adopted: the history before them is complete, or they
-    # could not have been logged, so the epoch is adopted and only the crash prevented saying so.
+    # The log may hold transactions of a newer epoch than the adopted one. They were logged after the history before
+    # them was complete, so that epoch is adopted: only the crash prevented its record.
     current = Epoch(max(record.current, epoch_of(last)))
     newest = walk.segments[-1].first if walk.segments else NOTHING
     epochs.save(evolve(record, current=current, reaches=last, segment=newest))
@@ -157,7 +169,7 @@ def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
 
 
 def _held(disk: Disk) -> SnapHeld | None:
-    """What arrived of a snapshot from a leader. Two files: it was just being written anew to go on, out of PARTIAL."""
+    """Return the part of a snapshot that arrived from a leader. If both files exist, INCOMING is a copy of PARTIAL."""
     names = disk.list()
     if snapshot_files.INCOMING in names:
         if snapshot_files.PARTIAL in names:
@@ -171,7 +183,7 @@ def _held(disk: Disk) -> SnapHeld | None:
 
 
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
-    """The names that are ours, without files that were never put in place: those had no effect yet."""
+    """Delete temporary files, which never had an effect, and return the names of the other files that are ours."""
     ours = []
     for name in disk.list():
         if name == epochs_file.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL, ASIDE)):
@@ -195,7 +207,7 @@ def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], note
 
 
 def _settle_tail(walk: HistoryScan) -> int:
-    """Make what was read of the newest file durable, and what was not read gone; the offset where to go on."""
+    """Make the sound part of the newest file durable, cut the rest, and return the offset for the next record."""
     if walk.tail is None:
         return 0
     disk, (data, found) = walk.disk, walk.tail
@@ -210,8 +222,8 @@ def _settle_tail(walk: HistoryScan) -> int:
     if walk.torn:
         rewrite(disk, segment, data[: found.end])
     elif walk.last != walk.record.reaches:
-        # It may have been read from the cache of a system whose server died before the sync, or whose sync
-        # failed. Written anew and synced, it is durable whatever the reason.
+        # These bytes may come from the system's cache: the server died before the sync, or the sync failed. They are
+        # durable after another write and sync.
         file = disk.open(segment.name)
         try:
             file.write(found.synced, data[found.synced : found.end])
@@ -222,5 +234,5 @@ def _settle_tail(walk: HistoryScan) -> int:
 
 
 def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
-    """The first one may have its beginning in the snapshot."""
+    """Return the batches behind the snapshot. The first batch may begin inside the snapshot."""
     return tuple(batches) if not batches else (batches[0].after(snapshot), *batches[1:])

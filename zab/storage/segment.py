@@ -4,10 +4,9 @@
     record    magic 2, kind 1, length 4, previous 8, first 8, count 4, synced 4, CRC-32 of the body 4,
               CRC-32 of that 4; body; end mark 1                                             (big-endian)
 
-`previous` is the zxid right before `first`, so a record that is missing is missed, in a file and between
-files. `synced` is how much of this file was durable when the record was written: whatever stands before it
-and cannot be read was lost after it was safe. The record's header is summed starting from where it stands,
-so that a sound record in the wrong place is no record.
+`previous` is the zxid right before `first`, so a missing record is noticed, in a file and between files. `synced` is
+the durable size of this file when the record was written: an unreadable record before that offset was lost after it was
+durable. The checksum of a record's header starts from its offset, so a sound record in the wrong place is no record.
 """
 
 from __future__ import annotations
@@ -48,12 +47,16 @@ def name_of(first: Zxid) -> str:
 
 @frozen
 class Segment:
-    """`allocated`: the file is never shorter than this, unless something cut it. `seed` starts its records' sums."""
+    """The header of a file of the log."""
 
     first: Zxid
+    """The first zxid in the file, and its name."""
     previous: Zxid
+    """The last zxid before the file; less than `first`."""
     allocated: int
+    """The size of the file at its creation. A shorter file was cut by damage."""
     seed: int
+    """The initial value of the checksums of its records' headers."""
 
     @property
     def name(self) -> str:
@@ -102,7 +105,7 @@ def guess_segment(first: Zxid, data: bytes) -> Segment | None:
 
 
 def encode_record(batch: Batch, previous: Zxid, synced: int, at: int, seed: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """The pieces to write at offset `at`; the body is not copied."""
+    """Return the pieces to write at offset `at`. The body is not copied."""
     body = batch.body
     kind = CONFIG if batch.config else _BATCH
     head = _RECORD.pack(MARK, kind, len(body), previous, batch.first, batch.count, synced, crc32(body))
@@ -117,7 +120,7 @@ class RecordHead:
 
 
 def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
-    """The header at this offset if it is sound, whatever became of the body."""
+    """Return the header at this offset if it is sound, even if the body is not; else None."""
     head = data[at : at + RECORD_HEAD]
     if len(head) < RECORD_HEAD:
         return None
@@ -129,13 +132,13 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 
 @define
 class SegmentScan:
-    """The content of a file up to the first thing that is not a sound record in its place.
+    """The content of a file up to the first bytes that are no sound record in its place.
 
     batches     those that reach behind `after`
     end         offset behind the last record
     last_at     offset of the last record
     last        the zxid that the last record reaches
-    synced      how much of the file was durable when the last record was written
+    synced      the durable size of the file when the last record was written
     epoch_ends  last zxid of every epoch, if it lies behind `after`; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach behind `after`
     trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
@@ -154,7 +157,12 @@ class SegmentScan:
 
 
 def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | None = None) -> SegmentScan:
-    """Read the records of one file in order. One turn of the loop per batch, so it stays as flat as it is."""
+    """Read the records of one file in order, until a record is not sound, `until` is reached or zeros follow.
+
+    A record counts if its checksums match, it follows the record before it, and its zxids are of one epoch. Damage in
+    the body of a record that ends at or before `after` is skipped: a snapshot replaces it. The loop runs once per batch
+    at every start, so it is flat on purpose.
+    """
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
     found = SegmentScan(at, last)
     keep = found.batches.append

@@ -1,12 +1,12 @@
-"""Snapshots: whole files, written beside the work, put in place by a rename, checked before they are believed.
+"""Snapshot files: written beside the log, put in place by a rename, verified before use.
 
     file     magic 8, version 2, zxid 8, sum 4; chunks; end
     chunk    kind 1, length 4, data, sum 4
     end      kind 1, number of chunks 4, digest of the history 4, sum 4                  (big-endian)
 
-Every sum is the CRC-32 of everything before it but the sums, so a chunk that is missing, doubled or out of
-place is noticed at that chunk. A local snapshot becomes `snapshot.<zxid>`; one that came from the leader first becomes
-`install.<zxid>`, and that name alone is what makes the older history void.
+Every sum is the CRC-32 of everything before it except the sums, so a missing, doubled or misplaced chunk is noticed at
+that chunk. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and
+this name makes the older history void.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SNAPSHOT: Final = "snapshot."
 INSTALL: Final = "install."
 INCOMING: Final = "incoming.tmp"
 PARTIAL: Final = "partial.tmp"
-"""What arrived of a snapshot before the leader was lost: the beginning of a file, without its end."""
+"""The part of a snapshot that arrived before the leader was lost: the beginning of a file, without its end."""
 
 _MAGIC: Final = b"zab.snp\n"
 _VERSION: Final = 1
@@ -39,11 +39,12 @@ _DATA_KIND: Final = 1
 _END_KIND: Final = 2
 
 CHECKSUM_BYTES: Final = 16
-"""Of the beginning of a file that two servers compare. More than a CRC-32: if it is wrong, two states are mixed."""
+"""The size of the checksum by which two servers compare the beginnings of their files. A CRC-32 would be too weak: a
+false match would mix two states."""
 
 _GATHER_BYTES: Final = 256 << 10
 _SYNC_BYTES: Final = 8 << 20
-"""Synced this often while it is written, so that the log's next sync does not have to wait for all of it."""
+"""Bytes between two syncs of a growing snapshot, so that the log's next sync does not wait for all of it."""
 
 
 def name_of(zxid: Zxid) -> str:
@@ -51,15 +52,24 @@ def name_of(zxid: Zxid) -> str:
 
 
 class SnapshotFile:
-    """A snapshot being written. It has no effect whatever until it is put in place."""
+    """A snapshot that is being written. It has no effect before `place`."""
 
     def __init__(self, disk: Disk, temporary: str, zxid: Zxid) -> None:
         self.zxid = zxid
         self.temporary = temporary
+        """The name of the file until `place`."""
         self._disk = disk
         self._file: DiskFile | None = disk.create(temporary)
-        self._offset = self._unsynced = self._chunks = self._sum = 0
+        """The open file; None once it is placed, kept or aborted."""
+        self._offset = 0
+        """The bytes that were written to the file."""
+        self._unsynced = 0
+        """The bytes that were written since the last sync."""
+        self._chunks = 0
+        self._sum = 0
+        """CRC-32 of everything so far except the sums, gathered bytes included."""
         self._gathered: list[bytes] = []
+        """The bytes behind `_offset`, not written yet."""
         self._gathered_bytes = 0
         self._put(_FILE.pack(_MAGIC, _VERSION, zxid))
         self._put_sum()
@@ -76,7 +86,7 @@ class SnapshotFile:
             self._flush()
 
     def place(self, digest: int, name: str) -> None:
-        """End it, make it durable, give it its name. After a crash either it is there, whole, or it is not."""
+        """End the file, make it durable, and rename it. After a crash it is either there as a whole or not at all."""
         self._put(_END.pack(_END_KIND, self._chunks, digest))
         self._put_sum()
         self._flush()
@@ -122,17 +132,17 @@ class SnapshotFile:
         return self._file
 
     def keep(self) -> None:
-        """Write what was handed over, under the temporary name. Nothing of it need be durable."""
+        """Write all chunks so far under the temporary name. They need not be durable."""
         self._flush()
         self._open().close()
         self._file = None
 
 
 class SnapshotWriter:
-    """A local snapshot, written by any thread while the log goes on. Nothing of the log waits for it.
+    """A local snapshot, written by any thread while the log grows.
 
-    When `finish` returns the snapshot is durable; then let `Storage.purge` remove what it makes superfluous.
-    After an error, `abort`: a snapshot that failed harms nobody but the disk space.
+    After `finish` the snapshot is durable; `Storage.purge` then removes the files that it makes superfluous. After an
+    error call `abort`, which frees the disk space.
     """
 
     def __init__(self, disk: Disk, zxid: Zxid, digest: int) -> None:
@@ -151,13 +161,13 @@ class SnapshotWriter:
 
 
 def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None, tuple[Zxid, int]]:
-    """The chunks, each handed out when its sum is right; at the end the zxid and the history's digest.
+    """Yield each chunk after its checksum matched, then return the zxid and the history's digest.
 
-    DamagedError at the first thing that is wrong. To hand out nothing of a damaged file, `verify` it first.
+    Raise `DamagedError` at the first damage. To use nothing of a damaged file, `verify` it first.
     """
     file = disk.open(name)
     try:
-        reader = _Reader(file, name)
+        reader = _SummingReader(file, name)
         chunks = _parse(reader)
         while True:
             try:
@@ -171,7 +181,7 @@ def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None
         file.close()
 
 
-def _parse(reader: _Reader) -> Generator[bytes, None, tuple[Zxid, int]]:
+def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
     zxid = _parse_head(reader)
     if reader.name.partition(".")[2] != f"{zxid:x}":
         raise reader.damaged(f"its header says that it is the snapshot at {show(zxid)}")
@@ -188,20 +198,20 @@ def _parse(reader: _Reader) -> Generator[bytes, None, tuple[Zxid, int]]:
         return zxid, digest
 
 
-def _parse_head(reader: _Reader) -> Zxid:
+def _parse_head(reader: _SummingReader) -> Zxid:
     magic, version, zxid = _FILE.unpack(reader.take(_FILE.size))
     reader.check()
     if magic != _MAGIC:
         raise reader.damaged(f"{magic!r} is no snapshot of ours")
     if version != _VERSION:
         if reader.name == PARTIAL:
-            raise reader.damaged(f"it is of format {version}")  # the leader has the whole of it
+            raise reader.damaged(f"it is of format {version}")  # not ours to keep: the leader has all of it
         raise other_version(reader.name, version, _VERSION)
     return Zxid(zxid)
 
 
-def _parse_chunk(reader: _Reader) -> bytes | tuple[int, int]:
-    """A chunk, or of the end the number of chunks and the digest."""
+def _parse_chunk(reader: _SummingReader) -> bytes | tuple[int, int]:
+    """Return a chunk, or at the end the number of chunks and the digest."""
     kind, length = _CHUNK.unpack(reader.take(_CHUNK.size))
     if kind == _END_KIND:
         (digest,) = _SUM.unpack(reader.take(_SUM.size))
@@ -214,8 +224,8 @@ def _parse_chunk(reader: _Reader) -> bytes | tuple[int, int]:
     return data
 
 
-class _Reader:
-    """Reads forward through a file in large pieces, and sums as it goes."""
+class _SummingReader:
+    """Read a file forward in large pieces, and compute its checksum on the way."""
 
     def __init__(self, file: DiskFile, name: str, hashes: bool = False) -> None:
         self.name = name
@@ -238,11 +248,11 @@ class _Reader:
 
     @property
     def position(self) -> int:
-        """So many bytes of the file were read."""
+        """The number of bytes that were read."""
         return self._offset - len(self._buffer) + self._at
 
     def checksum(self) -> bytes:
-        """That of the bytes that were read."""
+        """Return the checksum of the bytes that were read."""
         assert self._hash is not None
         return self._hash.digest()
 
@@ -271,29 +281,29 @@ class _Reader:
 
 
 def kept(disk: Disk) -> SnapHeld | None:
-    """What PARTIAL holds: as many chunks as are whole and sound. None if there are none."""
+    """Return the sound chunks of PARTIAL, as size and checksum; None if there is none."""
     if PARTIAL not in disk.list():
         return None
     file = disk.open(PARTIAL)
     found = None
     try:
-        reader = _Reader(file, PARTIAL, hashes=True)
+        reader = _SummingReader(file, PARTIAL, hashes=True)
         zxid = _parse_head(reader)
         while isinstance(_parse_chunk(reader), bytes):
             found = SnapHeld(zxid, reader.position, reader.checksum())
     except DamagedError:
-        return found  # it ends in the middle: where it was cut, or where a crash has left it
+        return found  # the file ends in the middle of a chunk, by an interruption or a crash
     finally:
         file.close()
     return None
 
 
 def resumed(disk: Disk, held: SnapHeld) -> SnapshotFile:
-    """INCOMING again, with what is `held` in PARTIAL: written anew, because of that nothing need be durable."""
+    """Return INCOMING with a copy of the held chunks of PARTIAL: copied, because PARTIAL need not be durable."""
     arriving = SnapshotFile(disk, INCOMING, held.zxid)
     file = disk.open(PARTIAL)
     try:
-        reader = _Reader(file, PARTIAL)
+        reader = _SummingReader(file, PARTIAL)
         _parse_head(reader)
         while reader.position < held.size:
             chunk = _parse_chunk(reader)
@@ -306,13 +316,13 @@ def resumed(disk: Disk, held: SnapHeld) -> SnapshotFile:
 
 
 def find(disk: Disk, held: SnapHeld) -> FoundSnapshot | None:
-    """The snapshot file at `held.zxid` if it is sound to its end and begins with the bytes that are held elsewhere."""
+    """Return the snapshot at `held.zxid` if it is sound and begins with the held bytes of another server, else None."""
     name = name_of(held.zxid)
     if name not in disk.list():
         return None
     file = disk.open(name)
     try:
-        reader = _Reader(file, name, hashes=True)
+        reader = _SummingReader(file, name, hashes=True)
         _parse_head(reader)
         same = False
         while True:
@@ -328,7 +338,7 @@ def find(disk: Disk, held: SnapHeld) -> FoundSnapshot | None:
 
 
 def verify(disk: Disk, name: str) -> int:
-    """Read all of it; the history's digest. DamagedError when anything is wrong."""
+    """Read the whole file and return the history's digest. Raise `DamagedError` if anything is wrong."""
     chunks = read_chunks(disk, name)
     while True:
         try:
@@ -347,7 +357,7 @@ def size_of(disk: Disk, name: str) -> int:
 
 
 def listed(names: tuple[str, ...], prefix: str) -> list[Zxid]:
-    """The zxids of the files with this prefix, newest first."""
+    """Return the zxids of the files with this prefix, newest first."""
     found = []
     for name in names:
         if name.startswith(prefix):

@@ -1,8 +1,8 @@
-"""The log on a disk of its own.
+"""Two directories as one disk: the log in one, everything else in the other.
 
 A log is only appended to and synced; a snapshot writes many megabytes at once. On one disk the snapshot delays the
-log's syncs, and clients wait. So the log may stand in another directory: a file's name tells whether it belongs to the
-log, and the rest of the code does not notice.
+log's syncs, and clients wait. So the log may have a directory of its own, on another disk. A file's name determines its
+directory; all other code uses one `Disk`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SplitDisk:
         stray = [name for name in main.list() if name.startswith(_LOGS)]
         if stray:
             raise ConfigError(
-                f"{stray[0]} stands in the data directory, and the log is to have a directory of its own: "
+                f"{stray[0]} is in the data directory, but the log has a directory of its own: "
                 f"move all {PREFIX}* there while the server is stopped"
             )
 

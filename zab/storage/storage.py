@@ -1,7 +1,7 @@
-"""Storage of one server: performs a node's writes in order, and finds everything again at the next start.
+"""Storage of one server: perform a node's writes in order, and recover everything at the next start.
 
-It is used by one thread, which may block; only `read_log`, `read_snapshot` and the writer of a local
-snapshot may be used by others at the same time.
+One thread uses it, and may block. Other threads may use only the members that say "any thread", `read_log`,
+`read_snapshot` and the writer of a local snapshot.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ SEGMENT_BYTES_MAX: Final = 1 << 31
 class StorageSettings:
     """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.
 
-    damaged_files_max, damaged_bytes_max   what is kept of damaged histories, in files named `damaged.*`; above either,
-                                           new remains displace those of earlier damage, and the newest are always kept
+    damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
+                                           above them new ones displace earlier ones, and the newest are always kept
     """
 
     segment_bytes: int = 16 << 20
@@ -67,25 +67,32 @@ class StorageSettings:
 
 
 class Storage:
-    """`open` it; `perform` what the node wants saved; `close` it. After an error it does nothing any more."""
+    """The log, the snapshots and the epochs record of one server. After an error every later call fails."""
 
     def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
         self.notes = tuple(found.notes)
+        """The findings and actions of recovery, for the log."""
         self.rotten = found.rotten
-        """The notes about damage to files that are not needed."""
+        """The notes about damage to files that are not needed. They are warnings: the disk is failing."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs
         self._newest = found.newest
+        """The zxid of the newest sound snapshot, or None."""
         self._unsound = found.unsound
+        """The zxids of damaged snapshots. They do not count among those that are kept."""
         self._verified = found.newest
-        self._begun = found.epochs.record.status is HistoryStatus.WHOLE  # a history, whole or just being healed
+        """The zxid of a snapshot that was read and verified since the start, or None: it is not verified again."""
+        self._begun = found.epochs.record.status is HistoryStatus.WHOLE
+        """True if the log continues a complete history, or a snapshot that heals one. Only then batches are logged."""
         self._incoming: SnapshotFile | None = None
+        """The snapshot that is arriving from the leader, or None."""
         self.held = found.recovered.held
-        """What arrived of a snapshot before the leader was lost. Any thread."""
+        """The part of a snapshot that arrived before its leader was lost; None without one. Any thread."""
         self.spare: Zxid | None = None
-        """The newest snapshot that was written for a learner: it does not count among those that are kept."""
+        """The newest snapshot that was written for a learner. It does not count among those that are kept."""
         self._failure: BaseException | None = None
+        """The first error, which made it unknown what is durable; None while the storage is healthy."""
         self._log = TransactionLog(
             disk,
             found.epochs,
@@ -99,7 +106,7 @@ class Storage:
 
     @classmethod
     def open(cls, disk: Disk, settings: StorageSettings = StorageSettings()) -> tuple[Storage, Recovered]:
-        """Recover. `Storage.notes` lists what was found and done, `Recovered.damage` what cannot be repaired here."""
+        """Recover a directory. `Storage.notes` lists findings and actions, `Recovered.damage` irreparable damage."""
         found = recover(disk, settings.autocreate)
         warning = damaged_files.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
         if warning:
@@ -107,11 +114,11 @@ class Storage:
             found.rotten = (*found.rotten, warning)
         return cls(disk, settings, found), found.recovered
 
-    # -- what it holds -------------------------------------------------------------------------------
+    # -- content ------------------------------------------------------------------------------------
 
     @property
     def last(self) -> Zxid:
-        """The end of the history, all of it durable after `perform`; UNKNOWN while it may be incomplete."""
+        """The durable end of the history; UNKNOWN while the history may be incomplete."""
         return self._log.durable
 
     @property
@@ -130,11 +137,11 @@ class Storage:
 
     @property
     def knows_more_committed(self) -> bool:
-        """Whether more is known to be committed than the record on the disk says. Any thread."""
+        """True if more is known to be committed than the record on the disk tells. Any thread."""
         return self._epochs.committed > self._epochs.record.committed
 
     def save_committed(self) -> None:
-        """Save the record if more is known to be committed than it says. Call in the thread of `perform`."""
+        """Save the record if more is known to be committed than it tells. Call in the thread of `perform`."""
         self._check_healthy()
         try:
             if self._begun and self.knows_more_committed:
@@ -201,7 +208,7 @@ class Storage:
         status = self._epochs.record.status
         if write.whole:
             status = HistoryStatus.WHOLE
-        elif status is HistoryStatus.WHOLE:  # not the disk's damage: the history contradicts that of the others
+        elif status is HistoryStatus.WHOLE:  # the disk is sound, but the history contradicts that of the others
             status, self._begun = HistoryStatus.DAMAGED, False
         reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:
@@ -280,18 +287,18 @@ class Storage:
         return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
-        """The chunks as they were written. The whole file is verified before the first one is handed out."""
+        """Yield the chunks as they were written. The whole file is verified before the first one."""
         name = snapshot_files.name_of(zxid)
         if zxid != self._verified:
             snapshot_files.verify(self._disk, name)
         yield from snapshot_files.read_chunks(self._disk, name)
 
     def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
-        """The snapshot on this disk that begins with what another server holds, if it is sound. Any thread."""
+        """Return the sound snapshot that begins with the bytes that another server holds, or None. Any thread."""
         return snapshot_files.find(self._disk, held)
 
     def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
-        """The chunks of such a snapshot behind what is held. Each is handed out when its sum is right. Any thread."""
+        """Yield the chunks of that snapshot behind the held ones, each after its checksum matched. Any thread."""
         return snapshot_files.read_chunks(self._disk, snapshot_files.name_of(held.zxid), held.size)
 
     @property
@@ -301,12 +308,12 @@ class Storage:
         return 0 if newest is None else snapshot_files.size_of(self._disk, snapshot_files.name_of(newest))
 
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
-        """Remove snapshots but the newest `keep`, and the log that none of these needs; returns the new log_start.
+        """Remove all snapshots but the newest `keep`, and the log that none of them needs. Return the new `log_start`.
 
-        Call after every local snapshot. As long as there are fewer, nothing is removed, but for one that was being
-        written while a received one took its place: the log does not go on behind it any more.
+        Call after every local snapshot. While there are fewer than `keep`, nothing is removed, except a snapshot that
+        was being written when a received one replaced the history: the log does not continue it.
 
-        `spare` names one that was written for a learner. It is not counted, and takes the place of the last spare.
+        `spare` names a snapshot that was written for a learner. It is not counted, and replaces the last spare.
         """
         self._check_healthy()
         try:
@@ -341,19 +348,19 @@ class Storage:
                 self._disk.delete(snapshot_files.name_of(zxid))
         self._log.purge(oldest)
         for first in snapshot_files.listed(self._disk.list(), PREFIX):
-            if first < self._log.oldest:  # damage that a snapshot made up for: it was no part of the log any more
+            if first < self._log.oldest:  # damaged earlier, and not part of the log since a snapshot replaced it
                 self._disk.delete(name_of(first))
         self._disk.sync_dir()
 
     # -- reading the log -----------------------------------------------------------------------------------
 
     def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
-        """(`after`, `until`] from the disk, in any thread.
+        """Yield the batches of (`after`, `until`] from the disk, in any thread.
 
-        Purged when it is no longer all there, DamagedError when it cannot be read: either way a peer that
-        asked for it needs a snapshot.
+        Raise `Purged` if a part of them is gone, and `DamagedError` if it cannot be read. In both cases the peer needs
+        a snapshot.
         """
-        durable = self._log.durable  # in this order: the log may grow, and be purged, between these lines
+        durable = self._log.durable  # this order matters: the log may grow, and be purged, between these lines
         segments = self._log.segments
         start = self._log.start
         if after < start:
@@ -365,7 +372,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave word that all is well, so that the next recovery need not guess. The disk stays open."""
+        """Save the extent of the history, so that the next recovery need not guess. The disk stays open."""
         try:
             if self._failure is None:
                 self._keep_incoming()

@@ -25,7 +25,7 @@ from zab.storage.segment import MARK, OVERHEAD, RECORD_HEAD, Segment, decode_rec
 
 
 def contradiction(data: bytes, segment: Segment, at: int, last: Zxid) -> str | None:
-    """Why the unreadable record at this offset, behind `last`, is not torn; None when it is."""
+    """Return the reason why the unreadable record at this offset, behind `last`, is not torn; None if it is torn."""
     head = decode_record_head(data, at, segment.seed)
     end = at + RECORD_HEAD if head is None else at + OVERHEAD + head.length
     if (witness := _witness(data, segment, at, last)) is not None:
@@ -36,7 +36,7 @@ def contradiction(data: bytes, segment: Segment, at: int, last: Zxid) -> str | N
 
 
 def _witness(data: bytes, segment: Segment, at: int, last: Zxid) -> int | None:
-    """A record behind this one that was written when this one was durable already."""
+    """Return the offset of a later record that was written when this one was durable already, or None."""
     found = data.find(MARK, at + 1)
     while found >= 0:
         head = decode_record_head(data, found, segment.seed)

@@ -1,8 +1,8 @@
 """The write-ahead log: appends in groups, one sync per group, in files of bounded size.
 
-A group of batches is gathered in memory and becomes one write and one sync, however many batches it has.
-The files follow each other by `previous`; the newest one is named in the epochs record before anything in
-it counts, so a file that vanishes is missed.
+A group of batches is gathered in memory and becomes one write and one sync, however many batches it has. Each file
+names the zxid before its first one (`previous`). The epochs record names the newest file before anything in it counts,
+so recovery misses a file that vanishes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,19 @@ from zab.storage.segment import (
 )
 
 GATHER_BYTES_MAX: Final = 1 << 20
-"""More than this is written out early, so that one huge group does not stand in memory twice."""
+"""A group larger than this is written early, so that memory does not hold a huge group twice."""
 
 AHEAD_BYTES: Final = 256 << 10
-"""Zeros are written this far ahead of the records: a sync that need not change the file's size or its
-extents takes half the time, and filling a whole segment at once would hold up one unlucky write."""
+"""Zeros are written this far ahead of the records. A sync that does not change the file's size or extents takes half
+the time; zeros for a whole segment at once would delay one write too long."""
 
 
 class TransactionLog:
-    """`last` is the end of the log, durable or not; `durable` trails it until the next `sync`."""
+    """The files of the log, with the newest one open for appending.
+
+    Offsets in the newest file: `_synced` <= `_written` <= `_end`, and `_written` <= `_zeroed` if zeros are written
+    ahead.
+    """
 
     def __init__(
         self,
@@ -47,33 +51,44 @@ class TransactionLog:
         last: Zxid,
         end: int,
     ) -> None:
-        """A log that ends at `last`, at offset `end` of the last segment, and was found durable up to there."""
+        """Open a log that ends at `last`, at offset `end` of the last segment, and is durable up to there."""
+        assert start <= last or not segments
         self.segments = segments
+        """The files, oldest first; each one's `previous` is the last zxid of the file before it."""
         self.start = start
-        self.last = self.durable = last
+        """The log holds everything in (`start`, `last`]."""
+        self.last = last
+        """The end of the log, durable or not."""
+        self.durable = last
+        """The durable end of the log; at most `last`, and equal to it after `sync`."""
         self._disk = disk
         self._epochs = epochs
         self._segment_bytes = segment_bytes
         self._preallocate = preallocate
         self._file: DiskFile | None = disk.open(segments[-1].name) if segments else None
+        """The newest file; None if the next append creates one."""
         self._seed = segments[-1].seed if segments else 0
+        """The initial checksum of the records in the newest file."""
         self._end = self._written = self._synced = self._zeroed = end
         self._gathered: list[bytes] = []
+        """The bytes of the newest file from `_written` to `_end`."""
         self._roll_next = False
+        """True if the next append must begin a new file."""
 
     @property
     def newest(self) -> Zxid:
-        """The name of the newest file, as the epochs record has it."""
+        """The first zxid of the newest file, which the epochs record names; NOTHING without files."""
         return self.segments[-1].first if self.segments else NOTHING
 
     @property
     def oldest(self) -> Zxid:
-        """That of the oldest one."""
+        """The first zxid of the oldest file; NOTHING without files."""
         return self.segments[0].first if self.segments else NOTHING
 
     # -- appending -------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> None:
+        """Add a batch to the group. It is durable after the next `sync`."""
         last = self.last
         if not follows(batch.first, last):
             raise LocalProtocolError(f"{show(batch.first)} does not follow {show(last)}: the log would have a hole")
@@ -97,7 +112,7 @@ class TransactionLog:
         self.durable = self.last
 
     def roll(self) -> None:
-        """The next append begins a new file, so that what stands in this one can be purged as a whole."""
+        """Begin a new file with the next append, so that this file can be purged as a whole."""
         self._roll_next = True
 
     def _write(self) -> None:
@@ -113,7 +128,7 @@ class TransactionLog:
 
     def _make_room(self, first: Zxid) -> None:
         self._roll_next = False
-        self.sync()  # nothing may stand in a newer file that could outlive what comes before it
+        self.sync()  # records in a newer file must not survive a crash that loses the records before them
         allocated = self._segment_bytes if self._preallocate else 0
         segment, head = encode_segment(first, self.last, allocated)
         self._close_file()
@@ -130,9 +145,9 @@ class TransactionLog:
     # -- cutting ---------------------------------------------------------------------------------
 
     def truncate(self, zxid: Zxid) -> None:
-        """Remove everything behind `zxid`, which the log holds or begins behind. Durable when this returns.
+        """Remove everything behind `zxid`. The log must hold `zxid`, or begin behind it. On return the cut is durable.
 
-        A crash in between leaves the log cut at some point at or behind `zxid`.
+        After a crash on the way the log ends at `zxid` or somewhere behind it.
         """
         if zxid == self.last:
             return
@@ -167,7 +182,7 @@ class TransactionLog:
         self.last = self.durable = zxid
 
     def reset(self, zxid: Zxid) -> None:
-        """The files are void or gone; the log begins anew behind `zxid`."""
+        """Begin anew behind `zxid`. The caller has made all files void or deleted them."""
         self._close_file()
         self._gathered.clear()
         self.segments = ()
@@ -183,10 +198,10 @@ class TransactionLog:
         self.reset(zxid)
 
     def purge(self, zxid: Zxid) -> None:
-        """Remove the files in which nothing lies behind `zxid`, oldest first, but never the newest."""
+        """Remove the files without a transaction behind `zxid`, oldest first, but never the newest file."""
         while len(self.segments) > 1 and self.segments[1].previous <= zxid:
             self._disk.delete(self.segments[0].name)
-            self.start = max(self.start, self.segments[1].previous)  # before `segments`: a reader looks at it last
+            self.start = max(self.start, self.segments[1].previous)  # before `segments`: a reader reads `start` last
             self.segments = self.segments[1:]
 
     def close(self) -> None:
@@ -199,7 +214,7 @@ class TransactionLog:
 
 
 def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
-    """Replace a segment by its beginning, atomically: cut in place, a crash would leave neither the old nor the new."""
+    """Replace a segment by its beginning, atomically. After a cut in place a crash could leave neither content."""
     temporary = f"{segment.name}.tmp"
     file = disk.create(temporary)
     try:
@@ -213,7 +228,7 @@ def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
 
 
 def _shorten(data: bytes, segment: Segment, at: int, batch: Batch, zxid: Zxid) -> bytes:
-    """The record at this offset without the transactions behind `zxid`."""
+    """Return the record at this offset without the transactions behind `zxid`."""
     head = decode_record_head(data, at, segment.seed)
     assert head is not None
     return b"".join(encode_record(batch.until(zxid), head.previous, head.synced, at, segment.seed))

@@ -1,7 +1,7 @@
-"""Snapshots that ZooKeeper compressed, made plain again while they are read.
+"""Decompress ZooKeeper's snapshots while they are read.
 
-gzip is in the standard library. Snappy is not, and for reading a file once a decoder of forty lines is less
-to carry than a dependency. We write neither.
+The standard library has gzip. It lacks Snappy, and forty lines of decoder are cheaper than a dependency for files that
+are read once. We write neither format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""ZooKeeper writes blocks of 32 KiB. A block that claims to become more than this lies."""
+"""ZooKeeper writes blocks of 32 KiB. A larger announced size than this is damage."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16
@@ -31,7 +31,7 @@ def plain(chunks: Iterable[bytes], compression: Compression) -> Iterable[bytes]:
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Never more than a chunk at a time, however well it was compressed."""
+    """Decompress gzip. No yielded chunk is larger than `CHUNK_BYTES`, however well it was compressed."""
     stream = zlib.decompressobj(wbits=31)
     try:
         for chunk in chunks:
@@ -40,7 +40,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 if piece:
                     yield piece
                 if stream.eof:
-                    # Another member may follow, as when two files were put together.
+                    # Another member may follow: files can be concatenated.
                     chunk, stream = stream.unused_data, zlib.decompressobj(wbits=31)
                 else:
                     chunk = stream.unconsumed_tail
@@ -50,13 +50,13 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The stream that Java's SnappyOutputStream writes: a header, then blocks with their length in front."""
+    """Decompress the stream of Java's SnappyOutputStream: a header, then blocks with their length in front."""
     source = Source(chunks)
     head = source.take(_SNAPPY_HEAD_BYTES)
     if len(head) < _SNAPPY_HEAD_BYTES or not head.startswith(_SNAPPY_MAGIC):
         raise DamagedError("no Snappy stream")
     while length := source.take(_BLOCK.size):
-        if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # streams that were put together
+        if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # concatenated streams
             source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)
             continue
         if len(length) < _BLOCK.size:
@@ -69,7 +69,10 @@ def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unsnappy_block(block: bytes) -> bytes:
-    """A preamble with the size, then literals and copies of what came before."""
+    """Decompress a Snappy block: the size of the result, then literals and copies of earlier output.
+
+    The low two bits of a tag are the kind: a literal, or a copy with an offset of 11, 16 or 32 bits.
+    """
     size, at = _varint(block)
     if size > SNAPPY_BLOCK_BYTES_MAX:
         raise DamagedError(f"a Snappy block of {size} bytes")
@@ -97,10 +100,10 @@ def unsnappy_block(block: bytes) -> bytes:
                 length, distance = length + 1, _little_endian(block, at, extra)
                 at += extra
             if not 0 < distance <= len(out):
-                raise DamagedError("a copy of what is not there, in a Snappy block")
+                raise DamagedError("a copy from before the start of a Snappy block")
             start = len(out) - distance
             run = out[start : start + length]
-            # A copy may reach into itself: then what it has repeats.
+            # A copy may overlap its own output, which then repeats.
             out += (run * (length // len(run) + 1))[:length]
             if len(out) > size:
                 break

@@ -53,7 +53,7 @@ def snapshot_name(zxid: int, compression: Compression = Compression.NONE) -> str
 
 
 def parse_name(name: str) -> DataFile | None:
-    """`None` for what is neither: there may be anything else in a directory."""
+    """Return the log or snapshot with this name, or None: a directory may hold other files."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -64,7 +64,7 @@ def parse_name(name: str) -> DataFile | None:
 
 
 def snapshots_newest_first(names: Iterable[str]) -> list[DataFile]:
-    """Newest first: the order in which to try them, until one is whole."""
+    """Return the snapshots, newest first: the order in which to try them until one is complete."""
     found = [file for name in names if (file := parse_name(name)) and not file.is_log]
     return sorted(found, key=lambda file: file.zxid, reverse=True)
 
@@ -83,7 +83,7 @@ def logs_behind(names: Iterable[str], zxid: int) -> list[DataFile]:
 
 
 def decode_number(raw: bytes) -> int:
-    """An epoch or a server id: the first line, as decimal digits."""
+    """Decode an epoch or a server id: the first line, in decimal digits."""
     match = _NUMBER.fullmatch(raw.decode("latin-1").partition("\n")[0])
     if match is None:
         raise DamagedError(f"no number: {raw[:40]!r}")

@@ -1,10 +1,10 @@
-"""ZooKeeper's transaction log files, to move in from one and back out to one.
+"""ZooKeeper's transaction log files, for import and export.
 
     16 bytes of header, then records, then zeros up to what was allocated in advance
     record: Adler-32 of the payload, its length, the payload, the letter B
 
-A crash may leave the last record half written: then its letter is missing, and the log ends before it. A
-record that has its letter but not its checksum is damage, and nothing behind it is trusted.
+A crash may leave the last record half written: its letter is then missing, and the log ends before it. A record with
+its letter and a wrong checksum is damage, and nothing behind it is read.
 """
 
 from __future__ import annotations
@@ -34,9 +34,14 @@ class LogReader:
         self.end = 0
         """The offset behind the last whole record: the size to cut the file to before appending."""
         self.torn = False
-        """Something stands behind the last whole record that is more than zeros."""
+        """True if there are bytes other than zeros behind the last whole record."""
 
     def __iter__(self) -> Iterator[FileTxn]:
+        """Yield the transactions as ZooKeeper's `FileTxnLog` reads them.
+
+        The log ends at the end of the file, at a length of 0 (preallocated zeros), or at a record without its letter,
+        which a crash leaves. A complete record with a wrong checksum is `DamagedError`.
+        """
         source = self._source
         head = source.take(_FILE_HEAD.size)
         if not head:
@@ -91,7 +96,7 @@ def encode_record(txn: FileTxn) -> bytes:
 
 
 def log_chunks(txns: Iterable[FileTxn], padded_to_bytes: int = 0) -> Iterator[bytes]:
-    """A whole file. Padding is what ZooKeeper would find had it allocated the file itself; it needs none."""
+    """Yield a whole file. Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation, which it does not need."""
     written = len(FILE_HEAD)
     yield FILE_HEAD
     for txn in txns:

@@ -1,7 +1,7 @@
-"""Chunks of a file as they are read, looked at as one run of bytes.
+"""A file that is read in chunks, presented as one sequence of bytes.
 
-A snapshot may be larger than memory allows to hold twice, so only the part under way is held. What has been
-passed is remembered by its checksum, which is what ZooKeeper's seals are made of.
+A snapshot may be too large to hold in memory twice, so only the current part is held. The Adler-32 of all earlier bytes
+is kept: ZooKeeper's checksums cover everything before them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""No record of a real file is near this: `jute.maxbuffer` is 1 MiB. A length beyond it lies."""
+"""No record of a real file is this large: `jute.maxbuffer` is 1 MiB. A greater length is damage."""
 
 
 class Source:
-    """`data[position:]` is what is at hand; `more` gets more of it."""
+    """The bytes at hand are `data[position:]`; `more` reads more."""
 
     __slots__ = ("_adler", "_bytes_max", "_chunks", "_passed", "_summed", "data", "position")
 
@@ -36,7 +36,7 @@ class Source:
         return self._passed + self.position
 
     def more(self) -> bool:
-        """Read on. Everything at hand doubles, so a large record is not copied once for each chunk of it."""
+        """Read more, or return False at the end. The bytes at hand double, so a large record is copied few times."""
         kept = self.data[self.position :]
         if len(kept) > self._bytes_max:
             raise DamagedError(f"at {self.offset}: a record of more than {self._bytes_max} bytes")
@@ -55,7 +55,7 @@ class Source:
         return True
 
     def take(self, count: int) -> bytes:
-        """The next bytes; fewer than asked for where the file ends."""
+        """Return the next `count` bytes, or fewer at the end of the file."""
         if count > self._bytes_max:
             raise DamagedError(f"at {self.offset}: a record of {count} bytes")
         while len(self.data) - self.position < count and self.more():
@@ -71,7 +71,7 @@ class Source:
         return self._adler
 
     def only_zeros_behind(self) -> bool:
-        """Reads to the end."""
+        """Read to the end, and return True if all of it is zeros."""
         zeros = not self.data[self.position :].strip(b"\0")
         self.position = len(self.data)
         while zeros and self.more():

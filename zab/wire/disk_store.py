@@ -43,16 +43,16 @@ NO_SERVER: Final = 0
 
 @frozen
 class Arrival:
-    """`chunks` for `Store.restore`; `without_acl` lists paths whose ACL the replay has to bring."""
+    """An imported snapshot: `chunks` for `Store.restore`, and the paths whose ACL the replay must supply."""
 
     chunks: Iterable[bytes]
     without_acl: tuple[str, ...]
 
 
 def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
-    """`zxid` is the one in the file's name: what the file holds as of, and where the replay begins.
+    """Convert a snapshot file. `zxid` is the one in its name, where the replay begins.
 
-    ZooKeeper derives passwords from ids alone. Ours need `secret`; clients' old passwords are worth nothing.
+    ZooKeeper derives session passwords from ids alone. Ours need `secret`, so clients' old passwords become invalid.
     """
     tree = Tree.blank()
     without_acl: list[str] = []
@@ -67,7 +67,7 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
             acl = NOBODY
         *head, pzxid = stat
         czxid, mzxid, ctime, mtime, version, cversion, aversion, owner = head
-        # The number of children is unknown until they have come; `restore` counts them.
+        # The number of children is unknown until all nodes are read; `restore` counts them.
         tree.load(path, (data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, 0))
     for path, node in Tree().nodes.items():
         if path not in tree.nodes:
@@ -94,7 +94,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply what is newer than the store. Digests are compared once, at the end: that one is over all."""
+    """Apply the transactions that are newer than the store. Only the last digest is compared: it covers the tree."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
@@ -103,7 +103,7 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            found = store.digest.value  # the last chance: this transaction may change the tree, and has no digest
+            found = store.digest.value  # now or never: this transaction may change the tree, and has no digest
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
         if txn.digest is not None and says:
@@ -113,11 +113,12 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
 
 
 def store_txn(txn: FileTxn, tree: Tree) -> bytes:
-    """The same transaction in the store's words. `tree` is what it is about to be applied to."""
+    """Return the transaction in our store's encoding. `tree` is the tree before it."""
     return _translated(txn.kind, txn.fields, txn, tree)
 
 
 def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
+    """Translate one operation, by the kinds and fields that `FileTxn` lists. Anything else is `DamagedError`."""
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
         raise DamagedError(f"transaction {txn.zxid:#x}: {kind} of {fields[0]!r:.100}")
@@ -193,7 +194,7 @@ def _list(acl: object) -> Acl:
 
 
 def departure(store: Store) -> Iterator[bytes]:
-    """A snapshot file of the store as it is now; to be named after `store.zxid`, and not to be changed meanwhile."""
+    """Yield a snapshot file of the store, to be named after `store.zxid`. The store must not change meanwhile."""
     keys: dict[Acl, int] = {OPEN: OPEN_KEY}
     for node in store.tree.nodes.values():
         keys.setdefault(node[1], len(keys))
@@ -204,10 +205,9 @@ def departure(store: Store) -> Iterator[bytes]:
 
 
 def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """The same of a snapshot of ours, which holds nothing up and may be large: so it is gone through twice.
+    """Yield a snapshot file from a snapshot of our store, which may be large, so it is read twice.
 
-    `again()` gives its chunks from the beginning. A list of rights has its number from the first time round,
-    because the file has all of them in front.
+    `again()` returns its chunks from the beginning. The first pass numbers the ACLs, because the file begins with them.
     """
     zxid, sessions, lists, digest = 0, SessionTable(), list[Acl](), 0
     for index, chunk in enumerate(again()):

@@ -32,7 +32,7 @@ class Kind:
 
 
 def whole(low: int, high: int) -> Kind:
-    """An integer in [low, high]. A bool is none, although Python thinks so."""
+    """An integer in [low, high]. A bool is refused, although it is an `int` in Python."""
 
     def unpack(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -97,7 +97,7 @@ def listing(kind: Kind, count_max: int) -> Kind:
 
 
 def listing_of_bytes(count_max: int) -> Kind:
-    """`listing(BYTES, count_max)`, without a call for each of them: of all writes of all clients that is the list."""
+    """Equal to `listing(BYTES, count_max)`, without a call for each item: all writes of all clients pass here."""
 
     def unpack(value: object) -> tuple[bytes, ...]:
         if type(value) is not list or len(value) > count_max:
@@ -110,7 +110,7 @@ def listing_of_bytes(count_max: int) -> Kind:
 
 
 def row(*kinds: Kind) -> Kind:
-    """A tuple with one kind for each place; every one of them travels as it is."""
+    """A tuple with one kind for each place. No kind may have a `pack`."""
     assert all(kind.pack is None for kind in kinds)
 
     def unpack(value: object) -> tuple[Any, ...]:
@@ -144,7 +144,7 @@ def _pack_ensemble(value: Ensemble) -> str:
 
 
 def _unpack_batch(value: object) -> Batch:
-    """The body is left as it came: it goes to the log in these very bytes. Only its head is looked at."""
+    """Check a batch. Its body goes to the log unchanged, so only the header of the body is read."""
     if type(value) is not list or len(value) != 4:
         raise ValueError("a batch has four parts")
     first, count, body, config = value
@@ -155,7 +155,7 @@ def _unpack_batch(value: object) -> Batch:
     if type(body) is not bytes or type(config) is not bool:
         raise ValueError("a batch is a zxid, a count, bytes and a flag")
     if not body.startswith(_array_head(count)):
-        raise ValueError(f"the body of a batch of {count} says otherwise")
+        raise ValueError(f"the body of a batch of {count} has another count")
     return Batch(Zxid(first), count, body, config)
 
 

@@ -1,7 +1,7 @@
-"""The first words on every link: who I am, of which ensemble, what for. A stranger is told why it may not stay.
+"""The handshake on every link between servers: server id, ensemble and purpose.
 
-Two ensembles whose addresses were mixed up would otherwise merge their histories. So nothing is believed
-on a link before both ends have named the same ensemble and speak the same version.
+Two ensembles with mixed-up addresses would otherwise merge their histories. So no other message is accepted on a link
+before both ends have named the same ensemble and the same version. A refused server receives the reason.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 
 VERSION: Final = 2
-"""Of the frames. Raised when an old server could misread a new one; a mere new tag is not that.
+"""The version of the frames. It is raised if an old server could misread a new one; a new tag alone does not raise it.
 
-It stands in the first field of `Hello` and `Welcome` for ever: whatever else they hold, that much can be read.
+It is the first field of `Hello` and `Welcome` in every version, so every version can read it.
 """
 
 GREETING_BYTES_MAX: Final = 4096
@@ -30,7 +30,7 @@ class Purpose(Enum):
 
 @frozen
 class Hello:
-    """Said by whoever dialled. `host` and `port` are where the dialler can be called back for elections."""
+    """The first message of the dialling server. It can be dialled for elections at `host` and `port`."""
 
     version: int
     ensemble: str
@@ -55,11 +55,11 @@ Greeting = Hello | Welcome | Unwelcome
 
 
 class WrongPeer(WireError):
-    """The other end is not whom we want to talk to. The text is for both sides' logs."""
+    """The other end is not the expected server. The text goes to the logs of both sides."""
 
 
 def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> Hello:
-    """What an answering server checks before it says `Welcome`."""
+    """Check a `Hello` at the answering server, and return it. Raise `WrongPeer` if its sender is refused."""
     match greeting:
         case Hello(ensemble=name) if name != ensemble:
             raise WrongPeer(f"it belongs to the ensemble {name!r}, this server to {ensemble!r}")
@@ -74,7 +74,7 @@ def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> He
 
 
 def accept(greeting: object, wanted: ServerId) -> None:
-    """What a dialling server checks before it speaks on."""
+    """Check the reply at the dialling server. Raise `WrongPeer` unless it is the `Welcome` of server `wanted`."""
     match greeting:
         case Unwelcome(reason=reason):
             raise WrongPeer(f"refused there: {reason}")

@@ -77,7 +77,11 @@ class _JksReader:
 
 
 def decode_jks(data: bytes, password: str) -> Jks:
-    """Decode a key store. Without a password its integrity is not checked, and no key can be opened."""
+    """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and all of it.
+
+    Without a password the digest is not checked, and no key can be opened. Every count and length is checked against
+    the bytes that are present.
+    """
     secret = password.encode("utf-16-be", "surrogatepass")
     body, seal = data[:-20], data[-20:]
     if len(data) < 32 or not body.startswith(MAGIC):

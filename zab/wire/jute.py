@@ -32,11 +32,10 @@ STRUCT_ERRORS: Final = (WireError, struct.error, IndexError)
 
 
 def lenient(raw: bytes) -> str:
-    """Text that is not quite UTF-8.
+    """Decode text that is not valid UTF-8.
 
-    Java's writer encodes the two halves of a character beyond the basic plane each on its own (CESU-8): the
-    character is put together again. Anything else that is wrong becomes U+FFFD, as in Java's reader, so what
-    comes out can always be encoded again.
+    Java's writer encodes the two surrogates of a character separately (CESU-8); they are joined. Every other mistake
+    becomes U+FFFD, as in Java's reader, so the result can always be encoded again.
     """
     try:
         halves = raw.decode("utf-8", "surrogatepass")
@@ -73,11 +72,11 @@ def vector(items: Iterable[bytes]) -> bytes:
 
 
 _SHORT: Final = tuple("\0\0\0" + chr(length) for length in range(128))
-"""The length before a short text, as text: for ASCII it is the same bytes, and is encoded with all the others."""
+"""The length before a short text, as text. Its ASCII bytes are the length, so one `encode` covers lengths and texts."""
 
 
 def texts(values: Iterable[str]) -> bytes:
-    """A vector of text. Ten thousand names of children are one `encode`, not ten thousand."""
+    """Encode a vector of text. Ten thousand names of children need one `encode`, not ten thousand."""
     values = list(values)
     try:
         joined = "".join([_SHORT[len(value)] + value for value in values])
@@ -148,7 +147,7 @@ class Reader:
         return self._present(self.text_or_null())
 
     def vector_or_null(self, read: Callable[[], T], element_bytes_min: int) -> tuple[T, ...] | None:
-        """`element_bytes_min` is the least an element can take: a count that cannot be true is never believed."""
+        """Read a vector. A count is refused if that many elements of `element_bytes_min` bytes do not fit."""
         count = self._count(element_bytes_min)
         return None if count is None else tuple([read() for _ in range(count)])
 
@@ -180,7 +179,7 @@ class Reader:
         return tuple(found)
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
-        """Fields of fixed size, all at once."""
+        """Read fields of fixed size at once."""
         try:
             values = layout.unpack_from(self.data, self.position)
         except struct.error:
@@ -197,7 +196,7 @@ class Reader:
 
     def _present(self, value: T | None) -> T:
         if value is None:
-            raise WireError(f"at {self.position - 4}: null where something must be")
+            raise WireError(f"at {self.position - 4}: null in place of a required value")
         return value
 
     def _short(self, wanted: int) -> WireError:

@@ -1,7 +1,6 @@
 """The frames between servers: msgpack of `[tag, field, ...]`, the fields in the order of the message's class.
 
-The table is append-only. A tag, once shipped, is for ever, and so are the fields behind it: a change of
-either is a new message with a new tag.
+The table is append-only. A tag and its fields never change once they are shipped: a changed message gets a new tag.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ from zab.wire.relay_messages import (
 PeerMessage: TypeAlias = Message | Relay | Greeting
 
 REQUESTS_MAX: Final = 16_384
-"""Per `Forward` and per `Refusals`. More requests go into more frames."""
+"""The requests in one `Forward` or `Refusals`. More requests go into more frames."""
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
@@ -67,9 +66,9 @@ ITEM_BYTES_MAX: Final = 5
 
 
 class Channel(IntEnum):
-    """A message has its place. On any other link it is as bad as noise.
+    """The kind of link on which a message is allowed. On another link it is a `WireError`.
 
-    A number, because that is found in a table without a call.
+    The members are integers, because a table lookup by integer needs no call.
     """
 
     GREETING = 0
@@ -80,6 +79,8 @@ class Channel(IntEnum):
 
 @frozen
 class FrameShape:
+    """One row of the table: a tag, the class of its message, and the kinds of the fields in their order."""
+
     tag: int
     type: type[Any]
     kinds: tuple[Kind, ...]
@@ -158,7 +159,7 @@ _BY_TYPE: Final = {
 
 
 def encode(message: PeerMessage) -> bytes:
-    """The whole frame, ready to be sent."""
+    """Return the whole frame of a message."""
     tag, kinds = _BY_TYPE[type(message)]
     parts: list[Any] = [tag]
     for name, kind in kinds:
@@ -169,10 +170,9 @@ def encode(message: PeerMessage) -> bytes:
 
 
 def decode(channel: Channel, payload: bytes) -> Any:
-    """The message in a frame's payload. Any doubt is a `WireError`.
+    """Return the message in a frame's payload. Raise `WireError` if anything in it is malformed.
 
-    The limits on lists and maps are there because msgpack makes room for as many items as a frame claims to
-    hold before it has seen one of them.
+    Lists and maps are limited because msgpack allocates as many items as a frame announces, before it has read one.
     """
     try:
         parts = msgpack.unpackb(

@@ -1,7 +1,7 @@
-"""Messages between servers beside the consensus, mostly about requests. The core never sees them.
+"""Messages between servers beside the consensus, mostly about requests. The core never receives them.
 
-They travel on the learner link and share its fate: when the link breaks, the messages under way are lost, and the
-server where a request was made decides whether to submit it again.
+They travel on the learner link. If the link breaks, the messages on their way are lost, and the server where a request
+was made decides whether to submit it again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
 @frozen
 class Forward:
-    """Requests for the leader of `epoch`, submitted at `origin` as its numbers `first`, `first + 1`, ...
+    """Requests for the leader of `epoch`, submitted at `origin` with the numbers `first`, `first + 1`, ...
 
-    A leader of another epoch drops them: what was meant for the one before must not come true in the next,
-    because by then its origin may have asked again.
+    A leader of another epoch drops them, because their origin may have submitted them again meanwhile.
     """
 
     epoch: Epoch
@@ -36,14 +35,14 @@ class Forward:
 
 @frozen
 class CatchUpRequest:
-    """Which zxid have you reached? Sent first on a new link, before anything is asked for a second time."""
+    """Ask the leader for a `CatchUpPoint`. Sent first on a new link, before any request is submitted again."""
 
     number: int
 
 
 @frozen
 class ReconfigureRequest:
-    """Change the membership: servers to add and to remove, or all `members`; not unless it is at version `expect`."""
+    """Change the membership: add and remove servers, or replace all `members`; only if its version is `expect`."""
 
     number: int
     joining: tuple[str, ...] = ()
@@ -54,21 +53,23 @@ class ReconfigureRequest:
 
 @frozen
 class LeaderMessage:
-    """For the leader's application, outside of the history: no answer, no order, and it may get lost on the way."""
+    """A message for the leader's application, outside of the history: no reply, no order, and it may get lost."""
 
     body: bytes
 
 
 @frozen
 class MemberMessage:
-    """From the leader's application to yours, outside of the history: it may get lost on the way, too."""
+    """A message from the leader's application to the member's, outside of the history: it may get lost, too."""
 
     body: bytes
 
 
 @frozen
 class Refusals:
-    """These requests of yours were refused, by a state that you share once you have applied `after`."""
+    """Refused requests of the receiver. The receiver reports them after it has applied `after`: it then has the state
+    that refused them.
+    """
 
     epoch: Epoch
     after: Zxid
@@ -77,7 +78,7 @@ class Refusals:
 
 @frozen
 class CatchUpPoint:
-    """Whatever you sent on an earlier link is in my log at or before `zxid`, or nowhere and never will be."""
+    """Reply to `CatchUpRequest`: all messages of earlier links are in the log at or before `zxid`, or lost for ever."""
 
     number: int
     zxid: Zxid
@@ -85,7 +86,7 @@ class CatchUpPoint:
 
 @frozen
 class ReconfigureReply:
-    """The change is in the log at `zxid`; or, without one, `error` names what forbade it and `reason` says it."""
+    """The change is in the log at `zxid`. Without a `zxid` it was refused: `error` is the kind, `reason` the text."""
 
     number: int
     zxid: Zxid | None
@@ -95,7 +96,7 @@ class ReconfigureReply:
 
 @frozen
 class SnapPiece:
-    """A part of the snapshot chunk that ends with the next `SnapChunk`: it is larger than a frame."""
+    """A part of a snapshot chunk that is larger than a frame. The next `SnapChunk` ends the chunk."""
 
     data: bytes
 

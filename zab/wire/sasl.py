@@ -53,7 +53,7 @@ class SaslError(WireError):
 
 
 def parse_directives(token: bytes, bytes_max: int = RESPONSE_BYTES_MAX) -> dict[str, list[bytes]]:
-    """`name=value, name="value", ...`: all values of each name, in order, as they were before they were quoted."""
+    """Parse `name=value, name="value", ...` into the unquoted values of each name, in order."""
     if len(token) > bytes_max:
         raise SaslError(f"a token of {len(token)} bytes: at most {bytes_max} are allowed")
     found: dict[str, list[bytes]] = {}
@@ -86,7 +86,7 @@ def _one(directives: Mapping[str, list[bytes]], name: str, default: bytes | None
     return values[0]
 
 
-# -- what is proved ------------------------------------------------------------------------------------
+# -- proofs -------------------------------------------------------------------------------------------
 
 
 def _md5(data: bytes) -> bytes:
@@ -94,7 +94,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def _latin_if_it_can(text: str) -> bytes:
-    """RFC 2831 hashes what fits into ISO 8859-1 in this form, whatever form it was sent in."""
+    """Encode text for hashing: in ISO 8859-1 if possible, in UTF-8 otherwise, as RFC 2831 requires."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -148,7 +148,7 @@ class DigestServer:
         host: str = HOST,
     ) -> None:
         self.user: str | None = None
-        """The user, once it is proved."""
+        """The user, once it is proved; None before."""
         self._nonce = nonce
         self._password_of = password_of
         self._realm = realm
@@ -164,7 +164,7 @@ class DigestServer:
         """Return the answer to a token. After a `SaslError` this nonce allows no second attempt."""
         if self._failed or self.complete:
             raise SaslError("the exchange is over")
-        self._failed = True  # unless the next lines come to an end
+        self._failed = True  # unless the next line returns
         answer = self._respond(token) if self._asked else self._challenge(token)
         self._failed = False
         return answer
@@ -177,9 +177,14 @@ class DigestServer:
         return b"realm=%b,nonce=%b,charset=utf-8,algorithm=md5-sess" % (realm, nonce)
 
     def _respond(self, token: bytes) -> bytes:
+        """Check a response by RFC 2831, section 2.1.2, and return `rspauth` (2.1.3).
+
+        The nonce must be ours and unused, the realm and the URI this server's, and the hash that of the user's
+        password. The hash is computed for unknown users, too, so that the time reveals nothing.
+        """
         directives = parse_directives(token)
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
-            raise SaslError("another nonce than ours: a replay, or somebody else's challenge")
+            raise SaslError("another nonce than ours: a replay, or the challenge of another exchange")
         if _one(directives, "nc") != _FIRST_USE:
             raise SaslError("our nonce was used before")
         if _one(directives, "qop", b"auth").lower() != b"auth":
@@ -230,7 +235,7 @@ class DigestClient:
         self._expected: bytes | None = None
 
     def step(self, token: bytes) -> bytes:
-        """The answer to what the server sent: the response to its challenge; nothing to its proof."""
+        """Return the response to the server's challenge, or nothing to its proof."""
         if self.complete:
             raise SaslError("the exchange is over")
         if self._expected is None:

@@ -30,14 +30,14 @@ class SnapshotPieces:
     def __init__(self, chunk_bytes_max: int) -> None:
         self._chunk_bytes_max = chunk_bytes_max
         self.held = bytearray()
-        """The bytes so far; read only for callers."""
+        """The bytes of the chunk so far; callers must not change it. At most `chunk_bytes_max`."""
 
     @property
     def held_bytes(self) -> int:
         return len(self.held)
 
     def join(self, messages: list[Any]) -> list[Any]:
-        """The messages, without pieces, and with whole chunks."""
+        """Return the messages with each chunk joined from its pieces."""
         held = self.held
         if not held and SnapPiece not in map(type, messages):
             return messages

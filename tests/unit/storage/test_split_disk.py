@@ -48,7 +48,7 @@ def test_a_directory_that_is_still_mixed_is_refused() -> None:
     storage, _ = Storage.open(main, SMALL)
     storage.perform([SaveEpochs(1, Epoch(1), Epoch(1), ONE), Append(2, pack(make(1, 1), [b"x"]))])
     storage.close()
-    with pytest.raises(ConfigError, match=r"log\.100000001 stands in the data directory"):
+    with pytest.raises(ConfigError, match=r"log\.100000001 is in the data directory"):
         SplitDisk(main, MemoryDisk())
 
 

@@ -1,7 +1,6 @@
-"""Access control lists as they travel: in requests, in replies and in ZooKeeper's files.
+"""Access control lists in requests, in replies and in ZooKeeper's files.
 
-Nearly every list there is lets the world do everything. Its bytes are known, and comparing them is cheaper
-than reading them.
+Nearly every list is the open one. Comparing its bytes is cheaper than decoding them.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def encode_acl(acl: Acl | None) -> bytes:
 
 
 def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
-    """The list at `at`, and where it ends. Null is not nothing: it is refused, but not here."""
+    """Return the list at `at` and the offset of its end. A null list is None, which the store refuses."""
     end = at + _OPEN_LENGTH
     if data[at:end] == OPEN_BYTES:
         return OPEN, end

@@ -1,7 +1,7 @@
 """Several operations in one request, several results in one reply.
 
-Each is preceded by a header that repeats what kind it is; a header with its flag set ends the list. A multi
-changes the tree, or is refused, as a whole; a multiRead only reads, and each of its parts fares on its own.
+A header with its kind precedes each operation and each result; a header with its flag set ends the list. A multi
+succeeds or fails as a whole. A multiRead only reads, and each of its parts succeeds or fails by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
 _pack_set: Final = Struct(">iBi" + reply_bodies.STAT_FORMAT).pack
-"""Header and stat: most results are these."""
+"""Pack header and stat, the most frequent result."""
 
 WRITES: Final[Mapping[int, RequestBody]] = {
     Op.CREATE: request_bodies.CREATE,
@@ -58,11 +58,11 @@ _RESULT_OF: Final[Mapping[int, int]] = {
     Op.CREATE_CONTAINER: Op.CREATE2,
     Op.CREATE_TTL: Op.CREATE2,
 }
-"""The protocol has no results of their own for these two."""
+"""These two operations have the result of another one."""
 
 
 def of(allowed: Mapping[int, RequestBody]) -> RequestBody:
-    """The shape of a multi of these operations. Reads and writes do not mix."""
+    """Return the body of a multi that allows these operations. Reads and writes do not mix."""
 
     decoders = {int(opcode): shape.decode for opcode, shape in allowed.items()}
 
@@ -75,7 +75,7 @@ def of(allowed: Mapping[int, RequestBody]) -> RequestBody:
                 return tuple(operations), at
             decode_fields = decoders.get(opcode)
             if decode_fields is None:
-                raise WireError(f"operation {opcode} cannot be part of this")
+                raise WireError(f"operation {opcode} cannot be part of a multi of this kind")
             fields, at = decode_fields(body, at)
             operations.append((opcode, fields))
 

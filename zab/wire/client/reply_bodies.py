@@ -19,7 +19,7 @@ from zab.wire.client.acl_codec import decode_acl, encode_acl
 from zab.wire.jute import INT, Reader, buffer, lenient, text, texts, vector
 
 StatFields: TypeAlias = Sequence[int]
-"""A `Stat`, or its eleven values: what is sent thousands of times a second need not be one."""
+"""A `Stat`, or its eleven values as a tuple, which is cheaper to make."""
 
 STAT_FORMAT: Final = "qqqqiiiqiiq"
 STAT: Final = Struct(">" + STAT_FORMAT)
@@ -27,6 +27,8 @@ STAT: Final = Struct(">" + STAT_FORMAT)
 
 @frozen
 class ReplyBody:
+    """The encoder and the decoder of one kind of body. `decode(body, at)` also returns the offset of its end."""
+
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, int], tuple[Any, int]]
 
@@ -79,7 +81,7 @@ def decode_data(body: bytes, at: int = 0) -> tuple[tuple[bytes | None, Stat], in
     if length < -1:
         raise WireError(f"{length} is no length")
     stop = start + length if length > 0 else start
-    # The stat lies behind the data: where it can be read, the data was all there.
+    # The stat is behind the data: if it can be read, the data is complete.
     stat = tuple.__new__(Stat, STAT.unpack_from(body, stop))
     return (None if length < 0 else body[start:stop], stat), stop + 68
 

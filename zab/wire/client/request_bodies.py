@@ -1,6 +1,6 @@
-"""The bodies of requests. Thirty operations share a dozen shapes.
+"""The bodies of requests. Thirty operations share a dozen kinds of body.
 
-A shape is a pair: `decode(body, at)` returns the fields as a tuple and where they end, because inside a multi another
+A body is a pair: `decode(body, at)` returns the fields as a tuple and where they end, because inside a multi another
 operation follows; `encode(fields)` is its inverse. The fields are a plain tuple, because every served request makes
 one.
 
@@ -30,6 +30,8 @@ _pack_int: Final = INT.pack
 
 @frozen
 class RequestBody:
+    """The decoder and the encoder of one kind of body."""
+
     decode: Decode
     encode: Encode
 
@@ -105,8 +107,8 @@ def _encode_path_and_number(fields: tuple[str, int]) -> bytes:
 
 
 def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, int]:
-    """Decode the common start of create and set. This is no shape: the caller reads the fields behind it, and so learns
-    whether the data was complete.
+    """Decode the common start of create and set. The caller decodes a field behind it, which proves that the data is
+    complete.
     """
     (length,) = _unpack_int(body, at)
     if length < 0:
@@ -128,7 +130,7 @@ def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, i
 
 
 def decode_set_data(body: bytes, at: int = 0) -> tuple[tuple[str, bytes | None, int], int]:
-    """`decode_path_and_data` and a number, without the call: it is the most frequent request that changes something."""
+    """Equal to `decode_path_and_data` and a number, without the call: set is the most frequent write."""
     (length,) = _unpack_int(body, at)
     if length < 0:
         raise _no_length(length)
@@ -179,7 +181,7 @@ def _encode_create_ttl(fields: Fields) -> bytes:
     return encode_create(fields[:4]) + LONG.pack(fields[4])
 
 
-# -- the seldom ones -----------------------------------------------------------------------------------
+# -- rare ones ----------------------------------------------------------------------------------------
 
 
 def _decode_set_acl(body: bytes, at: int) -> tuple[Fields, int]:
@@ -225,7 +227,9 @@ def _encode_token(fields: Fields) -> bytes:
 
 
 def _watches(lists: int) -> RequestBody:
-    """The zxid up to which the client has seen everything, then its watches: a list of paths for each kind."""
+    """Return the body of setWatches: the last zxid that the client has seen, then a list of paths for each kind of
+    watch.
+    """
 
     def decode(body: bytes, at: int) -> tuple[Fields, int]:
         reader = Reader(body, at)

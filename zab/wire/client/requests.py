@@ -1,7 +1,7 @@
-"""Requests: read by the server, written by the client.
+"""Requests: the server decodes them, the client encodes them.
 
-A request that cannot be read is answered, like any other that fails; only a frame that is none cuts the
-connection. So `decode_request` never raises: what is wrong with a request is a value.
+A malformed request is answered with an error code, like any other that fails; only a malformed frame ends the
+connection. So `decode_request` never raises: it returns the error as a value.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ SHAPES: Final[Mapping[int, RequestBody]] = {
     Op.WHO_AM_I: request_bodies.NOTHING,
     Op.CLOSE_SESSION: request_bodies.NOTHING,
 }
-"""The operations that a client may send. `check` alone, `deleteContainer` and `createSession` have shapes but are not
-among them: they are parts of other requests, or a server's own.
+"""The operations that a client may send. `check` by itself, `deleteContainer` and `createSession` are missing: they are
+parts of other requests, or a server's own.
 """
 
 _DECODERS: Final = {int(opcode): shape.decode for opcode, shape in SHAPES.items()}
@@ -67,14 +67,14 @@ _EPHEMERAL: Final = frozenset({CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUEN
 
 @frozen
 class RejectedRequest:
-    """A request that is answered with `code` without being looked at further."""
+    """A request that cannot be decoded, and is answered with `code`."""
 
     code: ErrorCode
     reason: str
 
 
 def decode_request(opcode: int, body: bytes) -> Fields | RejectedRequest:
-    """The fields of a request, in the order in which they travel; or why there are none."""
+    """Return the fields of a request in the order of the protocol, or the reason why it is rejected."""
     decode = _DECODERS.get(opcode)
     if decode is None:
         return RejectedRequest(ErrorCode.UNIMPLEMENTED, f"no operation {opcode}")
@@ -109,4 +109,4 @@ def encode_request(opcode: int, xid: int, fields: Fields = ()) -> bytes:
 
 
 PING: Final = encode_request(Op.PING, PING_XID)
-"""Always the same eight bytes behind their length."""
+"""The frame of a ping, which is always the same."""

@@ -50,7 +50,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
     int(Op.MULTI_READ): lambda value: map(_read_part, value),
     int(Op.ADD_WATCH): lambda value: 0,
 }
-"""From the store's value to the protocol's, where they are not the same."""
+"""Conversions of the store's value into the protocol's, for operations where the two differ."""
 
 
 def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
