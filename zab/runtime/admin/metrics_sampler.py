@@ -24,6 +24,7 @@ from zab.runtime.admin.operator_warnings import warnings_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange
+from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
 from zab.store.paths import ROOT
@@ -68,7 +69,7 @@ class SampledServer(Protocol):
     clients: ClientService
     me: ServerId
     version: str
-    started_ms: int
+    times: ServingTimes
 
     @property
     def leading(self) -> bool: ...
@@ -245,7 +246,7 @@ class MetricsSampler:
             latency_us=sample.latency_us,
             fsync_us=sample.fsync_us,
             elections=status.counters.elections,
-            uptime_ms=round(trio_time() * 1000) - server.started_ms,
+            uptime_ms=round(trio_time() * 1000) - server.times.started_ms,
             client_port=server.client_port or 0,
             admin_port=server.admin_port or 0,
             warnings=tuple(warnings_of(server.member, server.machine)),

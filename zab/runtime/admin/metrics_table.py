@@ -210,7 +210,7 @@ METRICS: Final = (
         lambda seen: seen.server.machine.mismatches,
     ),
     # the process
-    _gauge("uptime", "since the start of this server", lambda seen: now_ms() - seen.server.started_ms),
+    _gauge("uptime", "since the start of this server", lambda seen: now_ms() - seen.server.times.started_ms),
     _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda seen: seen.descriptors[0]),
     _gauge("max_file_descriptor_count", "how many it may have", lambda seen: seen.descriptors[1]),
     # the ensemble
@@ -236,7 +236,7 @@ METRICS: Final = (
     _gauge(
         "leader_uptime",
         "since this leader leads; only at a leader",
-        lambda seen: seen.at_leader(now_ms() - seen.server.leading_since_ms),
+        lambda seen: seen.at_leader(now_ms() - seen.server.times.leading_since_ms),
     ),
     _counter("looking_count", "elections this server took part in", lambda seen: seen.counters.elections),
     _summary(

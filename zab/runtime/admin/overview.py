@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zab.admin.summary import Summary
-from zab.host.clocks import wall_ms
+from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
 from zab.runtime.member_arguments import NO_HOST
@@ -28,7 +28,7 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
     members = [_member(server, each.id, reports.get(each.id)) for each in status.ensemble.servers]
-    settled = server.serving_ms > STALE_MS
+    settled = server.times.serving_ms(now_ms()) > STALE_MS
     warnings = _warnings(members, status.role.serving and settled)
     return {
         "server": server.me,

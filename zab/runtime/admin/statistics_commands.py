@@ -149,7 +149,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
             "auth_failed_count": server.clients.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
-            "uptime": now_ms() - server.started_ms,
+            "uptime": now_ms() - server.times.started_ms,
         },
         "client_response": sizes,
         "node_count": len(server.machine.tree),

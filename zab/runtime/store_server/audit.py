@@ -32,7 +32,7 @@ AUDIT_KEYS: Final = frozenset({"audit.enable", "audit.file"})
 
 @frozen
 class AuditSettings:
-    """Where the audit log goes: to `file`, or if it is None to the logger `zab.audit`.
+    """The destination of the audit log: `file`, or if it is None the logger `zab.audit`.
 
     Successful changes are logged at info, failed ones at error.
     """

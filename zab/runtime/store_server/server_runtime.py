@@ -25,6 +25,7 @@ from zab.runtime.store_server.config_node import ConfigNode
 from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.in_process_session import InProcessSession, opened
 from zab.runtime.store_server.request_poster import RequestPoster
+from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, Steps
@@ -65,7 +66,7 @@ class ServerRuntime:
         self.admin_port: int | None = None
         self.sessions: dict[InProcessSession, None] = {}
         """Sessions in this process."""
-        self.started_ms = now_ms()
+        self.times = ServingTimes(now_ms())
         self.version = VERSION
         self.trace_mask = 306
         """A number that clients may set and read, as at ZooKeeper. It has no effect."""
@@ -88,11 +89,6 @@ class ServerRuntime:
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self._became_ready = trio.Event()
-        self._led_epoch = Epoch(-1)
-        self._served_epoch = Epoch(-1)
-        self.serving_since_ms: int | None = None
-        """The time since which this server has served in the present epoch; None while it does not serve."""
-        self.leading_since_ms = self.started_ms
         self.config_node = ConfigNode(machine, member, settings)
         machine.observe(self, member.environment.in_loop)
         member.on_leader_message(self._on_leader_message)
@@ -122,14 +118,9 @@ class ServerRuntime:
     async def _follow_roles(self) -> None:
         async for role in self.member.roles():
             self.role = role
-            if not role.serving:
-                self.serving_since_ms = None
-            elif self.serving_since_ms is None or role.epoch != self._served_epoch:
-                self.serving_since_ms, self._served_epoch = now_ms(), role.epoch
+            self.times.role_changed(role.epoch, now_ms(), serving=role.serving, leading=self.leading)
             self.clients.role_changed(serving=role.serving, leading=self.leading, epoch=role.epoch)
             self._readiness_changed()
-            if self.leading and role.epoch != self._led_epoch:
-                self._led_epoch, self.leading_since_ms = role.epoch, now_ms()
             self.sampler.role_changed(role, self.mode)
 
     async def _tick(self) -> None:
@@ -185,10 +176,16 @@ class ServerRuntime:
         self._became_ready.set()
         self.poster.refuse_waiting(stopped)
 
-    @property
-    def serving_ms(self) -> int:
-        """How long this server has served in the present epoch."""
-        return 0 if self.serving_since_ms is None else now_ms() - self.serving_since_ms
+    def listens_at(
+        self, *, client: int | None = None, secure_client: int | None = None, admin: int | None = None
+    ) -> None:
+        """Note the number of a port that was opened."""
+        if client is not None:
+            self.client_port = client
+        if secure_client is not None:
+            self.secure_client_port = secure_client
+        if admin is not None:
+            self.admin_port = admin
 
     # -- sessions ----------------------------------------------------------------------------------
 
