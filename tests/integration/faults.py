@@ -78,6 +78,8 @@ class FaultyStream(trio.abc.Stream):
         await self._network.hearing.wait()
         data = await self.inner.receive_some(max_bytes)
         await self._network.hearing.wait()
+        if self not in self._network.streams:
+            raise trio.BrokenResourceError("cut while it was deaf")
         return data
 
     async def aclose(self) -> None:

@@ -493,3 +493,43 @@ async def test_a_request_that_a_snapshot_may_contain_has_an_unknown_end(tmp_path
         assert follower.status().counters.restores == 1
         assert outcome == [(b"doubtful", "unknown"), (b"never sent", 403)]
         assert (await made.agree()).count(b"doubtful") == 1
+
+
+async def test_both_ends_report_a_synchronization_that_the_network_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "zab")
+    network = FaultyNetwork()
+
+    def reported(event: str, **fields: object) -> list[dict[str, object]]:
+        lines = [getattr(record, "fields", {}) for record in caplog.records if getattr(record, "event", "") == event]
+        return [line for line in lines if fields.items() <= line.items()]
+
+    def deafen_in_synchronization(record: logging.LogRecord) -> bool:
+        if getattr(record, "event", "") == "synchronize" and getattr(record, "fields", {}).get("peer") == 3:
+            network.deafen()
+        return True
+
+    async with cluster(tmp_path, start=False) as made:
+        for sid in (1, 2):
+            await made.start(sid)
+        leader = (await made.serving()).me
+        await made.members[leader].submit(bytes(1000))
+        logging.getLogger("zab").addFilter(deafen_in_synchronization)
+        try:
+            await made.start(3, network=network)
+            with trio.fail_after(30):
+                while network.hearing.is_set():
+                    await trio.sleep(0.01)
+                await network.cut()
+                network.hearing.set()
+                ends = {"server": leader, "peer": 3}, {"server": 3, "peer": leader}
+                while not all(reported("synchronization_cut", **end) for end in ends):
+                    await trio.sleep(0.01)
+        finally:
+            logging.getLogger("zab").removeFilter(deafen_in_synchronization)
+        for end in ends:
+            line = reported("synchronization_cut", **end)[0]
+            assert (line["init_ms"], line["sync_ms"]) == (FAST.init_ms, FAST.sync_ms)
+            assert line["why"]
+            assert {"bytes", "took_ms", "bytes_per_s"} <= line.keys()

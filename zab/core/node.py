@@ -17,6 +17,7 @@ from typing import Final
 from zab.core.ensemble import Ensemble
 from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
 from zab.core.leader.leader import Leader
+from zab.core.leader.learner_state import LearnerStep
 from zab.core.leader_election import NO_VOTE, LeaderElection, Vote, is_voter
 from zab.core.learner.learner import Learner
 from zab.core.log_state import LogState
@@ -174,6 +175,14 @@ class Node:
         """At a leader, the learners that have the initial history of its epoch."""
         role = self._role
         return role.synced if isinstance(role, Leader) else ()
+
+    def synchronizes_with(self, peer: ServerId) -> bool:
+        """True if a synchronization is under way, from here to `peer` or from `peer` to here."""
+        role = self._role
+        if isinstance(role, Leader):
+            learner = role.learners.get(peer)
+            return learner is not None and learner.step is LearnerStep.SYNCHRONIZING
+        return isinstance(role, Learner) and role.leader == peer and role.phase.synchronizes
 
     @property
     def deadline(self) -> Millis:

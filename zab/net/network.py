@@ -84,7 +84,10 @@ class LinkTls(Protocol):
 
 
 class TcpNetwork:
-    """Real sockets. `silence_ms`: a peer that acknowledges nothing for so long is taken for dead by the kernel."""
+    """Real sockets. `silence_ms`: the kernel ends a connection whose peer accepts no data for so long.
+
+    It protects the streams that have no limit of their own: greetings and election links.
+    """
 
     def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
         self._silence_ms = silence_ms
@@ -137,6 +140,19 @@ class TlsListener(trio.abc.Listener[TlsStream]):
 
     async def aclose(self) -> None:
         await self._listener.aclose()
+
+
+def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
+    """Clear the kernel's limit of `tune` on a stream whose protocol detects a dead peer itself.
+
+    The kernel counts the time in which the peer has no room, although the peer answers every probe. So it would end
+    a long transfer through a slow link, and the next one, however well each of them progresses.
+    """
+    raw = stream.transport_stream if isinstance(stream, TlsStream) else stream
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None and isinstance(raw, trio.SocketStream):
+        with suppress(OSError):
+            raw.setsockopt(socket.IPPROTO_TCP, option, 0)
 
 
 def tune(stream: trio.SocketStream, silence_ms: int) -> None:

@@ -170,7 +170,13 @@ class Driver:
                     if old is not None:
                         self._on_link_down(old, now)
             elif type(message) is LinkDown:
-                if link.at_fault:
+                if node.synchronizes_with(link.peer):
+                    settings = node.settings
+                    limits = {"init_ms": settings.init_ms, "sync_ms": settings.sync_ms}
+                    self._log.warn_rate_limited(
+                        "synchronization_cut", link.peer, peer=link.peer, why=link.reason, **link.pace(), **limits
+                    )
+                elif link.at_fault:
                     self._log.warn_rate_limited(
                         "link_cut", link.peer, peer=link.peer, dialled=link.dialled, why=link.reason
                     )

@@ -1,4 +1,8 @@
-"""One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame."""
+"""One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame.
+
+Leader and learner end a silent link at their own limits (`zab.core.leader.leader`, `zab.core.learner.learner`), where
+moved bytes are a sign of life. So the kernel keeps no limit of its own on a link.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import trio
 from zab.core.errors import WireError
 from zab.core.messages import LinkDown
 from zab.core.zxid import ServerId
+from zab.net.network import leave_silence_to_protocol
 from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
 from zab.runtime.peer_handshake import UNREACHABLE, described
@@ -75,6 +80,8 @@ class Link:
         self._wakeup = Wakeup()
         self._opened = False
         """Whether the stream is open, so that `hang_up` lets it send the rest."""
+        self._opened_at = 0.0
+        """The time at which the greeting was over."""
         self._closing = False
         """Whether nothing more is queued."""
         self._socket: int | None = None
@@ -87,6 +94,12 @@ class Link:
     def moved_bytes(self) -> int:
         """Bytes that a synchronization has moved over this link: received from the leader, or sent to a learner."""
         return self.received_bytes if self.dialled else self._drained_bytes
+
+    def pace(self) -> dict[str, int]:
+        """Fields for a log line: the bytes that a synchronization has moved, the time, and the rate."""
+        took_ms = max(1, int((trio.current_time() - self._opened_at) * 1000))
+        moved = self.moved_bytes
+        return {"bytes": moved, "took_ms": took_ms, "bytes_per_s": moved * 1000 // took_ms}
 
     def send(self, frame: bytes) -> None:
         """Queue a frame until `flush`, so that the frames of one turn leave together. Cut a peer that is too slow."""
@@ -175,6 +188,8 @@ class Link:
                     self.at_fault = isinstance(error, WireError)
                     return
                 self._opened = True
+                self._opened_at = trio.current_time()
+                leave_silence_to_protocol(stream)
                 try:
                     inbox.put(self, [up])
                     await self._serve(stream, inbox)
