@@ -54,8 +54,10 @@ def check(make: Make, life: Life, state: State) -> bool:
         for (txn, _), mine, theirs in zip(done, here, there, strict=True):
             if mine != theirs and mine is not None and theirs is not None:
                 raise Violation(SAME, f"{txn!r} gives {mine} here, and {theirs} in another process after the same")
-        if state is of_snapshot and [bytes.fromhex(chunk) for chunk in end] != life.state:
-            raise difference("the state in another process differs after the same", life.state, end)
+        if state is of_snapshot:
+            chunks = [bytes.fromhex(chunk) for chunk in end]
+            if chunks != life.state:
+                raise difference("the state in another process differs after the same", life.state, chunks)
     return True
 
 

@@ -8,6 +8,7 @@ machine iterates over a set for instance, the embedder gives a `state=` function
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from attrs import define, field
@@ -33,7 +34,12 @@ def check_state(state: object) -> State:
         return of_snapshot
     if not callable(state):
         raise TypeError(f"state={state!r}: expected a function of a machine")
-    return state
+    given: State = state
+
+    def copied(machine: Any) -> object:
+        return deepcopy(given(machine))  # an attribute of the machine, for instance, changes with it
+
+    return copied
 
 
 def difference(what: str, one: object, other: object, promise: str = SAME_STATE) -> Violation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,17 @@ def test_state_function_says_what_counts() -> None:
     assert harness.campaign(StoresTheTime, model=Ledger, state=accounts, runs=3).held
     with pytest.raises(TypeError, match="state='accounts': expected a function"):
         harness.campaign(Bank, model=Ledger, state="accounts")
+
+
+def test_state_function_may_return_an_attribute_that_changes_later() -> None:
+    report = harness.campaign(Bank, model=Ledger, state=lambda machine: machine.accounts, runs=3)
+    assert report.held, report
+
+
+@pytest.mark.parametrize("machine", [StoresTheOrderOfASet, StoresChance])
+def test_different_states_are_shown_in_one_form(machine: type[Bank]) -> None:
+    text = re.search(r"differs?[^:]*: (\[b.*) and (\[b.*)\. If these", said(machine))
+    assert text is not None
 
 
 def test_a_result_in_the_order_of_a_set() -> None:
