@@ -20,6 +20,7 @@ from zab.storage.storage import Storage, StorageSettings
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.wire.disk_log import log_chunks
+from zab.wire.disk_snapshot import SnapshotReader, snapshot_chunks
 from zab.wire.disk_txn import FileTxn
 
 NOW = 1_700_000_000_000
@@ -310,6 +311,72 @@ def test_snapshot_named_beyond_its_content_is_refused(data: Path, tmp_path: Path
     directory.mkdir(parents=True)
     (tmp_path / "snapshot.200000009").rename(directory / name)
     assert "rename it to snapshot.200000009" in run("import", tmp_path / "theirs", tmp_path / "x", status=1)
+
+
+def without_last_zxid(named: Path, target: Path, *, digest: bool) -> None:
+    """Rewrite a snapshot as older versions of ZooKeeper, and `serializeLastProcessedZxid.enabled=false`, write it."""
+    reader = SnapshotReader([named.read_bytes()])
+    nodes = list(reader)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(
+        b"".join(snapshot_chunks(reader.sessions, reader.acls, nodes, reader.digest if digest else None))
+    )
+
+
+@pytest.mark.parametrize("digest", [True, False])
+@pytest.mark.parametrize("name", ["snapshot.2026112311", "snapshot.202611230102", "snapshot.20261123010203"])
+def test_snapshot_without_last_zxid_named_beyond_its_content_is_refused(
+    data: Path, tmp_path: Path, name: str, digest: bool
+) -> None:
+    run("snapshot", "take", data, tmp_path / "taken")
+    named = tmp_path / name
+    without_last_zxid(tmp_path / "taken", named, digest=digest)
+    said = run("snapshot", "verify", named, status=1)
+    assert f"the name says that it is as of {int(named.suffix[1:], 16):#x}, but its content ends at 0x2000000" in said
+    assert said.count(name) == 1
+    run("import", named, tmp_path / "x", status=1)
+    named.rename(tmp_path / "snapshot.200000009")
+    assert "as of 2/9" in run("snapshot", "verify", tmp_path / "snapshot.200000009")
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "content"),
+    [
+        ("snapshot.20261121", True, "2/9"),
+        ("snapshot.200000001", True, "2/9"),
+        ("snapshot.300000000", True, "3/0"),
+        ("snapshot.200000800", False, "2/2048"),
+        ("snapshot.300000800", False, "3/2048"),
+    ],
+)
+def test_snapshot_without_last_zxid_keeps_a_name_that_may_be_right(
+    data: Path, tmp_path: Path, name: str, digest: bool, content: str
+) -> None:
+    run("snapshot", "take", data, tmp_path / "taken")
+    without_last_zxid(tmp_path / "taken", tmp_path / name, digest=digest)
+    assert f"as of {content} " in run("snapshot", "verify", tmp_path / name)
+    files = tmp_path / "theirs" / "version-2"
+    without_last_zxid(tmp_path / "taken", files / name, digest=digest)
+    assert f"as of {content} " in run("snapshot", "verify", tmp_path / "theirs")
+
+
+def test_snapshot_named_where_the_log_reaches_is_read(data: Path, tmp_path: Path) -> None:
+    run("snapshot", "take", data, tmp_path / "taken")
+    files = tmp_path / "theirs" / "version-2"
+    without_last_zxid(tmp_path / "taken", files / "snapshot.200000020", digest=True)
+    said = run("snapshot", "verify", tmp_path / "theirs", status=1)
+    assert "its content ends at 0x200000009" in said
+    assert said.count("snapshot.200000020") == 1
+    create = FileTxn(SESSION, 9, make(2, 0x20), NOW, 1, ("/c", b"x", OPEN, False, 4))
+    (files / "log.20000000a").write_bytes(b"".join(log_chunks([create])))
+    assert "as of 2/32" in run("snapshot", "verify", tmp_path / "theirs")
+
+
+def test_directory_with_a_snapshot_of_zookeeper_and_no_version_2_is_named(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "backup").mkdir()
+    run("snapshot", "take", data, tmp_path / "backup" / "snapshot.20261121")
+    said = run("import", tmp_path / "backup", tmp_path / "x", status=2)
+    assert "it holds snapshot.20261121, a snapshot in ZooKeeper's format, and no version-2/" in said
 
 
 def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from zab.core.errors import ConfigError, DamagedError, StorageError
-from zab.core.zxid import NOTHING, Epoch, Zxid, epoch_of
+from zab.core.zxid import NOTHING, Epoch, Zxid, counter_of, epoch_of
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk, disk_error
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours
 from zab.storage.split_disk import SplitDisk
 from zab.store.store import Store
+from zab.store.znode import CZXID, MZXID, PZXID
 from zab.wire.disk_compression import plain
 from zab.wire.disk_files import (
     ACCEPTED_EPOCH,
@@ -28,12 +29,15 @@ from zab.wire.disk_files import (
     snapshots_newest_first,
 )
 from zab.wire.disk_log import LogReader
-from zab.wire.disk_snapshot import SnapshotReader
+from zab.wire.disk_snapshot import MAGIC, SnapshotReader
 from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import FileTxn
 from zab.wire.relay_messages import TAG_BYTES
 
 READ_BYTES: Final = 1 << 20
+UNSEEN_MAX: Final = 1 << 24
+"""Transactions in a row that leave no trace in a snapshot. Dates read as zxids are far beyond."""
+EPOCHS_AHEAD_MAX: Final = 1_000
 Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 
@@ -58,6 +62,12 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
         theirs = their_files(path)
         if theirs is not None:
             return read_theirs(theirs, their_files(log_dir) or log_dir if log_dir else theirs, progress)
+        for stray in snapshots_newest_first(_names(path)):
+            if _is_their_snapshot(path / stray.name, stray.compression):
+                raise ConfigError(
+                    f"{path}: it holds {stray.name}, a snapshot in ZooKeeper's format, and no {VERSION_DIRECTORY}/: "
+                    f"give that file, or move it to {VERSION_DIRECTORY}/"
+                )
         disk = our_disk(path, log_dir)
         if is_ours(disk):
             return read_ours(disk, str(path))
@@ -71,12 +81,12 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
     head = next(pieces(path, no_progress), b"")
     if head.startswith(b"zab.snp\n"):
         return _our_file(path)
-    if head.startswith(b"ZKSN") or compression is not Compression.NONE:
-        store, last_zxid, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
+    if head.startswith(MAGIC) or compression is not Compression.NONE:
+        store, content, whole = _their_snapshot(path, None if file is None else file.zxid, compression, progress)
         notes = []
-        if last_zxid is not None and last_zxid != store.zxid:
-            notes.append(f"{path}: the name says {store.zxid:#x}, the content {last_zxid:#x}: the content counts")
-            store.zxid = last_zxid
+        if content > store.zxid:
+            notes.append(f"{path}: the name says {store.zxid:#x}, the content {content:#x}: the content counts")
+            store.zxid = content
         if not whole:
             notes.append(f"{path}: was written while it changed: without the log behind it, it is of no one moment")
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
@@ -149,13 +159,19 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
     names = _names(files)
     logs = _names(log_files)
     notes: list[str] = []
-    store = last_zxid = None
+    store, content = None, 0
+
+    def log_reaches(zxid: int) -> bool:
+        behind = [file.name for file in logs_behind(logs, zxid)]
+        return any(txn.zxid >= zxid for txn in _their_log(log_files, behind, no_progress, []))
+
     for file in snapshots_newest_first(names):
         try:
-            store, last_zxid, _ = _their_snapshot(files / file.name, file.zxid, file.compression, progress)
+            path = files / file.name
+            store, content, _ = _their_snapshot(path, file.zxid, file.compression, progress, log_reaches)
             break
         except DamagedError as error:
-            notes.append(f"{files / file.name}: {error}; an older one is taken")
+            notes.append(f"{error}; an older one is taken")
     if store is None:
         found = f"none that can be used: {'; '.join(notes)}" if notes else "none"
         raise DamagedError(f"{files}: a snapshot is needed to begin with, and there is {found}")
@@ -166,9 +182,9 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             f"{files}: the transaction {outcome.digest_zxid:#x} says what the tree must look like, and it does not: "
             "the files are not all of one history, or one of them is missing"
         )
-    if last_zxid is not None and last_zxid > store.zxid:
-        notes.append(f"{files}: the log ends at {store.zxid:#x}, the snapshot at {last_zxid:#x}: the snapshot counts")
-        store.zxid = last_zxid
+    if content > store.zxid:
+        notes.append(f"{files}: the log ends at {store.zxid:#x}, the snapshot at {content:#x}: the snapshot counts")
+        store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 
 
@@ -179,27 +195,61 @@ def _names(folder: Path) -> list[str]:
         raise disk_error("list", str(folder), error.errno) from error
 
 
-def _their_snapshot(
-    path: Path, zxid: int | None, compression: Compression, progress: Progress
-) -> tuple[Store, int | None, bool]:
-    """Return the store, the last zxid that its content names, and whether it matches the digest in the file.
+def _is_their_snapshot(path: Path, compression: Compression) -> bool:
+    return compression is not Compression.NONE or next(pieces(path, no_progress), b"").startswith(MAGIC)
 
-    `zxid` is the one in the file's name. The original names a snapshot when it begins to write it, so changes behind
-    that zxid may be in it. A name beyond the content is a mistake: transactions would be given the same zxids again.
+
+def _their_snapshot(
+    path: Path,
+    zxid: int | None,
+    compression: Compression,
+    progress: Progress,
+    log_reaches: Callable[[int], bool] = lambda zxid: False,
+) -> tuple[Store, int, bool]:
+    """Return the store, the zxid at which its content ends, and whether it matches the digest in the file.
+
+    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so changes behind
+    that zxid may be in it, and the name may be below the content. A name beyond the content is a mistake: the log
+    between the two would not be replayed. Versions that write no last zxid leave a lower bound of the content's end,
+    so there a name is refused only if it is too far beyond it and if no log reaches it.
     """
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
-    store.restore(arrival(reader, zxid or 0).chunks)
+    try:
+        store.restore(arrival(reader, zxid or 0).chunks)
+    except DamagedError as error:
+        raise DamagedError(f"{path}: {error}") from error
+    content = _newest_change(reader, store) if reader.last_zxid is None else reader.last_zxid
     if zxid is None:
         if reader.last_zxid is None:
             raise ConfigError(f"{path}: neither name nor content says as of which zxid it is: call it snapshot.<zxid>")
-        store.zxid = reader.last_zxid
-    elif reader.last_zxid is not None and zxid > reader.last_zxid:
+        store.zxid = content
+    elif zxid > content and not (
+        reader.last_zxid is None and (_may_be_named(zxid, content, reader) or log_reaches(zxid))
+    ):
         raise DamagedError(
-            f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {reader.last_zxid:#x}: "
-            f"rename it to {snapshot_name(reader.last_zxid, compression)}"
+            f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {content:#x}: "
+            f"rename it to {snapshot_name(content, compression)}"
         )
-    return store, reader.last_zxid, reader.digest is None or reader.digest.value == store.digest.value
+    return store, content, reader.digest is None or reader.digest.value == store.digest.value
+
+
+def _newest_change(reader: SnapshotReader, store: Store) -> int:
+    """Return a lower bound of a snapshot's last zxid: the digest's zxid, and those in the stats of the nodes."""
+    newest = 0 if reader.digest is None else reader.digest.zxid
+    return max(newest, *(max(node[CZXID], node[MZXID], node[PZXID]) for node in store.tree.nodes.values()))
+
+
+def _may_be_named(zxid: int, content: int, reader: SnapshotReader) -> bool:
+    """Return whether a snapshot whose newest known change is `content` may have been named `zxid`.
+
+    The digest's zxid follows every transaction, so behind it only the begin of an epoch is left, which a leader counts
+    as processed. Without it, transactions that change no stat may follow: sessions, ACLs, failed requests.
+    """
+    epochs = epoch_of(Zxid(zxid)) - epoch_of(Zxid(content))
+    ahead = counter_of(Zxid(zxid)) if epochs else zxid - content
+    dated = reader.digest is not None and reader.digest.zxid > 0
+    return epochs <= EPOCHS_AHEAD_MAX and ahead <= (0 if dated else UNSEEN_MAX)
 
 
 def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[str]) -> Iterator[FileTxn]:
