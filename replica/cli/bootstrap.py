@@ -22,7 +22,7 @@ from replica.runtime.client import (
     parse_bootstrap,
 )
 from replica.runtime.sasl import MECHANISMS, Identity
-from zab.cli.kit.failures import Failed, Misused
+from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.options import SECONDS, not_here
 from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
 
@@ -98,8 +98,6 @@ class BrokerVerbs(Verbs):
 
 def with_client(handler: Handler, arguments: Arguments) -> int:
     """Run the handler with a client. An error of the brokers ends the command with a line."""
-    import trio
-
     file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
     bootstrap = arguments.bootstrap or file.bootstrap or _addresses(BOOTSTRAP)
     tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
@@ -109,13 +107,12 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
         async with connect(bootstrap, settings, tls, identity) as client:
             return await handler(client, arguments)
 
-    try:
-        return trio.run(main)
-    except (KafkaError, WireError, Unreachable) as error:
-        raise Failed(f"{error}{_hint(error, identity)}") from None
+    return run_in_trio(
+        main, expected=(KafkaError, WireError, Unreachable), describe=lambda error: f"{error}{_hint(error, identity)}"
+    )
 
 
-def _hint(error: Exception, identity: Identity | None) -> str:
+def _hint(error: BaseException, identity: Identity | None) -> str:
     """Return a hint for a closed connection: brokers do not say why they close one that they do not trust."""
     if NO_CERTIFICATE in str(error):
         return ": --cert, or ssl.keystore.location in the file of --command-config, says who this is"

@@ -108,6 +108,8 @@ consume: Final = connected_command("consume", _HELP, _consume, with_client, brok
 
 
 async def _consume_in_group(client: Client, arguments: Arguments) -> int:
+    if not arguments.group:
+        raise Misused("--group: the name of a group has at least one character")
     if arguments.partition or arguments.offset is not None or arguments.since is not None:
         raise Misused("--group: the group says which partitions are read, and from where")
     reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))

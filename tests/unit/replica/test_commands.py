@@ -5,9 +5,15 @@ from __future__ import annotations
 import sys
 
 import pytest
+import trio
 
 from replica.cli import main
+from replica.cli.bootstrap import with_client
 from replica.cli.root import COMMANDS
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.client import Client
+from zab.cli.kit.failures import Failed
+from zab.cli.kit.verb_group import Arguments
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -30,6 +36,23 @@ def test_nothing_is_loaded_for_who_only_asks_what_there_is(capsys: pytest.Captur
 def test_misuse_ends_with_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(given) == 2
     assert "Usage: zab-broker" in capsys.readouterr().err
+
+
+def test_error_of_the_brokers_inside_a_nursery_is_one_line() -> None:
+    async def handler(client: Client, arguments: Arguments) -> int:
+        async with trio.open_nursery():
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic NOPE")
+
+    given = Arguments(
+        command_config=None, bootstrap=None, login=None, tls=False, ca=None, cert=None, key=None, within=1
+    )
+    with pytest.raises(Failed, match="^UNKNOWN_TOPIC_OR_PARTITION: there is no topic NOPE$"):
+        with_client(handler, given)
+
+
+def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["consume", "t", "--group", ""]) == 2
+    assert capsys.readouterr().err.endswith("--group: the name of a group has at least one character\n")
 
 
 @pytest.mark.parametrize(

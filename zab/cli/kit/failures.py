@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import click
 import trio
@@ -34,14 +34,14 @@ class Failed(click.ClickException):
 
 
 def run_in_trio(
-    function: Callable[..., Any],
+    function: Callable[..., Awaitable[T]],
     *arguments: object,
     expected: tuple[type[Exception], ...] = (ZabError, OSError),
     describe: Callable[[BaseException], str] = str,
-) -> None:
+) -> T:
     """Run the function, and turn expected errors into `Failed`, alone or in a group of one."""
     try:
-        trio.run(function, *arguments)
+        return trio.run(function, *arguments)
     except expected as error:
         raise Failed(describe(error)) from error
     except BaseExceptionGroup as group:
