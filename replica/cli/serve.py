@@ -19,7 +19,7 @@ from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.kit.failures import DONE, Misused
-from zab.cli.kit.log_options import LEVELS
+from zab.cli.kit.log_options import LEVELS, log_to_stderr
 from zab.cli.kit.verb_group import Arguments
 from zab.config.config_source import BadConfig
 from zab.core.addresses import is_loopback
@@ -68,9 +68,7 @@ def serve(**values: object) -> int:
         for key, value in plan.effective.items():
             print(f"{key}={value}")
         return DONE
-    logging.basicConfig(
-        level=arguments.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    log_to_stderr(arguments.log_level)
     raise_open_files()
     tune_collector()
     run(_serve, plan, operators)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,9 @@ async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
     async with stores(tmp_path / "data", doors=doors) as running, raw(running) as client:
         await client.connect()
         await client.ask(encode_request(Op.CREATE, 1, ("/a", b"", OPEN, 0)))
-        assert "operation=create\tznode=/a" in rotate()
+        first = rotate()
+        assert "operation=create\tznode=/a" in first
+        assert re.match(r"[0-9-]{10}T[0-9:.]{12}[+-][0-9]{2}:[0-9]{2} INFO audit: ", first)
         await client.ask(encode_request(Op.CREATE, 2, ("/b", b"", OPEN, 0)))
     written = path.read_text()
     assert "znode=/b" in written

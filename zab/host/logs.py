@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from datetime import datetime
 from typing import Final
 
 import trio
@@ -18,6 +19,16 @@ KEYS_MAX: Final = 256
 """Keys that are remembered."""
 LINES_MAX: Final = 100
 """Lines about different keys that one cause may have in `QUIET_S`."""
+
+
+class TextFormatter(logging.Formatter):
+    """Begin each line with the local date and time, to the millisecond and with its zone, and the level."""
+
+    def __init__(self, form: str = "%(message)s") -> None:
+        super().__init__(f"%(asctime)s %(levelname)s {form}")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # logging's name
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
 
 
 class RateLimit:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import signal
+from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
+from replica.cli import main, serve
 from replica.cli.serve import until_left
+
+
+def test_log_lines_begin_with_a_time_and_its_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(serve, "run", lambda *_: logging.getLogger("replica").warning("started broker=1"))
+    for tuning in ("raise_open_files", "tune_collector"):
+        monkeypatch.setattr(serve, tuning, lambda: None)
+    (tmp_path / "server.properties").write_text(
+        f"broker.id=1\nzookeeper.connect=127.0.0.1:1\nlog.dirs={tmp_path}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
+    )
+    assert main(["serve", str(tmp_path / "server.properties")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"[0-9-]{10}T[0-9:.]{12}[+-][0-9]{2}:[0-9]{2} WARNING started broker=1", lines[-1])
 
 
 async def test_who_has_nothing_to_leave_leaves_at_once() -> None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import click
 
+from zab.host.logs import TextFormatter
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
@@ -31,16 +33,9 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(said)
 
 
-class TextFormatter(logging.Formatter):
-    """Begin each line with the local date and time, to the millisecond and with its zone."""
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # logging's name
-        return datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
-
-
 def log_to_stderr(level: str, form: str = "text") -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

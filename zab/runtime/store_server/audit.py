@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from attrs import frozen
 
 from zab.core.errors import ConfigError
+from zab.host.logs import TextFormatter
 from zab.runtime.store_server.security_settings import truth
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, SUPER, WRITE, Acl, Identity, user_of
 from zab.store.operations import CREATES, CreateFlag, Fields, Op
@@ -87,7 +88,7 @@ class Audit:
                 handler = WatchedFileHandler(settings.file, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise ConfigError(f"audit.file={settings.file}: {error.strerror or error}") from error
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s audit: %(message)s"))
+            handler.setFormatter(TextFormatter("audit: %(message)s"))
             self._logger, self._handler = logging.Logger(LOGGER, logging.INFO), handler
             self._logger.addHandler(handler)
 
