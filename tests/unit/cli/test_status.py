@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
+import click
 import pytest
 import trio
 from rich.console import Console
 
 from zab.cli.status import status_command
 from zab.cli.status.server_queries import ServerReport, ServerRow, _from_overview
-from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, as_table, judge, look
+from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, addresses, as_table, judge, look
 
 
 def words(where: str, sid: int | None, mode: str, zxid: int = 0x100000005) -> ServerReport:
@@ -81,6 +82,36 @@ def test_missing_server_is_logged_once() -> None:
     )
     assert [row.problem for row in told.rows] == [text]
     assert told.warnings == ("server 1: x",)
+
+
+def test_missing_servers_are_named_by_id_address_and_port() -> None:
+    members = [
+        {"id": 1, "host": "h", "client_port": 0, "quorum_port": 2888, "connected": False, "mode": "unreachable"},
+        {"id": 2, "host": "h", "client_port": 2182, "quorum_port": 2889, "connected": False, "mode": "lost"},
+    ]
+    found = judge([_from_overview({"members": members, "warnings": []}, "a")])
+    assert found.problems == (
+        "server 1 at h:2888: it does not take part",
+        "server 2 at h:2182: it does not take part",
+    )
+
+
+def text_of(health: Health) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(as_table(health, 200))
+    return console.export_text()
+
+
+def test_epoch_of_a_zxid_is_not_called_the_leaders() -> None:
+    """The leader of a new epoch that has proposed nothing has a zxid of the one before."""
+    assert "server 1 leads, last transaction of epoch 1" in text_of(judge(ENSEMBLE))
+    known = Health((ServerRow("a:1", 1, "leader", 0x100000005, epoch=3),), (), HEALTHY)
+    assert "server 1 leads, epoch 3" in text_of(known)
+
+
+def test_url_in_place_of_an_address_is_refused_with_the_form() -> None:
+    with pytest.raises(click.UsageError, match="give HOST:PORT alone, without http:// and path"):
+        addresses(["http://127.0.0.1:8080"])
 
 
 def full(where: str, sid: int) -> ServerRow:

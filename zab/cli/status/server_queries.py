@@ -20,6 +20,7 @@ from zab.core.errors import ZabError
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it does not take part"
+_NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes it; its admin port reports which"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 
@@ -40,7 +41,7 @@ class ServerRow:
     version: str = ""
     problem: str | None = None
     epoch: int | None = None
-    """The epoch of its leader; if that is not reported, the epoch of its last transaction."""
+    """The epoch of its leader; None at a client port, which does not report it."""
 
     @property
     def serving(self) -> bool:
@@ -106,8 +107,9 @@ def _from_overview(told: Mapping[str, Any], asked: str) -> ServerReport:
     # A member that is missing is a row with a problem, so no warning repeats it.
     missing = {each["server"]: each["text"] for each in told["warnings"] if each["text"].startswith(_MISSING)}
     for each in told["members"]:
-        ports = [each["client_port"]] if each["client_port"] else []
-        where = ":".join(map(str, [each["host"] or asked, *ports]))
+        port = each["client_port"] or each.get("quorum_port")
+        host = each["host"] or asked
+        where = f"{host}:{port}" if port else host
         if not each["connected"]:
             rows.append(ServerRow(where, each["id"], each["mode"], problem=missing.get(each["id"], _MISSING)))
             continue
@@ -160,7 +162,7 @@ def _from_monitor(where: str, values: Mapping[str, Any], zxid: int | None) -> Se
 async def _words(where: str, host: str, port: int) -> ServerRow:
     summary = await _word(host, port, "srvr")
     if "not currently serving" in summary:
-        return ServerRow(where, mode="looking", problem="it does not serve: it knows no leader")
+        return ServerRow(where, mode="looking", problem=_NO_LEADER)
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
     if lines.get("Mode") not in _MODES:
         raise ValueError(f"it says {summary[:60]!r}")

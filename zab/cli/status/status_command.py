@@ -53,7 +53,7 @@ def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row
     rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
-    problems = [f"{row.where}: {row.problem}" for row in rows if row.problem is not None]
+    problems = [f"{_named(row)}: {row.problem}" for row in rows if row.problem is not None]
     problems += dict.fromkeys(text for each in told for text in each.warnings)
     problems += twice
     leaders = [row for row in rows if row.mode in ("leader", "standalone")]
@@ -80,6 +80,10 @@ def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
     if not any(row.serving for row in rows):
         return Health(rows, tuple(problems), DOWN)
     return Health(rows, tuple(problems), DEGRADED if problems else HEALTHY)
+
+
+def _named(row: ServerRow) -> str:
+    return row.where if row.id is None else f"server {row.id} at {row.where}"
 
 
 def _port(row: ServerRow) -> str:
@@ -145,8 +149,11 @@ def as_table(health: Health, width: int = SCRIPT_WIDTH) -> Group:
     if leader is not None:
         who = leader.where if leader.id is None else f"server {leader.id}"
         what = "serves alone" if leader.mode == "standalone" else "leads"
-        number = leader.epoch if leader.epoch is not None or leader.zxid is None else leader.zxid >> 32
-        epoch = "" if number is None else f", epoch {number}"
+        epoch = ""
+        if leader.epoch is not None:
+            epoch = f", epoch {leader.epoch}"
+        elif leader.zxid is not None:
+            epoch = f", last transaction of epoch {leader.zxid >> 32}"
         text.append(f"   {who} {what}{epoch}", style="default")
     names, lines = _fitting([_cells(row) for row in health.rows], width)
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -198,6 +205,8 @@ def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
     """Return name, host and port of each server; a value may hold several with commas, as a connection string does."""
     found = []
     for where in (part.strip() for value in values for part in value.split(",")):
+        if "://" in where:
+            raise click.UsageError(f"{where!r}: give HOST:PORT alone, without http:// and path, also for an admin port")
         host, colon, port = where.rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
             raise click.UsageError(f"{where!r}: a server looks like 127.0.0.1:2181")

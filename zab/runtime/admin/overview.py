@@ -114,7 +114,8 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
         "fsync_us": report.fsync_us,
         "elections": report.elections,
         "uptime_ms": report.uptime_ms,
-        "client_port": report.client_port,
+        "client_port": report.client_port or member.client_port or 0,
+        "quorum_port": member.quorum_port,
         "admin_port": report.admin_port,
         "warnings": list(report.warnings) if connected else [],
     }
