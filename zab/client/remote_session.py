@@ -23,7 +23,7 @@ from zab.core.errors import OutcomeUnknown, Overloaded
 from zab.runtime.block_nursery import block_nursery
 from zab.runtime.waiter import Waiter
 from zab.session.api import Session
-from zab.session.call_arguments import credentials_of
+from zab.session.call_arguments import checks_names, credentials_of
 from zab.session.multi import with_acls
 from zab.session.session_errors import LEFT, NodeExists, StoreError
 from zab.session.state import SessionState
@@ -215,6 +215,7 @@ class RemoteSession(Session):
         self._protocol.end(ErrorCode.SESSION_EXPIRED, why)
 
 
+@checks_names("zab.connect")
 @asynccontextmanager
 async def connect(
     hosts: str,

@@ -37,6 +37,7 @@ from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine
 from zab.service.side_channel import MessageHandler
+from zab.session.call_arguments import checks_names
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk
 from zab.storage.recovery import REMEDY
@@ -93,6 +94,9 @@ class Member:
                      requests: only while new servers join before they are added
         """
         given: object = ensemble
+        number: object = server_id
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise TypeError(f"server_id is a number, like 1, not {type(number).__name__}")
         if ensemble is None:
             server_id = 1 if server_id is None else server_id
             ensemble = single_server_ensemble(server_id)
@@ -511,7 +515,7 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
     return open_member
 
 
-open_member = _opening(Member)
+open_member = checks_names("zab.open_member", Member)(_opening(Member))
 
 
 def stopped_by(failure: Exception | None) -> Stopped:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import zab
+from zab.core.ensemble import Ensemble
 from zab.runtime.member import Member
 from zab.runtime.store_server.open_store import MemberOptions
 
@@ -37,6 +39,31 @@ async def test_a_port_that_is_none(given: dict[str, Any], error: type[Exception]
         async with zab.open_store(tmp_path / "store", **given):
             raise AssertionError("never")
     assert not (tmp_path / "store").exists(), "nothing was begun"
+
+
+class Nothing(zab.Passive):
+    def apply(self, zxid: zab.Zxid, txn: bytes) -> None:
+        pass
+
+    def snapshot(self) -> list[bytes]:
+        return []
+
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("server_id", ["1", 1.0, True])
+@pytest.mark.parametrize("ensemble", [None, Ensemble.parse("server.1=127.0.0.1:1:2, server.2=127.0.0.1:3:4")])
+def test_server_id_of_another_type_is_named(tmp_path: Path, server_id: Any, ensemble: Ensemble | None) -> None:
+    with pytest.raises(TypeError, match=f"server_id is a number, like 1, not {type(server_id).__name__}"):
+        zab.Member(Nothing(), tmp_path, server_id=server_id, ensemble=ensemble)
+
+
+def test_misspelt_argument_of_connect_or_open_member_names_the_near_one(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="zab.connect has no argument 'timeout'; did you mean timeout_ms?"):
+        zab.connect("127.0.0.1:1", timeout=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="zab.open_member has no argument 'server_i'; did you mean server_id?"):
+        zab.open_member(Nothing(), tmp_path, server_i=1)  # type: ignore[call-arg]
 
 
 async def test_misspelt_argument_names_the_near_one(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from difflib import get_close_matches
 from functools import partial
 from typing import Final, TypedDict, Unpack
 
@@ -29,6 +28,7 @@ from zab.runtime.store_server.store_machine import StoreMachine
 from zab.runtime.store_server.store_server import StoreServer
 from zab.runtime.store_server.tls_acceptor import TlsAcceptor
 from zab.service.limits import Limits
+from zab.session.call_arguments import check_names
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
@@ -69,7 +69,7 @@ def make_server(
     limits: Limits = DEFAULT_LIMITS,
     **options: Unpack[MemberOptions],
 ) -> ServerRuntime:
-    _check_names(options)
+    check_names("a store", options, [*StoreOptions.__annotations__, *_PLACES])
     _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
     access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
     machine = StoreMachine(evolve(store, access=access))
@@ -89,15 +89,6 @@ _KINDS: Final[Mapping[str, type[object]]] = {
 
 _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_port", "admin")
 """The arguments of `open_store` that are not those of a member."""
-
-
-def _check_names(options: Mapping[str, object]) -> None:
-    """Refuse a misspelt argument with the nearest that there is."""
-    for name in options:
-        if name not in MemberOptions.__annotations__:
-            near = get_close_matches(name, [*StoreOptions.__annotations__, *_PLACES], 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"a store has no argument {name!r}{hint}")
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:
