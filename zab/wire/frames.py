@@ -85,25 +85,30 @@ class FrameReader(PartialFrame):
 
     def feed(self, data: bytes | bytearray) -> list[bytes]:
         """Return the payloads of all frames that are complete now."""
-        if self._held:
-            data = self._gather(data)
+        held = self._held
+        if held:  # as `_gather` does, without its call
+            held += data
+            if len(held) < self._needed:
+                return []
+            data = bytes(held)
+            held.clear()
         end = len(data)
         if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self._bytes_max:
             self._needed = HEADER_BYTES
             return [bytes(data[HEADER_BYTES:])]  # exactly one message, as in any conversation
         complete: list[bytes] = []
-        position, bytes_max = 0, self._bytes_max
+        position, needed, bytes_max = 0, HEADER_BYTES, self._bytes_max
         while end - position >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
             if not 0 < length <= bytes_max:
                 self._check(length)
             start = position + HEADER_BYTES
             if end - start < length:
+                needed += length
                 break
             position = start + length
             complete.append(bytes(data[start:position]))
+        self._needed = needed
         if position < end:
-            self._keep(bytes(data), position)
-        elif end:
-            self._needed = HEADER_BYTES
+            held += data[position:]
         return complete
