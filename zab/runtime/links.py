@@ -38,7 +38,9 @@ class Links:
         socket_reader: SocketReader = TASK_READER,
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
+        """The current link to each server that this one has dialled: its leader, at most."""
         self.accepted: dict[ServerId, Link] = {}
+        """The current link of each server that has dialled this one, once its `LinkUp` was taken."""
         self._dialler = dialler
         self._elections = elections
         self._learner_sync = learner_sync

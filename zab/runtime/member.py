@@ -127,10 +127,14 @@ class Member:
             host.random_bytes(ORIGIN_BYTES), limits.submits_max, limits.submit_bytes_max, limits.leaders_lost_max
         )
         self._running: MemberRuntime | None = None
+        """Set once by `run`, after the recovery."""
         self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")
+        """The error of every call; None between the recovery and the end."""
         self._role: RoleChange | None = None
+        """The present role; None before the recovery."""
         self._role_changed = trio.Event()
+        """Set at the next change of the role, or at the end."""
         self._hooks = MemberHooks()
 
     # -- life --------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ class Member:
         try:
             self._running = running = await self._recover()
             self._stopped = None
-            self._tell(running.status.member().role)
+            self._on_role(running.status.member().role)
             self._hooks.on_membership(running.node.ensemble, None)
             await running.run(task_status)
         except BaseExceptionGroup as group:
@@ -185,7 +189,7 @@ class Member:
                 recovered,
                 self._pending,
                 self._wakeup,
-                self._tell,
+                self._on_role,
                 self.watchdogs,
                 self._hooks,
             )
@@ -212,7 +216,7 @@ class Member:
         log = Log(self.me, lambda: Epoch(0) if self._role is None else self._role.epoch)
         log.say("loop_stalled", "warning", loop=stall.loop, ms=round(stall.seconds * 1000), cause=stall.cause)
 
-    def _tell(self, role: RoleChange) -> None:
+    def _on_role(self, role: RoleChange) -> None:
         self._role = role
         self._role_changed.set()
         self._role_changed = trio.Event()

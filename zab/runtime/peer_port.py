@@ -25,6 +25,8 @@ Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
 
 
 class PeerDialler:
+    """Connects to the ports of other servers, and greets them."""
+
     def __init__(self, network: Network, handshake: PeerHandshake, limits: Limits, log: Log) -> None:
         self._network = network
         self._handshake = handshake
@@ -66,6 +68,7 @@ class PeerPort:
         lives_at: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self.bound: tuple[str, int] | None = None
+        """The address at which this port listens."""
         self._purpose = purpose
         self._network = network
         self._handshake = handshake
@@ -80,6 +83,7 @@ class PeerPort:
         self._welcome: dict[str, None] = {}
         """Addresses that have sent a valid hello. Host names of the membership are not resolved here."""
         self._scope: trio.CancelScope | None = None
+        """Cancelled to close the listeners at `bound`."""
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
         """Listen there, and no longer where it listened before. Links that exist already live on."""

@@ -89,6 +89,7 @@ class ServerRuntime:
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self._became_ready = trio.Event()
+        """Set when the state may be read again, or at the end."""
         self.config_node = ConfigNode(machine, member, settings)
         machine.observe(self, member.environment.in_loop)
         member.on_leader_message(self._on_leader_message)
