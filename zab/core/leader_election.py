@@ -113,6 +113,11 @@ class LeaderElection:
         """True if enough voters to elect a leader have sent a notification since this election began."""
         return all(view.is_quorum(self.sources) for view in self._views)
 
+    @property
+    def silent_peers(self) -> frozenset[ServerId]:
+        """The other voters that have sent nothing since this election began. Each reachable one answers at once."""
+        return frozenset(self._peers) - self.sources
+
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:

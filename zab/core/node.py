@@ -122,6 +122,12 @@ class Node:
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
     @property
+    def silent_voters(self) -> frozenset[ServerId]:
+        """The other voters that have sent nothing since this server began to look for a leader; empty in a role."""
+        role = self._role
+        return role.silent_peers if isinstance(role, LeaderElection) else frozenset()
+
+    @property
     def responsive_voters(self) -> frozenset[ServerId]:
         """The voters that have sent a notification since this server began to look for a leader, and itself."""
         role = self._role

@@ -7,7 +7,7 @@ end with one connection, as in ZooKeeper's `QuorumCnxManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import trio
 
@@ -68,6 +68,17 @@ class ElectionLinks:
         """Discard unsent votes: this server is no longer LOOKING, so they are out of date."""
         for pair in self._pairs.values():
             pair.unsent = pair.last = None
+
+    def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
+        """Connect anew to those of `peers` whose open link has brought nothing for `silent_ms`.
+
+        A middlebox that forgot a connection may swallow its bytes for ever, without a reset, and let new ones through.
+        """
+        for peer in peers:
+            pair = self._pairs.get(peer)
+            if pair is not None and pair.silent_ms >= silent_ms:
+                self.log.warn_rate_limited("election_link_silent", peer, peer=peer, silent_ms=pair.silent_ms)
+                pair.renew()
 
     def drop(self, peer: ServerId) -> None:
         """Close the link of a server that left the membership."""
@@ -136,7 +147,8 @@ class PeerConnection:
         self._next: trio.abc.Stream | None = None
         self._call_back = False
         self._serving = trio.CancelScope()
-        self._connected_at = 0.0
+        self._connected_at = self._received_at = 0.0
+        """The times at which the connection was opened, and at which it brought the last bytes."""
         self._turn = 0
 
     # -- called by `ElectionLinks` ----------------------------------------------------------------------------
@@ -165,6 +177,17 @@ class PeerConnection:
         self._wakeup.ring()
         if old is not None:
             await trio.aclose_forcefully(old)
+
+    @property
+    def silent_ms(self) -> int:
+        """How long the open connection has brought nothing; 0 if there is none."""
+        return int((trio.current_time() - self._received_at) * 1000) if self.connected else 0
+
+    def renew(self) -> None:
+        """Close the connection. While there is something to send, the larger one dials again, and the smaller one
+        knocks.
+        """
+        self._serving.cancel()
 
     async def close(self) -> None:
         if self._next is not None:
@@ -236,7 +259,7 @@ class PeerConnection:
         if self.unsent is None:
             self.unsent = self.last
         self.connected = True
-        self._connected_at = trio.current_time()
+        self._connected_at = self._received_at = trio.current_time()
         self._call_back = False
         self._serving = trio.CancelScope()
         try:
@@ -271,6 +294,7 @@ class PeerConnection:
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:
             while data := await stream.receive_some(RECEIVE_BYTES):
+                self._received_at = trio.current_time()
                 for payload in reader.feed(data):
                     try:
                         inbox.put(self.peer, [decode(Channel.ELECTION, payload)], len(payload))

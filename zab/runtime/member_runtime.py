@@ -88,7 +88,7 @@ class MemberRuntime:
             me, arguments.name, limits.handshake_ms, directory.hosts, admit_non_members=arguments.admit_non_members
         )
         dialler = PeerDialler(network, handshake, limits, log)
-        elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
+        self._elections = elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
         learner_sync = LearnerSync(storage, limits, log, node.log_starts, environment)
         links = Links(dialler, elections, learner_sync, inbox, limits, directory.quorum_addresses, self.socket_reader)
         self._membership = membership = MembershipFollower(
@@ -139,6 +139,7 @@ class MemberRuntime:
             finder.run,
             alarm.run,
             self._save_committed,
+            self._renew_silent_links,
             turns.run,
         )
         """Run until the member ends."""
@@ -168,6 +169,13 @@ class MemberRuntime:
             await trio.sleep(COMMITTED_S)
             if self._storage.knows_more_committed:
                 await self._writer.call(self._storage.save_committed)
+
+    async def _renew_silent_links(self) -> None:
+        """Connect anew to voters that do not answer on their election links for as long as discovery may take."""
+        init_ms = self._arguments.settings.init_ms
+        while True:
+            await trio.sleep(init_ms / 4_000)
+            self._elections.renew_silent(self.node.silent_voters, init_ms)
 
     def _close_disk(self) -> None:
         try:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -45,6 +46,12 @@ class MemoryNetwork:
         send, receive = trio.open_memory_channel[trio.abc.Stream](10)
         self.listeners[host, port] = send
         return [MemoryListener(receive)]
+
+    def swallow(self) -> None:
+        """Deliver nothing that is sent on the connections of now, and break none of them."""
+        for ends in self.made:
+            for end in ends:
+                end.send_stream.send_all_hook = end.send_stream.close_hook = None  # type: ignore[attr-defined]
 
     async def cut(self) -> None:
         made, self.made = self.made, []
@@ -159,6 +166,27 @@ def test_simultaneous_connections_end_with_one_working_link() -> None:
             before = [len(peer.hear()) for peer in made.values()]
             await settle(60)
             assert [len(peer.hear()) for peer in made.values()] == before, "and then there is peace"
+
+    jumping(main)
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_link_whose_bytes_are_swallowed_is_replaced(looks: int) -> None:
+    async def main() -> None:
+        async with peers(1, 2) as (network, made):
+            other = 3 - looks
+            made[looks].say(other, turn=7)
+            await settle()
+            network.swallow()
+            made[looks].say(other, turn=8)
+            await settle(5)
+            made[looks].elections.renew_silent([ServerId(other)], 9_000)
+            await settle()
+            assert made[other].rounds(looks) == [7], "the link is not silent for that long"
+            made[looks].elections.renew_silent([ServerId(other)], 5_000)
+            await settle()
+            assert made[other].rounds(looks) == [7, 8]
+            assert made[looks].elections.links() == (other,)
 
     jumping(main)
 
