@@ -38,7 +38,7 @@ class Links:
         socket_reader: SocketReader = TASK_READER,
     ) -> None:
         self.dialled: dict[ServerId, Link] = {}
-        """The current link to each server that this one has dialled: its leader, at most."""
+        """The current link to each server that this one has dialled, by the server."""
         self.accepted: dict[ServerId, Link] = {}
         """The current link of each server that has dialled this one, once its `LinkUp` was taken."""
         self._dialler = dialler
