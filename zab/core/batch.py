@@ -30,7 +30,7 @@ class Batch:
     body: bytes
     config: bool = False
     last: Zxid = field(init=False, eq=False, repr=False)
-    """Asked for so often that it is computed once."""
+    """Computed once, because it is read very often."""
 
     @last.default
     def _the_last(self) -> Zxid:
@@ -45,7 +45,7 @@ class Batch:
         return len(self.body)
 
     def payloads(self) -> list[bytes]:
-        """Unpack, checking that what was promised is there."""
+        """Unpack the payloads. Raise RemoteProtocolError unless there are `count` of them, all bytes."""
         try:
             unpacked = msgpack.unpackb(self.body, use_list=True, max_bin_len=len(self.body))
         except Exception as error:

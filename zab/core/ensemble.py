@@ -67,7 +67,7 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 
 
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
-    """Everything for which these cannot be an ensemble."""
+    """Yield each reason for which these parts are no valid ensemble."""
     ids = Counter(server.id for server in servers)
     for sid, count in ids.items():
         if count > 1:
@@ -109,7 +109,7 @@ def _group_faults(
 
 
 def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
-    """Two members must not claim one address."""
+    """Yield each address that two members claim."""
     taken: dict[tuple[str, int], ServerId] = {}
     for server in servers:
         for port in (server.quorum_port, server.election_port):
@@ -166,7 +166,7 @@ class Ensemble:
     # -- quorums ---------------------------------------------------------------------------------
 
     def is_quorum(self, acks: Collection[ServerId]) -> bool:
-        """Any two sets for which this holds have a server in common."""
+        """Return whether these servers are a quorum: any two quorums have a server in common."""
         if not self.groups:
             return len(self._voter_set.intersection(acks)) > self._half
         won = counted = 0
@@ -183,7 +183,7 @@ class Ensemble:
         return not self.is_quorum([sid for sid in self.voters if sid not in acks])
 
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
-        """The newest zxid that a quorum has reached, where each server acknowledged all up to its entry."""
+        """Return the newest zxid that a quorum has reached. Each server has acknowledged everything up to its entry."""
         if not self.groups:
             reached = sorted([acked.get(sid, NOTHING) for sid in self.voters], reverse=True)
             return reached[len(reached) // 2] if reached else NOTHING
@@ -219,7 +219,7 @@ class Ensemble:
     def changed(
         self, joining: Collection[Server] = (), leaving: Collection[ServerId] = (), *, version: Zxid = NOTHING
     ) -> Ensemble:
-        """This membership with servers added (or replaced, where the id is known) and removed."""
+        """Return this membership with servers added, replaced if the id is known, and removed."""
         if self.groups:
             raise ConfigError("an ensemble with groups is changed as a whole, not by joining and leaving")
         for sid in leaving:
@@ -230,14 +230,14 @@ class Ensemble:
         return evolve(self, servers=tuple(kept.values()), version=version)
 
     def check_addresses(self) -> None:
-        """Two members must not claim one address."""
+        """Raise ConfigError if two members claim one address."""
         for fault in shared_addresses(self.servers):
             raise ConfigError(fault)
 
 
 @lru_cache(64)
 def _parsed(text: str) -> Ensemble:
-    """The same few texts are read again and again: out of the log, from the disk, and in words of others."""
+    """Parse a text, or return the same ensemble as before: logs, disks and messages repeat the same few texts."""
     return Ensemble(*parts(text))
 
 

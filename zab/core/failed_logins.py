@@ -1,4 +1,4 @@
-"""How fast one address may guess passwords: a pause before each failure is reported, and few pauses at one time.
+"""Bound the passwords that one address may guess: a pause before each failure is reported, and few pauses at a time.
 
 Each failure of an address doubles the pause that the next one costs, up to a bound, and time halves it again. The pause
 belongs to the address and not to the connection: a client that hangs up without waiting for the report still occupies

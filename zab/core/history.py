@@ -23,7 +23,7 @@ _last: Callable[[Batch], Zxid] = attrgetter("last")
 
 
 BYTES_UNKNOWN: Final = 1 << 62
-"""More than anything is worth."""
+"""More bytes than any snapshot has."""
 
 
 class History:
@@ -48,16 +48,22 @@ class History:
 
     def __init__(self, recovered: Recovered) -> None:
         self.base = recovered.snapshot
+        """Batches in memory begin behind this zxid."""
         self.last = recovered.snapshot
+        """The end of the history."""
         self.outlined = self._disk_start = recovered.log_start
         self.configs: list[Ensemble] = []
         """Membership changes in `(base, last]`; each one's version is its zxid."""
         self._base_digest = recovered.digest
+        """The digest of the history up to `base`."""
         self._batches: list[Batch] = []
+        """The batches in memory, `(base, last]` without a gap."""
         self._digests: list[int] = []
         """The digest at the end of each batch, computed on demand from the first batch on."""
         self._ends: list[Zxid] = []
+        """The last zxid of each epoch with transactions in `(outlined, last]`, ascending."""
         self._entries = self._bytes = 0
+        """Transactions and bytes in `_batches`."""
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
             if end:
                 self._note_end(end)
@@ -78,7 +84,7 @@ class History:
         self._note_end(self.last)
 
     def truncate(self, zxid: Zxid) -> None:
-        """Forget everything behind `zxid`."""
+        """Discard everything behind `zxid`."""
         if not self.base <= zxid <= self.last:
             raise LocalProtocolError(f"cannot cut at {show(zxid)}, outside {show(self.base)}..{show(self.last)}")
         keep = bisect_right(self._batches, zxid, key=_last)
@@ -96,7 +102,7 @@ class History:
             self._ends.append(zxid)
 
     def reset(self, zxid: Zxid, digest: int) -> None:
-        """A snapshot took the place of everything."""
+        """Begin anew behind a snapshot, which replaces the whole history."""
         self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
         self._batches = []
@@ -106,7 +112,7 @@ class History:
         self.configs = []
 
     def trim(self, applied: Zxid, settings: Settings) -> None:
-        """Let go of old batches in memory. What is not applied yet stays, whatever its size."""
+        """Drop old batches from memory, down to half of the window. Batches that are not applied stay."""
         if self._entries <= settings.window_entries and self._bytes <= settings.window_bytes:
             return
         # Dropping from the head of a list costs its whole length, so it is done by the half.
@@ -138,7 +144,7 @@ class History:
         else:
             self._ends.append(zxid)
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     @property
     def log_start(self) -> Zxid:

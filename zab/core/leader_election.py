@@ -24,7 +24,7 @@ _OBSERVING: Final = State.OBSERVING
 
 
 class Vote(NamedTuple):
-    """Field order *is* the election rule: newest epoch, longest log, highest id."""
+    """A candidate and the end of its history. The field order *is* the election rule: epoch, then zxid, then id."""
 
     epoch: Epoch
     zxid: Zxid
@@ -32,12 +32,12 @@ class Vote(NamedTuple):
 
 
 NO_VOTE = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
-"""The proposal of a server without a valid vote: every vote beats it, and it is counted nowhere."""
+"""The proposal of a server without a valid vote. Every vote beats it, and no server counts it."""
 
 
 @frozen
 class ReceivedVote:
-    """The last word of a server, as far as this election is concerned."""
+    """The last vote of a server in this election."""
 
     vote: Vote
     round: int
@@ -80,25 +80,36 @@ class LeaderElection:
     ) -> None:
         self.began = now
         self.round = last_round + 1
+        """The round of this election. It advances to a later round of other voters, with empty `_received`."""
         self.proposal = own
+        """The best vote of the round so far."""
         self.outgoing: list[ServerId] = []
         """Servers that receive the current proposal when the node drains this list."""
         self.decision: Vote | None = None
+        """The vote that has won. It ends the election."""
         self._me = me
         self._own = own
         self._views = views
+        """The memberships in which a quorum is needed, each by itself. The active one is first."""
         self._settings = settings
         self._voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
         self._peers = tuple(sid for sid in self._voters if sid != me)
         self._received: dict[ServerId, ReceivedVote] = {}
+        """The last vote of each voter in this round, LOOKING or established; if `votes`, this server's own, too."""
         self._established: dict[ServerId, ReceivedVote] = {}
+        """The last vote of each voter that is not LOOKING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
+        """Voters in earlier rounds that were answered, with their round and this server's at that time."""
         self._wait = settings.notification_ms_min
+        """The time between the last resend and the next. It doubles up to a limit."""
         self._resend_at = now + (delay or self._wait)
         self._decide_at: Millis | None = None
+        """The time at which `_candidate` wins. None unless a quorum agrees on it and better votes may still arrive."""
         self._candidate = own
         self._votes = votes
+        """False if this server has no valid vote: it follows the leader that the others agree upon."""
         self._vetoed = vetoed
+        """Leaders that this server does not vote for or follow, until the given times."""
         self.sources = {me}
         """Voters that have sent a notification since this election began, and this server."""
         if not delay:
@@ -158,6 +169,12 @@ class LeaderElection:
     # -- the algorithm -----------------------------------------------------------------------------
 
     def _handle_looking(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
+        """Count the vote of a server that is LOOKING, as ZooKeeper's FastLeaderElection does.
+
+        - A vote of an earlier round is not counted; its sender is answered, so that it catches up.
+        - A later round is joined with the better of that vote and this server's own.
+        - In the same round a better vote is adopted and sent to all voters.
+        """
         if received.vote.zxid == UNKNOWN:
             return  # a history that may be incomplete is not voted for
         if not self._votes:
@@ -171,9 +188,8 @@ class LeaderElection:
                 self._answered_behind[source] = rounds
                 self._notify(source)
             return
-        if (
-            received.round != self.round
-        ):  # a server without a proposal cannot call others into a later round: it joins theirs
+        # A server without a proposal cannot call others into a later round, so it joins an earlier one, too.
+        if received.round != self.round:
             self.round = received.round
             self._received.clear()
             self._propose(received.vote if self._prefers(received.vote, self._own, now) else self._own, now)

@@ -1,9 +1,10 @@
-"""What a server is, whatever its role: its epochs, its history, how much of it is durable, committed, applied.
+"""The state of a server that outlives its roles: epochs, membership, history, and how far that is durable and applied.
 
-The roles decide; this module keeps the bookkeeping in which a mistake would be fatal in one place. Two
-rules hold by construction. A transaction is applied only when it is committed *and* durable here, so the
-machine is never ahead of the disk. And the machine holds nothing uncommitted, so that no change of role
-can leave anything in it that would have to be taken back.
+The roles decide. This module keeps in one place the accounts in which a mistake would be fatal. Two rules hold by
+construction:
+
+- A transaction is applied only when it is committed *and* durable here. So the machine is never ahead of the disk.
+- The machine holds nothing uncommitted. So no change of role leaves anything in it that would have to be undone.
 """
 
 from __future__ import annotations
@@ -38,49 +39,67 @@ from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch
 
 
 class LogState:
+    """The epochs, the membership and the history of one server, with the writes that keep them on its disk.
+
+    Always `applied <= committed <= history.last`, `durable <= history.last` and `current <= accepted`. What is applied
+    is durable, except for a snapshot whose installation the machine waits for.
+    """
+
     def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings) -> None:
         self.me = me
         self.settings = settings
         self.out = Outbox()
         self.history = History(recovered)
         self.accepted = recovered.accepted
+        """The newest epoch that this server has promised. It never goes back."""
         self.current = recovered.current
+        """The newest epoch that this server has adopted."""
         self.newest_promise = recovered.accepted
-        """The newest epoch that anybody was heard to have promised: an epoch I lead is newer than that."""
+        """The newest promise that any server has reported. This server leads only newer epochs."""
         self.whole = recovered.voting
+        """False while transactions may be missing in the history. A synchronization makes it whole."""
         self.forgotten = recovered.forgotten
+        """True while promises may have been lost with an earlier disk. A membership change ends it."""
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
+        """The active membership. Its version only advances."""
         self.durable = self.history.last
+        """Everything up to here is on the disk."""
         self._known = max(recovered.snapshot, recovered.committed)
+        """Everything up to here was known to be committed before the start, or came with a snapshot."""
         self.committed = recovered.snapshot
+        """Everything up to here is committed, as a leader or a quorum has confirmed since the start. Only advances."""
         self.applied = recovered.snapshot
+        """Everything up to here was handed to the machine. Only advances."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
+        """The writes of history that are not durable, and the end of the history behind each, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
+        """The write of a snapshot that the machine waits for, and its zxid. Nothing is applied meanwhile."""
         self._receiving = False
+        """True while a snapshot arrives."""
         self.held = recovered.held
-        """What the disk was last reported to hold of a snapshot. Up to date whenever a later write is reported."""
+        """The part of a snapshot that the disk last reported. Up to date whenever a later write is reported."""
         self.holds = recovered.held is not None
-        """The disk holds part of a snapshot, or will when it comes to what it was handed."""
+        """True if the disk holds part of a snapshot once it has done all writes so far."""
 
-    # -- who I am ----------------------------------------------------------------------------------
+    # -- this server ---------------------------------------------------------------------------------
 
     @property
     def last(self) -> Zxid:
-        """Where my history ends, for votes and acknowledgements of an epoch."""
+        """The end of the history, for votes and acknowledgements of an epoch. Unknown while it is not whole."""
         return self.history.last if self.whole else UNKNOWN
 
     @property
     def voting(self) -> bool:
-        """Whether I may be counted at all: I know my history, and all that I promised."""
+        """True if this server may be counted in quorums: it has its whole history and all its promises."""
         return self.whole and not self.forgotten
 
     @property
     def epoch(self) -> Epoch:
-        """The newest epoch whose initial history I hold.
+        """The newest epoch whose initial history this server has.
 
-        A synchronization that broke off before its end may have brought transactions of a newer epoch than
-        the one I acknowledged. Whoever holds `e/c` holds all that `e` began with, so the claim is true.
+        A synchronization that broke off may have brought transactions of a newer epoch than the adopted one. A server
+        that has `e/c` has everything that `e` began with, so the claim is true.
         """
         return max(self.current, epoch_of(self.history.last))
 
@@ -102,15 +121,16 @@ class LogState:
 
     @property
     def known(self) -> Zxid:
-        """Everything up to here is known to be committed, now or from before a restart, and is in my history.
+        """The end of the history that is known to be committed, now or from before a restart.
 
-        The machine may not hold it yet: what is applied waits for a leader.
+        The machine may not hold it yet, because what is applied waits for a leader.
         """
         return max(self.committed, self._known) if self.whole else NOTHING
 
-    # -- towards the disk --------------------------------------------------------------------------
+    # -- writes to the disk ------------------------------------------------------------------------
 
     def save_epochs(self) -> Ticket:
+        assert self.current <= self.accepted, "an epoch is promised before it is adopted"
         ticket = self.out.next_ticket()
         self.out.save.append(SaveEpochs(ticket, self.accepted, self.current, self.ensemble, self.whole, self.forgotten))
         return ticket
@@ -123,7 +143,7 @@ class LogState:
         return ticket
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard what nobody else has. What was committed is out of reach, whoever asks."""
+        """Discard everything behind `zxid`. No leader may ask for the truncation of what is committed."""
         if zxid < self.committed:
             raise RemoteProtocolError(f"asked to cut at {show(zxid)}, but {show(self.committed)} is committed")
         self.history.truncate(zxid)
@@ -143,13 +163,13 @@ class LogState:
         self.out.save.append(ResumeSnapshot(self.out.next_ticket(), held))
 
     def keep_snapshot(self) -> None:
-        """What arrived of a snapshot stays on the disk, without effect, for a leader that can send the rest."""
+        """Keep the part of a snapshot that has arrived, without effect, for a leader that can send the rest."""
         if self._receiving:
             self._receiving, self.holds = False, True
             self.out.save.append(KeepSnapshot(self.out.next_ticket()))
 
     def drop_held(self) -> None:
-        """This history does not need the snapshot any more of which part is on the disk."""
+        """Delete the part of a snapshot on the disk: the history does not need it any more."""
         if self.holds:
             self.holds = False
             self.out.save.append(AbortSnapshot(self.out.next_ticket()))
@@ -167,7 +187,7 @@ class LogState:
         self._restore = (ticket, zxid)
 
     def saved(self, ticket: Ticket) -> bool:
-        """Everything up to `ticket` is durable. True when the durable history grew."""
+        """Everything up to `ticket` is durable. Return whether the durable history has grown by that."""
         grew = False
         appends = self._appends
         while appends and appends[0][0] <= ticket:
@@ -180,10 +200,10 @@ class LogState:
             self._apply()
         return grew
 
-    # -- towards the machine -----------------------------------------------------------------------
+    # -- effects on the machine ---------------------------------------------------------------------
 
     def commit(self, zxid: Zxid) -> None:
-        """A quorum has everything up to `zxid`. Membership changes in there are in force from now on."""
+        """A quorum has everything up to `zxid`: apply it, and put membership changes up to there into force."""
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
@@ -207,7 +227,7 @@ class LogState:
                 self.activate(config)
 
     def activate(self, ensemble: Ensemble) -> None:
-        """From now on this membership counts. A restart must not fall back to one whose servers may be gone."""
+        """Put this membership into force and save it: a restart must not go back to servers that may be gone."""
         if ensemble.version <= self.ensemble.version:
             return
         self.ensemble = ensemble
@@ -216,10 +236,10 @@ class LogState:
         self.out.note("membership", version=show(ensemble.version), voters=list(ensemble.voters))
 
     def ensemble_of(self, epoch: Epoch) -> Ensemble:
-        """The membership under which this server would lead `epoch`.
+        """Return the membership under which this server would lead `epoch`.
 
-        One that came from a file gets its first version from the first epoch, unless a change is logged
-        already: that one's version is older than the epoch, and must not be overtaken.
+        A membership that came from a file gets its first version from the first epoch. It gets none if a change is
+        logged already: the version of the change is older than the epoch, and must stay the newest.
         """
         if self.ensemble.version or self.pending is not None:
             return self.ensemble
@@ -234,7 +254,7 @@ class LogState:
         self.history.trim(until, self.settings)
 
     def distrust(self, why: str) -> None:
-        """My history contradicts the leader's. It must not vote, and be replaced by the leader's."""
+        """Stop to vote with this history, which contradicts the leader's, and have it replaced by the leader's."""
         self.whole = False
         self.save_epochs()
         self.out.note("history_distrusted", "warning", why=why)

@@ -1,9 +1,8 @@
-"""What servers say to each other. The set is closed, so mypy knows when a match forgets one.
+"""The messages between servers. The set is closed, so mypy reports a match that forgets one.
 
-Three channels carry them. *Election*: any server to any voter, may be lost or reordered. *To the leader*
-and *to the learner*: the two directions of the one link that a learner dialled to its leader; first in,
-first out, and when the link breaks both ends hear `LinkDown` and nothing else from it, so that within a
-link there is never a gap.
+Three channels carry them. *Election* leads from any server to any voter; it may lose or reorder messages. *To the
+leader* and *to the learner* are the two directions of the one link that a learner has dialled to its leader. A link
+keeps the order. When it breaks, both ends get `LinkDown` and nothing else from it, so a link has no gap.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class State(IntEnum):
 
 @frozen
 class Notification:
-    """My vote: whom I want to lead (or, when I am not LOOKING, whom I follow), and how far that log reaches.
+    """The vote of a LOOKING server, or the leader that any other server follows, with the end of that leader's log.
 
-    `pending` is a change of membership that stands in my log, undecided. Whom it adds may not have heard of it.
+    `pending` is a membership change in the sender's log that is not decided. A server that it adds may not know of it.
     """
 
     state: State
@@ -51,7 +50,10 @@ class Notification:
 
 @frozen
 class FollowerInfo:
-    """First on a link: the newest epoch that I promised to anyone. An observer gets `Inform`, and never votes."""
+    """The first message on a link: the newest epoch that the learner has promised.
+
+    An observer has no vote, and receives `Inform` in place of proposals.
+    """
 
     accepted_epoch: Epoch
     ensemble_version: Zxid
@@ -60,11 +62,12 @@ class FollowerInfo:
 
 @frozen
 class AckEpoch:
-    """I have durably promised your epoch; this is where my history stands. Sync me.
+    """The leader's epoch is durably promised. The message reports the learner's history and asks for synchronization.
 
-    `counts` is false when this promise was made before, perhaps to somebody else: sync me, but do not count
-    me. `last` is unknown when my history may be incomplete; otherwise `digest` sums it up. `forgotten`: I may
-    have promised things that I no longer know of; do not count me before I am readmitted.
+    counts     False if the same promise was made before, perhaps to another leader: it must not be counted
+    last       the end of the history; unknown if the history may be incomplete
+    digest     that of the history up to `last`
+    forgotten  True if the learner may have lost promises: it must not be counted before it is readmitted
     """
 
     current_epoch: Epoch
@@ -76,21 +79,21 @@ class AckEpoch:
 
 @frozen
 class AckNewLeader:
-    """Your initial history is my durable history, and so is your epoch."""
+    """The leader's initial history is durable at the learner, and so is the epoch."""
 
     epoch: Epoch
 
 
 @frozen
 class Ack:
-    """Durable here: this zxid and, links being FIFO, everything before it."""
+    """This zxid is durable at the follower, with everything before it."""
 
     zxid: Zxid
 
 
 @frozen
 class Pong:
-    """I heard `Ping(number)` and still follow you."""
+    """The learner has received `Ping(number)` and still follows."""
 
     number: int
 
@@ -104,19 +107,19 @@ Ahead of `FollowerInfo` it says that the learner holds part of a snapshot.
 
 @frozen
 class BarrierRequest:
-    """Prove that you still lead, then tell me a zxid behind every write acknowledged before now."""
+    """Asks for a proof of leadership and a zxid behind every write that was acknowledged before."""
 
     number: int
 
 
 @frozen
 class Veto:
-    """I do not follow: your history lacks transactions that I know to be committed, and I keep mine.
+    """The learner does not follow: it keeps transactions that it knows to be committed and the leader lacks.
 
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
-    committed       everything up to here was committed in my history
-    last, count     my history ends at `last`; so many transactions of it lie behind `common`
+    committed       everything up to here was committed in the learner's history
+    last, count     the end of the learner's history, and the number of its transactions behind `common`
     """
 
     leader: ServerId
@@ -127,7 +130,7 @@ class Veto:
     count: int
 
     def text(self) -> str:
-        """Return what a person has to know, as the server would say it that vetoes."""
+        """Return the reason for operators, as the vetoing server logs it."""
         return (
             f"the history of leader {self.leader} agrees with this server's at most up to {show(self.common)}, but "
             f"{show(self.committed)} was committed here; its {self.count} transactions up to {show(self.last)} would go"
@@ -136,9 +139,9 @@ class Veto:
 
 @frozen
 class SnapHeld:
-    """Ahead of `AckEpoch`: my disk has the first `size` bytes of a snapshot file at `zxid`.
+    """Ahead of `AckEpoch`: the learner's disk has the first `size` bytes of a snapshot file at `zxid`.
 
-    `checksum` is that of these bytes. Only for a leader that said `RESUMES`.
+    `checksum` is that of these bytes. Sent only to a leader that has sent `RESUMES`.
     """
 
     zxid: Zxid
@@ -151,14 +154,14 @@ class SnapHeld:
 
 @frozen
 class LeaderInfo:
-    """The epoch I propose to lead. Durable at the leader before it is sent."""
+    """The epoch of the leader, which asks for a promise. Its own promise is durable before this is sent."""
 
     epoch: Epoch
 
 
 @frozen
 class Diff:
-    """Your history up to `common` is also mine; what you lack follows. `digest` is of `common` if I know it."""
+    """Both histories agree up to `common`, with this digest if the leader knows it. The rest follows."""
 
     common: Zxid
     digest: int | None = None
@@ -166,7 +169,7 @@ class Diff:
 
 @frozen
 class Trunc:
-    """Discard everything behind `common`: nobody else has it. What you lack follows."""
+    """The learner discards everything behind `common`, which the leader lacks. The rest follows."""
 
     common: Zxid
     digest: int | None = None
@@ -174,7 +177,10 @@ class Trunc:
 
 @frozen
 class SnapBegin:
-    """Forget your history. My whole state as of `zxid` follows in chunks, then what came after it."""
+    """A snapshot of the leader's state at `zxid` follows in chunks, then the transactions behind it.
+
+    It replaces the learner's whole history.
+    """
 
     zxid: Zxid
     digest: int
@@ -187,7 +193,7 @@ class SnapChunk:
 
 @frozen
 class SnapResume:
-    """The `size` bytes that you hold of the snapshot at `zxid` are the beginning of my file, which has `total` bytes.
+    """The `size` bytes that the learner holds are the beginning of the leader's snapshot file of `total` bytes.
 
     The chunks behind them follow, then what came after the snapshot. `digest` is that of the history up to `zxid`.
     """
@@ -205,7 +211,7 @@ class SnapEnd:
 
 @frozen
 class NewLeader:
-    """You now have my initial history. Make it durable, then the epoch, then acknowledge. Never another order."""
+    """The initial history is complete. The learner makes it durable, then the epoch, then acknowledges."""
 
     epoch: Epoch
     ensemble: Ensemble
@@ -213,14 +219,14 @@ class NewLeader:
 
 @frozen
 class UpToDate:
-    """A quorum adopted this epoch. When you have applied up to `committed`, serve."""
+    """A quorum has adopted the epoch. The learner serves once it has applied everything up to `committed`."""
 
     committed: Zxid
 
 
 @frozen
 class Propose:
-    """Put this on disk, then `Ack` it. Never the other way round."""
+    """A batch to log. The follower acknowledges it once it is on its disk."""
 
     batch: Batch
 
@@ -242,7 +248,7 @@ class CommitAndActivate:
 
 @frozen
 class Inform:
-    """Observers hear only what is committed: a proposal and its commit in one."""
+    """A committed batch for an observer: a proposal and its commit in one."""
 
     batch: Batch
 
@@ -272,12 +278,12 @@ No barrier has this number, and every version ignores a reply to a barrier that 
 """
 
 
-# -- said by the driver, about the links ---------------------------------------------------------------
+# -- events of the links, from the driver -----------------------------------------------------------------
 
 
 @frozen
 class LinkUp:
-    """`dialled`: the link that I asked for in `Ready.links`. Otherwise a learner has dialled me."""
+    """A link is up: if `dialled`, the one that `Ready.links` asked for, else one that a learner has dialled."""
 
     dialled: bool
 
@@ -289,7 +295,7 @@ class LinkDown:
 
 @frozen
 class Reachable:
-    """The election channel to this peer (re)opened: what I said before may have been lost."""
+    """The election channel to this peer has opened (again): earlier notifications may have been lost."""
 
 
 ToLeader: TypeAlias = FollowerInfo | AckEpoch | AckNewLeader | Ack | Pong | BarrierRequest | Veto | SnapHeld

@@ -82,10 +82,10 @@ class Node:
         self._round = 0
         """The round of the last election. It never goes back, except to join the round of an invitation."""
         self._vote = NO_VOTE
-        """The vote that has won the last election, as LOOKING servers are told; while LOOKING this server's own."""
+        """The vote that has won the last election, as LOOKING servers receive it. While LOOKING: this server's own."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
-        """A pending change, of which another server has told, that gives this server a vote. Kept for one election."""
+        """A pending change that gives this server a vote, as another server has reported it. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
         """Servers that dialled this one while it was LOOKING: the time at which each link is dropped, and its first
         messages, one of a kind. Empty in every other state."""

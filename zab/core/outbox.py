@@ -1,4 +1,4 @@
-"""The effects that the roles want, collected until the driver drains them."""
+"""The effects of the roles, collected until the driver drains them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Outbox:
         self.notes.append(Note(event, tuple(fields.items()), level))
 
     def forget_link(self, peer: ServerId, dialled: bool) -> None:
-        """The link is gone or replaced: what was meant for it must not reach its successor."""
+        """Drop messages for a link that is gone or replaced: they must not reach its successor."""
         self.send_list = [
             envelope
             for envelope in self.send_list
@@ -65,7 +65,7 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
-        """Everything since the last time. Most often nothing: a driver asks until there is no more."""
+        """Return all effects since the last call. Most calls find none: a driver asks until there are no more."""
         save, send, apply = self.save, self.send_list, self.apply
         if self.notes or self.links or self.barriers or self.finds:
             rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))

@@ -67,21 +67,21 @@ class SnapshotChunk:
 
 @frozen
 class AbortSnapshot:
-    """What arrived of a snapshot, now or kept from before, is of no use: delete it."""
+    """Delete the part of a snapshot that has arrived or was kept: it is of no use any more."""
 
     ticket: Ticket
 
 
 @frozen
 class KeepSnapshot:
-    """No more of the snapshot arrives for now. Keep what there is of it, and report it with `Node.holds`."""
+    """No more of the snapshot arrives for now. Keep the part that has arrived, and report it with `Node.holds`."""
 
     ticket: Ticket
 
 
 @frozen
 class ResumeSnapshot:
-    """The snapshot of which `held` was kept goes on to arrive behind it, as after `BeginSnapshot`."""
+    """The rest of the snapshot whose beginning is `held` arrives, as after `BeginSnapshot`."""
 
     ticket: Ticket
     held: SnapHeld
@@ -219,7 +219,7 @@ class BarrierDone:
     zxid: Zxid | None
 
 
-# -- to whoever watches ------------------------------------------------------------------------------
+# -- to logs and transcripts ---------------------------------------------------------------------------
 
 
 @frozen
@@ -263,7 +263,7 @@ class Ready:
 
 @frozen
 class Recovered:
-    """What the disk remembers. `Node` starts from it and from nothing else.
+    """The content of the disk at the start. `Node` starts from it and from nothing else.
 
     snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
     digest         of the history up to `snapshot`

@@ -1,4 +1,4 @@
-"""Which keys of a configuration hold secrets, and how a value is shown. Every output of a configuration asks here.
+"""The keys of a configuration that hold secrets, and the form in which a value is shown. Every output asks here.
 
 A key that no table knows may be a secret key that is misspelt, so its value is hidden, too.
 """

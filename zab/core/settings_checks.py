@@ -10,7 +10,10 @@ from zab.core.errors import ConfigError
 
 
 def check_settings(settings: object, least: Mapping[str, int], default: int = 1) -> None:
-    """Every field is of the type of its default; a number is at least `least` of its name, else `default`."""
+    """Raise ConfigError unless each field has the type of its default, and each number is large enough.
+
+    The minimum of a number is `least` of its name, else `default`.
+    """
     for attribute in fields(type(settings)):  # type: ignore[arg-type]
         name, value = attribute.name, getattr(settings, attribute.name)
         where = f"{type(settings).__name__}.{name} = {value!r}"

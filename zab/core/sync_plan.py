@@ -22,8 +22,8 @@ class Form(Enum):
 class SyncPlan:
     """Do `form`, then send what is behind `common`; what lies before `history.base` comes from the disk.
 
-    `cut` is set if the learner's history ends with transactions that the leader lacks: the two agree up to `cut`, and
-    the learner is told to truncate to it first, also before a snapshot. So it sees what it is to lose.
+    `cut` is set if the learner's history ends with transactions that the leader lacks. The two histories agree up to
+    `cut`, and the learner is asked to truncate to it first, also before a snapshot. So it sees what it would lose.
     """
 
     form: Form
@@ -32,7 +32,7 @@ class SyncPlan:
 
 
 def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
-    """Tell if a snapshot at `held.zxid`, and the log behind it, are a way to this history that is worth taking.
+    """Return whether a snapshot at `held.zxid`, and the log behind it, are a way to this history that is worth taking.
 
     The learner keeps that log in memory until NEWLEADER, so it must not be longer than what need not be sent again.
     """

@@ -49,7 +49,7 @@ class LearnerSynchronization(LearnerPhase):
         """The time between two reports of progress."""
         self._epoch = epoch
         self._offered = offered
-        """The part of a snapshot on the disk here that the leader was told of."""
+        """The part of a snapshot on this disk that was reported to the leader."""
         self._snapshot: tuple[Zxid, int] | None = None
         """Zxid and digest of the snapshot that arrives now."""
         self._received: tuple[Zxid, int] | None = None
@@ -138,7 +138,8 @@ class LearnerSynchronization(LearnerPhase):
         return False
 
     def _refuse(self, common: Zxid, why: str) -> None:
-        """Leave a leader whose history agrees with mine up to `common` at most, though mine is committed beyond it.
+        """Leave a leader whose history agrees with this server's at most up to `common`, before the end of what is
+        committed here.
 
         Every leader has what was committed, unless a majority of the disks lost what was on them. Then an operator
         has to decide which history goes on: this server vetoes, or gives its own up if the settings say so.
