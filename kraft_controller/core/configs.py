@@ -237,6 +237,8 @@ def key_of(kind: str, name: str) -> Key:
     keys = KEYS[kind]
     if name not in keys:
         close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
+        if kind == "brokers" and name in TOPIC and TOPIC[name].broker in keys:
+            close.append(str(TOPIC[name].broker))
         hint = f"; is it {close[0]}?" if close else ""
         raise ConfigError(f"{name}: {kind} have no such configuration{hint}")
     return keys[name]

@@ -60,6 +60,11 @@ class Layers:
         setting = self.file.get(key.name, Setting())
         return setting.text if setting.said or setting.text is not None else key.default
 
+    def says(self, name: str) -> bool:
+        """Return whether the broker's key itself has a value, and not only a coarser one that stands in for it."""
+        setting = self.file.get(name, Setting())
+        return name in self.mine or name in self.all or setting.said
+
     def synonyms(self, key: Key) -> list[Body]:
         """List where a broker's key gets its value from, the first that counts first, as Kafka does.
 
@@ -122,7 +127,9 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]
             continue
         if name in BROKER:
             value = layers.value(BROKER[name])
-            if value is not None:
+            if name in _COARSER and not layers.says(name):
+                made.append(_entry(name, BROKER[name], None, []))
+            elif value is not None:
                 made.append(_entry(name, BROKER[name], value, layers.synonyms(BROKER[name])))
         else:
             setting = layers.file[name]

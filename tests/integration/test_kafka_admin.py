@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -207,13 +208,15 @@ def test_librdkafka_configures_brokers_while_they_run_and_sees_who_said_what(tmp
         assert (broker["log.retention.ms"].value, broker["log.retention.ms"].source) == ("2000", 2)
         assert (broker["max.connections.per.ip"].value, broker["max.connections.per.ip"].source) == ("77", 3)
         assert not broker["log.retention.ms"].is_read_only
-        for kind, name, values, why in (
-            ("BROKER", "1", {"num_partitions": ("SET", "1")}, "brokers have no such configuration"),
-            ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "message.max.bytes=many: it is a whole number"),
-            ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "segment.bytes=13: it is a whole number, 14 or more"),
+        for kind, name, values, code, why in (
+            ("BROKER", "1", {"num_cats": ("SET", "1")}, "INVALID_REQUEST", "brokers have no such configuration"),
+            ("BROKER", "1", {"cleanup_policy": ("SET", "compact")}, "INVALID_REQUEST", "is it log.cleanup.policy?"),
+            ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "INVALID_REQUEST", "many: it is a whole number"),
+            ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "INVALID_CONFIG", "13: it is a whole number, 14 or more"),
         ):
-            with pytest.raises(confluent_kafka.KafkaException, match=why):
+            with pytest.raises(confluent_kafka.KafkaException, match=re.escape(why)) as refused:
                 alter(kind, name, **values)
+            assert refused.value.args[0].name() == code
 
     async def main() -> None:
         async with cluster(tmp_path, 1) as running, running.store.session() as session:

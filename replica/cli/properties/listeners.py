@@ -15,6 +15,8 @@ from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, 
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
+PROTOCOL_MAP_DEFAULT: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+"""As Kafka describes it: each protocol is the name of a listener."""
 DEFAULT: Final = "PLAINTEXT://:9092"
 _FORM: Final = "NAME://host:port"
 

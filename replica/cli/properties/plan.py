@@ -16,7 +16,13 @@ from kraft_controller.runtime.identity import known_id
 from kraft_controller.runtime.leaving import LeaveSettings
 from replica.cli.properties import checks, openness, security
 from replica.cli.properties.keys import KEYS
-from replica.cli.properties.listeners import between_of, inter_broker_of, listeners_of
+from replica.cli.properties.listeners import (
+    PROTOCOL_MAP,
+    PROTOCOL_MAP_DEFAULT,
+    between_of,
+    inter_broker_of,
+    listeners_of,
+)
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
@@ -216,6 +222,8 @@ def _said(source: PropertiesSource) -> dict[str, Setting]:
 
 
 def _usual(key: ConfigKey) -> str | None:
+    if key.name == PROTOCOL_MAP:
+        return PROTOCOL_MAP_DEFAULT
     return key.default if key.name == "ssl.client.auth" else key.default_value  # there, "none" is a value
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import zab
 from kraft_controller.core import altering
 from kraft_controller.core.altering import Alteration, Change, Operation
+from kraft_controller.core.configs import BROKER as BROKER_KEYS
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
@@ -83,18 +84,33 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
             entries = of_topic({}, await layers())
         return {entry["name"]: entry["value"] for entry in entries if entry["value"] is not None}
 
+    def check_dynamic(asked: list[Body]) -> None:
+        """Refuse to set keys of brokers that are read at the start only."""
+        for each in asked:
+            name = each["name"]
+            if name in file and name not in BROKER_KEYS and each.get("config_operation") != Operation.DELETE:
+                text = f"{name} is read when a broker starts: set it in the broker's file, and start the broker again"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
     def altering_with(change_of: Callable[[Entity, list[Body]], Awaitable[Change]]) -> Callable[..., Awaitable[Body]]:
         async def alter(request: Request) -> Body:
             check_only: bool = request.body["validate_only"]
 
             async def one(resource: Body) -> Body:
                 entity = entity_of(resource)
+                if entity.kind == "brokers":
+                    check_dynamic(resource["configs"])
 
                 async def change(at: zab.Session) -> Mapping[str, str]:
                     wanted = await change_of(entity, resource["configs"])
                     return await change_config(at, entity, wanted, check_only=check_only)
 
-                await at_the_store(session(), change)
+                try:
+                    await at_the_store(session(), change)
+                except KafkaError as error:
+                    if entity.kind == "brokers" and error.code is ErrorCode.INVALID_CONFIG:
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, error.text) from error  # as Kafka does
+                    raise
                 return {}
 
             return {"responses": await _all_told(request.body["resources"], one)}

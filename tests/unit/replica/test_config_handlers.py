@@ -6,6 +6,8 @@ import pytest
 
 from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode
+from replica.runtime.config import Setting
+from replica.runtime.described import Layers, of_broker
 from replica.runtime.handlers.configs import handlers
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Request
@@ -23,6 +25,31 @@ async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
     [result] = reply["results"]
     assert result["error_code"] is ErrorCode.INVALID_REQUEST
     assert result["error_message"] == f"there are no resources of type {called} here"
+
+
+@pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])
+async def test_key_that_is_read_at_the_start_is_refused_with_what_to_do(key: str) -> None:
+    act = handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)})[
+        ApiKey.INCREMENTAL_ALTER_CONFIGS
+    ]
+    config = {"name": key, "value": "7", "config_operation": 0}
+    body = {"resources": [{"resource_type": 4, "resource_name": "1", "configs": [config]}], "validate_only": False}
+    reply = await act(Request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 1, None, body))
+    assert reply is not None
+    [result] = reply["responses"]
+    assert result["error_code"] is ErrorCode.INVALID_REQUEST
+    assert result["error_message"].startswith(f"{key} is read when a broker starts: set it in the broker's file")
+
+
+def test_key_with_a_coarser_twin_has_no_value_while_only_the_twin_is_said() -> None:
+    file = {"log.retention.ms": Setting("172800000"), "log.retention.hours": Setting("48", True)}
+    keys = ["log.retention.ms", "log.retention.hours"]
+    assert {each["name"]: each["value"] for each in of_broker(Layers({}, {}, file), keys)} == {
+        "log.retention.ms": None,
+        "log.retention.hours": "48",
+    }
+    (said,) = of_broker(Layers({"log.retention.ms": "5"}, {}, file), keys[:1])
+    assert (said["value"], said["config_source"]) == ("5", 2)
 
 
 async def test_a_resource_that_is_named_again_is_not_described_again() -> None:

@@ -343,6 +343,7 @@ def test_tools_are_told_values_and_no_words_for_what_nobody_has_set() -> None:
     assert said["ssl.keystore.password"][:2] == (None, True)
     assert said["ssl.client.auth"][:2] == ("none", False)
     assert said["num.partitions"][:2] == ("1", False)
+    assert str(said["listener.security.protocol.map"].text).startswith("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,")
     for key in ("advertised.listeners", "authorizer.class.name", "ssl.key.password", "log.retention.ms"):
         assert said[key][:2] == (None, False)
     told = {each["name"]: each for each in of_broker(Layers({}, {}, said), ["ssl.keystore.password", "super.users"])}
