@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from zab.cli import end_servers_early
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit status."""
+    if arguments is None:
+        end_servers_early()
     try:
         from replica.cli.root import zab_broker
         from zab.cli.kit.program import run_program
