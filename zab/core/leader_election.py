@@ -124,10 +124,13 @@ class LeaderElection:
         """True if enough voters to elect a leader have sent a notification since this election began."""
         return all(view.is_quorum(self.sources) for view in self._views)
 
-    @property
-    def silent_peers(self) -> frozenset[ServerId]:
-        """The other voters that have sent nothing since this election began. Each reachable one answers at once."""
-        return frozenset(self._peers) - self.sources
+    def silent_peers(self, now: Millis) -> frozenset[ServerId]:
+        """Return the other voters that have sent nothing since this election began, if it has lasted for init_limit.
+
+        Each one that is reachable answers at once.
+        """
+        lasts = now - self.began >= self._settings.init_ms
+        return frozenset(self._peers) - self.sources if lasts else frozenset()
 
     # -- inputs ------------------------------------------------------------------------------------
 

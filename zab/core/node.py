@@ -121,11 +121,10 @@ class Node:
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
-    @property
-    def silent_voters(self) -> frozenset[ServerId]:
-        """The other voters that have sent nothing since this server began to look for a leader; empty in a role."""
+    def silent_voters(self, now: Millis) -> frozenset[ServerId]:
+        """Return the other voters that have sent nothing while this server has looked for a leader for init_limit."""
         role = self._role
-        return role.silent_peers if isinstance(role, LeaderElection) else frozenset()
+        return role.silent_peers(now) if isinstance(role, LeaderElection) else frozenset()
 
     @property
     def responsive_voters(self) -> frozenset[ServerId]:

@@ -147,8 +147,9 @@ class PeerConnection:
         self._next: trio.abc.Stream | None = None
         self._call_back = False
         self._serving = trio.CancelScope()
-        self._connected_at = self._received_at = 0.0
-        """The times at which the connection was opened, and at which it brought the last bytes."""
+        self._connected_at = 0.0
+        self._silent_since = 0.0
+        """The connection has brought nothing since this time."""
         self._turn = 0
 
     # -- called by `ElectionLinks` ----------------------------------------------------------------------------
@@ -181,7 +182,7 @@ class PeerConnection:
     @property
     def silent_ms(self) -> int:
         """How long the open connection has brought nothing; 0 if there is none."""
-        return int((trio.current_time() - self._received_at) * 1000) if self.connected else 0
+        return int((trio.current_time() - self._silent_since) * 1000) if self.connected else 0
 
     def renew(self) -> None:
         """Close the connection. While there is something to send, the larger one dials again, and the smaller one
@@ -259,7 +260,7 @@ class PeerConnection:
         if self.unsent is None:
             self.unsent = self.last
         self.connected = True
-        self._connected_at = self._received_at = trio.current_time()
+        self._connected_at = self._silent_since = trio.current_time()
         self._call_back = False
         self._serving = trio.CancelScope()
         try:
@@ -294,7 +295,7 @@ class PeerConnection:
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:
             while data := await stream.receive_some(RECEIVE_BYTES):
-                self._received_at = trio.current_time()
+                self._silent_since = trio.current_time()
                 for payload in reader.feed(data):
                     try:
                         inbox.put(self.peer, [decode(Channel.ELECTION, payload)], len(payload))

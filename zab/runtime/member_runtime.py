@@ -175,7 +175,7 @@ class MemberRuntime:
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)
-            self._elections.renew_silent(self.node.silent_voters, init_ms)
+            self._elections.renew_silent(self.node.silent_voters(now_ms()), init_ms)
 
     def _close_disk(self) -> None:
         try:

@@ -419,10 +419,11 @@ def test_quorum_is_seen_once_enough_voters_have_sent_a_notification() -> None:
 
 def test_peer_is_silent_until_it_sends_a_notification() -> None:
     election = an_election(me=1, views=(ensemble(1, 2, 3, observers=(6,)),))
-    assert election.silent_peers == {2, 3}
+    assert election.silent_peers(SETTINGS.init_ms - 1) == set(), "too early to tell"
+    assert election.silent_peers(SETTINGS.init_ms) == {2, 3}
     hear(election, 6, a_vote(6))
     hear(election, 3, a_vote(3))
-    assert election.silent_peers == {2}
+    assert election.silent_peers(SETTINGS.init_ms) == {2}
 
 
 # -- vetoes ---------------------------------------------------------------------------------------------
