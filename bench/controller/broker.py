@@ -18,12 +18,14 @@ import trio
 
 import zab
 from harness.worlds.controller.replicas import Replicas
+from kraft_controller.core.broker_epoch import UNREGISTERED
+from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.command_connections import CommandConnections
+from kraft_controller.runtime.command_server import CommandServer
 from kraft_controller.runtime.controller import Chance, Controller, Pace
-from kraft_controller.runtime.links import BrokerLinks
-from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import Registration, prepare
 from kraft_controller.wire import znodes
 
@@ -47,10 +49,10 @@ class Fake:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            orders = Orders(self._epoch, self._obey, me=self.me)
+            commands = CommandServer(ControllerCommandHandler(self._epoch, self._obey, me=self.me))
             [ear] = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port: int = ear.socket.getsockname()[1]
-            nursery.start_soon(trio.serve_listeners, orders.serve, [ear])
+            nursery.start_soon(trio.serve_listeners, commands.serve, [ear])
             described = Broker(
                 self.me, BrokerEpoch(0), (Endpoint("PLAINTEXT", "127.0.0.1", port),), {"PLAINTEXT": "PLAINTEXT"}
             )
@@ -71,13 +73,13 @@ class Fake:
             file.write(f"{session}\n")
 
     def _epoch(self) -> BrokerEpoch:
-        return UNREGISTERED if self.registration is None else self.registration.obeys_from
+        return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         return self.replicas.obey(command)
 
     async def _live(self, session: zab.Session) -> None:
-        links = BrokerLinks(lambda event: None if self.controller is None else self.controller.note(event))
+        links = CommandConnections(lambda event: None if self.controller is None else self.controller.note(event))
         chance = Chance(lambda: time.time_ns() // 1_000_000, os.urandom)
         controller = self.controller = Controller(session, self.me, links, chance, pace=Pace(balance_s=None))
         say("registered", broker=self.me, session=session.id)

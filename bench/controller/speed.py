@@ -18,12 +18,13 @@ import zab
 from bench.controller.processes import Brokers, brokers
 from bench.report import Result, median, publish
 from bench.zookeeper.ensembles import ours, usage
+from kraft_controller.core.commands import Answer
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, Broker, Endpoint
 from kraft_controller.runtime.frames import Frames
 from kraft_controller.runtime.registration import prepare
 from kraft_controller.wire import znodes
-from kraft_controller.wire.commands import FRAME_BYTES_MAX, LEADER_AND_ISR, Answer, encode
+from kraft_controller.wire.command_frames import FRAME_BYTES_MAX, LEADER_AND_ISR, encode
 
 HOLDERS: Final = 10
 CONTROLLERS: Final = (101, 102)

@@ -8,14 +8,16 @@ from attrs import evolve
 
 from harness.mutants.edit import Mutant, mutant
 
-REIGN: Final = "kraft_controller.wire.reign"
-ASKING: Final = "kraft_controller.wire.asking:Asking"
+ELECTION: Final = "kraft_controller.wire.controller_election"
+FENCE: Final = "kraft_controller.wire.epoch_fence:Fence"
+STORE: Final = "kraft_controller.wire.znode_store:ZnodeStore"
 CORE: Final = "kraft_controller.core"
-BATCH: Final = f"{CORE}.commands:Batch"
-ORDERS: Final = "kraft_controller.runtime.orders:Orders"
+BATCH: Final = f"{CORE}.broker_request_batch:BrokerRequestBatch"
+HANDLER: Final = f"{CORE}.command_handler:ControllerCommandHandler"
+REASSIGNMENT: Final = f"{CORE}.reassignment:PartitionReassignment"
 REPLICAS: Final = "harness.worlds.controller.replicas:Replicas"
 BROKER: Final = "harness.worlds.cores.controller.broker:Broker"
-LINK: Final = "harness.worlds.cores.controller.links:Link"
+QUEUE: Final = f"{CORE}.command_channel:BrokerCommandQueue"
 
 
 def _of_controllers(name: str, bug: str, *edits: tuple[str, str, str]) -> Mutant:
@@ -28,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "controller-not-fenced",
         "a controller writes without asking whether another one has been elected",
         (
-            f"{REIGN}:Fence.__init__",
+            f"{FENCE}.__init__",
             "self._check = Check(znodes.CONTROLLER_EPOCH, version)",
             "self._check = Check(znodes.CONTROLLER_EPOCH, Version(-1))",
         ),
@@ -37,12 +39,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "epoch-not-counted",
         "a new controller goes on with the epoch of the one before",
         (
-            f"{REIGN}:elect",
+            f"{ELECTION}:elect",
             "counted = znodes.controller_epoch(ControllerEpoch(epoch + 1))",
             "counted = znodes.controller_epoch(ControllerEpoch(epoch))",
         ),
         (
-            f"{REIGN}:elect",
+            f"{ELECTION}:elect",
             "return Elected(ControllerEpoch(epoch + 1), Version(version + 1))",
             "return Elected(epoch, Version(version + 1))",
         ),
@@ -51,36 +53,36 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-13407",
         "KAFKA-13407: who finds its own node of an earlier term takes it for that of somebody who acts",
         (
-            f"{REIGN}:elect",
+            f"{ELECTION}:elect",
             "yield [Multi((Delete(znodes.CONTROLLER, held.version),))]",
             "return Follows(znodes.read_controller(held.data))",
         ),
-        (f"{REIGN}:resign", "Delete(znodes.CONTROLLER)))]", "))]"),
+        (f"{ELECTION}:resign", "Delete(znodes.CONTROLLER)))]", "))]"),
     ),
     _of_controllers(
         "old-controller-obeyed",
         "a broker obeys a controller although it has heard a newer one",
-        (f"{ORDERS}._admitted", "if command.controller_epoch < self.controller_epoch:", "if False:"),
+        (f"{HANDLER}._fence", "if command.controller_epoch < self.controller_epoch:", "if False:"),
     ),
     _of_controllers(
         "earlier-life-obeyed",
         "KAFKA-7235: a broker obeys what was meant for the process before it",
-        (f"{ORDERS}._admitted", "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():", "if False:"),
+        (f"{HANDLER}._fence", "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():", "if False:"),
     ),
     _of_controllers(
         "unregistered-obeys",
         "a broker that does not know its epoch yet obeys what was meant for the process before it",
         (
-            f"{BROKER}.start",
-            "self.epoch, self.session = UNREGISTERED, 0",
-            "self.epoch, self.session = BrokerEpoch(-1), 0",
+            f"{CORE}.broker_epoch:BrokerEpochFence.accepts_from",
+            "return self._least if self.epoch == NO_EPOCH else self.epoch",
+            "return self.epoch",
         ),
     ),
     _of_controllers(
         "KAFKA-9839",
         "KAFKA-9839: a broker refuses what is meant for a registration of which it does not know yet, and it is lost",
         (
-            f"{ORDERS}._admitted",
+            f"{HANDLER}._fence",
             "if command.broker_epoch != -1 and command.broker_epoch < self._epoch():",
             "if command.broker_epoch != self._epoch():",
         ),
@@ -89,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-7235",
         "KAFKA-7235: a broker that was back before its end was seen is taken for one that was there all the time",
         (
-            f"{CORE}.members:difference",
+            f"{CORE}.broker_changes:difference",
             "if broker in registered and registered[broker] > known[broker].epoch",
             "if False",
         ),
@@ -103,17 +105,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "anybody-leads",
         "whoever is alive is elected, in sync or not",
-        (f"{CORE}.election:offline", "if replica in state.isr:", "if True:"),
+        (f"{CORE}.leader_election:offline", "if replica in state.isr:", "if True:"),
     ),
     _of_controllers(
         "last-in-sync-forgotten",
         "the last in-sync replica is taken out of the ISR with its broker, and nobody knows who had everything",
-        (f"{CORE}.election:without", "isr = state.isr if len(state.isr) == 1 else tuple(", "isr = tuple("),
+        (f"{CORE}.leader_election:without", "isr = state.isr if len(state.isr) == 1 else tuple(", "isr = tuple("),
     ),
     _of_controllers(
         "states-at-any-version",
         "a state is written whatever somebody else has written there meanwhile",
-        (f"{ASKING}._write_states", "each.state.version)", "type(each.state.version)(-1))"),
+        (f"{STORE}.write_states", "state.version)", "type(state.version)(-1))"),
     ),
     _of_controllers(
         "old-leader-writes-again",
@@ -139,34 +141,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "KAFKA-3916",
         "KAFKA-3916: a command whose connection breaks is not said again",
-        (f"{LINK}._again", "self._say()", "(self._waiting.popleft(), self._say())"),
+        (f"{QUEUE}.attempt_failed", "self.resent += 1", "self._in_flight = self._waiting.popleft() and None"),
     ),
     _of_controllers(
         "metadata-not-told",
         "brokers that do not hold a partition are not told who leads it",
-        (f"{BATCH}.tell_role", "self.tell_metadata(cluster.brokers, [where])", "pass"),
+        (f"{BATCH}.add_leader_and_isr", "self.add_update_metadata(context.brokers, [tp])", "pass"),
     ),
     _of_controllers(
         "isr-not-told",
         "what leaders write into ISRs is not told to the others",
-        (f"{CORE}.isr:noted", "desk.batch.tell_metadata(desk.cluster.brokers, read)", "pass"),
+        (
+            f"{CORE}.alter_partition:AlterPartition.process_notifications",
+            "self._batch.add_update_metadata(self._context.brokers, readable)",
+            "pass",
+        ),
     ),
     _of_controllers(
         "back-and-not-told",
         "a broker that is there again is not told what it holds",
-        (f"{CORE}.members:on_startup", "replicas.move(desk, held, ReplicaPhase.ONLINE)", "pass"),
+        (f"{CORE}.broker_changes:BrokerChanges.on_startup", "self._replicas.move(held, ReplicaPhase.ONLINE)", "pass"),
     ),
     _of_controllers(
         "gone-topics-remembered",
         "who was not told in time that a topic is deleted knows of it for ever",
-        (f"{BATCH}.tell_all_metadata", "self._all_metadata.update(brokers)", "pass"),
+        (f"{BATCH}.add_full_metadata", "self._full_metadata.update(brokers)", "pass"),
     ),
     # -- answers that were lost ------------------------------------------------------------------------
     _of_controllers(
         "anothers-election-taken",
         "who lost the answer to its candidacy takes somebody else's election for its own",
         (
-            f"{REIGN}:elect",
+            f"{ELECTION}:elect",
             "if isinstance(there, Node) and there.owner == session and now ==",
             "if isinstance(there, Node) and now ==",
         ),
@@ -175,27 +181,31 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "moves-not-resumed",
         "a new controller leaves the reassignments of the one before where they are",
-        (f"{CORE}.moves:resume", "for where in list(cluster.moving):", "for where in ():"),
+        (f"{REASSIGNMENT}.resume", "= list(context.moving)", "= ()"),
     ),
     _of_controllers(
         "move-of-order-never-ends",
         "a reassignment to the same brokers in another order is done, and its request stays",
-        (f"{CORE}.moves:_begin", "if after.moving:", "if True:"),
+        (f"{REASSIGNMENT}._start", "if after.moving:", "if True:"),
     ),
     _of_controllers(
         "deletions-not-resumed",
         "a new controller does not look which topics are to be deleted",
-        (f"{CORE}.failover:take_over", "isinstance(deletions, Names)", "False"),
+        (f"{CORE}.controller_failover:ControllerFailover._read_cluster", "return tuple(deletions)", "return ()"),
     ),
     _of_controllers(
         "dead-deletions-never-resumed",
         "a deletion that waited for a broker does not go on when it is back",
-        (f"{CORE}.members:on_startup", "yield from deletion.go_on(desk)", "pass"),
+        (f"{CORE}.broker_changes:BrokerChanges.on_startup", "yield from self._deletion.resume()", "pass"),
     ),
     _of_controllers(
         "election-request-stays",
         "the request for an election stays when it was held",
-        (f"{CORE}.rebalance:requested", "yield [DropPreferred()]", "pass"),
+        (
+            f"{CORE}.preferred_election:PreferredElection.process_node",
+            "yield from self._store.drop_preferred_elections()",
+            "pass",
+        ),
     ),
     # -- who holds what --------------------------------------------------------------------------------
     _of_controllers(
@@ -210,36 +220,36 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_controllers(
         "partitions-lost",
         "who writes one partition into its topic's node forgets the others",
-        (f"{CORE}.moves:_with", "{**topic.partitions, where.partition: held}", "{where.partition: held}"),
+        (f"{CORE}.topic_registry:with_assignments", "{**topic.partitions, **changed}", "changed"),
     ),
     _of_controllers(
         "move-ends-early",
         "a reassignment is complete when one of those who come has caught up",
         (
-            f"{CORE}.moves:go_on",
-            "if set(cluster.assignment(where).target) <= cluster.online(where).intersection(read.isr):",
-            "if set(cluster.assignment(where).target) & set(read.isr):",
+            f"{REASSIGNMENT}.complete_if_caught_up",
+            "if set(context.assignment(tp).target) <= context.online(tp).intersection(result.isr):",
+            "if set(context.assignment(tp).target) & set(result.isr):",
         ),
-        (f"{CORE}.moves:_bump", "or not set(in_sync) <= set(state.isr)", ""),
-        (f"{CORE}.moves:_complete", "if set(held.target) <= set(state.isr) else None", ""),
+        (f"{REASSIGNMENT}._bump_leader_epochs", "or not set(in_sync[tp]) <= set(state.isr)", ""),
+        (f"{REASSIGNMENT}._complete", "if set(held.target) <= set(state.isr) else None", ""),
     ),
     _of_controllers(
         "arrival-of-yesterday",
         "a reassignment ends although one of its target has left the ISR since that was looked at",
-        (f"{CORE}.moves:_complete", "if set(held.target) <= set(state.isr) else None", ""),
+        (f"{REASSIGNMENT}._complete", "if set(held.target) <= set(state.isr) else None", ""),
     ),
     _of_controllers(
         "half-deleted-led-anew",
         "a topic of which a controller had removed half when it died is given leaders when brokers come or go",
-        (f"{CORE}.cluster:Cluster.waiting", "if not self.is_deleting(where.topic)", "if True"),
+        (f"{CORE}.controller_context:ControllerContext.without_leader", "if not self.is_deleting(tp.topic)", "if True"),
     ),
     _of_controllers(
         "growth-by-the-node",
         "what a topic grew by while its node was read for another reason never begins",
         (
-            f"{CORE}.topics:topic_changed",
-            "if cluster.phase(where) is PartitionPhase.NON_EXISTENT",
-            "if where.partition not in before.partitions",
+            f"{CORE}.topic_changes:TopicChanges.process_modification",
+            "if context.phase(tp) is PartitionPhase.NON_EXISTENT",
+            "if tp.partition not in before.partitions",
         ),
     ),
     _of_controllers(

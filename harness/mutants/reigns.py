@@ -7,7 +7,7 @@ from typing import Final
 from harness.mutants.edit import Mutant
 from harness.mutants.replication import GROUPS, ISR, ROLES, of_partitions
 
-MOVES: Final = "kraft_controller.core.moves"
+REASSIGNMENT: Final = "kraft_controller.core.reassignment:PartitionReassignment"
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
@@ -37,34 +37,42 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "former-life-let-in",
         "a broker dies that is not in sync, and its leader may still write that it is, by what it knows of that life",
         (
-            "kraft_controller.core.replicas:_may_be_let_in",
-            "led = state.leader in cluster.brokers and state.leader not in gone",
+            "kraft_controller.core.replica_state_machine:ReplicaStateMachine._may_join_isr",
+            "led = state.leader in context.brokers and state.leader not in offline",
             "led = False",
         ),
     ),
     of_partitions(
         "cancelled-with-the-last",
         "a move that is cancelled takes along the last that have everything",
-        (f"{MOVES}:_drop", "if state is not None and not set(state.isr) - set(brokers):", "if False:"),
         (
-            f"{MOVES}:_drop",
+            f"{REASSIGNMENT}._drop_adding_replicas",
+            "if state is not None and not set(state.isr) - set(brokers):",
+            "if False:",
+        ),
+        (
+            f"{REASSIGNMENT}._drop_adding_replicas",
             """
-            if (yield from partitions.bring_online(desk, [where], among_the_others)):
+            if (yield from self._partitions.bring_online([tp], among_the_others)):
                 return False
             """,
             """
-            yield from partitions.bring_online(desk, [where], among_the_others)
+            yield from self._partitions.bring_online([tp], among_the_others)
             """,
         ),
     ),
     of_partitions(
         "cancelled-for-anybody",
         "when a move is cancelled whoever stays leads, though only those who go have everything",
-        (f"{MOVES}:_drop", "if state is not None and not set(state.isr) - set(brokers):", "if False:"),
         (
-            f"{MOVES}:_drop",
-            "return election.offline(stay, state, cluster.online(where) & set(stay), desk.epoch)",
-            "return election.offline(stay, state, cluster.online(where) & set(stay), desk.epoch, unclean=True)",
+            f"{REASSIGNMENT}._drop_adding_replicas",
+            "if state is not None and not set(state.isr) - set(brokers):",
+            "if False:",
+        ),
+        (
+            f"{REASSIGNMENT}._drop_adding_replicas",
+            "return leader_election.offline(staying, state, context.online(tp) & set(staying), context.epoch)",
+            "return leader_election.offline(staying, state, frozenset(staying), context.epoch, unclean=True)",
         ),
     ),
     of_partitions(

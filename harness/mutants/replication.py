@@ -21,7 +21,7 @@ ROLES: Final = f"{CORE}.roles"
 LOG: Final = "replica.storage.partition_log:PartitionLog"
 FILES: Final = "replica.storage.file_log:FileLog"
 RECOVERY: Final = "replica.storage.recovery"
-FAILOVER: Final = "kraft_controller.core.failover"
+FAILOVER: Final = "kraft_controller.core.controller_failover:ControllerFailover"
 PRODUCERS: Final = "replica.storage.producers:Producers"
 GROUPS: Final = f"{CORE}.groups"
 
@@ -147,7 +147,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "restarted-unseen",
         "a leader that lost records while no controller was there leads on in the same leader epoch",
-        (f"{FAILOVER}:_restarted", "0 < state.written < known.epoch", "False"),
+        (f"{FAILOVER}._restarted", "0 < state.written < known.epoch", "False"),
     ),
     # -- who is in sync, and what is committed -------------------------------------------------------------
     of_partitions(

@@ -11,6 +11,8 @@ from harness.mutants.edit import Mutant, mutant
 TRACKER: Final = "zab.service.session_tracker:SessionTracker"
 COORDINATION: Final = "zab.runtime.store_server"
 CONTROLLER: Final = "kraft_controller.runtime"
+ANSWERED: Final = "__import__('sys').modules['kraft_controller.core.commands'].Answer(numbered.number, 0, {})"
+"""A successful answer to the command in flight."""
 
 
 def _of_drivers(name: str, bug: str, *edits: tuple[str, str, str], machine: str = "store") -> Mutant:
@@ -88,49 +90,56 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "link-outlives-a-life",
         "a broker that is back keeps the link of its life before, and what is meant for this life is dropped",
         (
-            f"{CONTROLLER}.links:BrokerLinks.know",
-            "if broker is None or broker.epoch != link.broker.epoch:",
+            "kraft_controller.core.command_channel:CommandChannel.update_brokers",
+            "if broker is None or broker.epoch != queue.broker.epoch:",
             "if broker is None:",
         ),
     ),
     _of_controllers(
         "links-known-late",
         "what is decided when a broker comes is said before there is a link to it",
-        (f"{CONTROLLER}.controller:Controller._say", "self.links.know(desk.cluster.brokers)", "pass"),
         (
-            f"{CONTROLLER}.controller:Controller._say",
-            "desk.notes.clear()",
-            "desk.notes.clear(); self.links.know(desk.cluster.brokers)",
+            "kraft_controller.core.broker_request_batch:BrokerRequestBatch.send",
+            """
+            sink.update_brokers(self._context.brokers)
+            for broker, command in self.take():
+                sink.send(broker, command)
+            """,
+            """
+            for broker, command in self.take():
+                sink.send(broker, command)
+            sink.update_brokers(self._context.brokers)
+            """,
         ),
     ),
     _of_controllers(
         "unanswered-is-answered",
         "KAFKA-3916: a command whose answer does not come counts as heard",
         (
-            f"{CONTROLLER}.links:Link._said",
+            f"{CONTROLLER}.command_connections:_Connection._attempt",
             "await trio.sleep(self._settings.backoff_s)",
-            "return Answer(self._number, 0, {})",
+            f"queue.replied({ANSWERED})",
         ),
     ),
     _of_controllers(
         "commands-wait-for-nobody",
         "commands leave before those in front of them are answered, and the lost ones are not said again",
         (
-            f"{CONTROLLER}.links:Link._said",
+            f"{CONTROLLER}.command_connections:_Connection._attempt",
             "body = await self._frames.receive()",
-            "body = encode(Answer(self._number, 0, {}))",
+            f"body = encode({ANSWERED})",
         ),
     ),
     _of_controllers(
         "events-of-a-kind-once",
         "what has been dealt with once is taken for waiting still, and news of the same kind are not heard",
-        (f"{CONTROLLER}.queue:Queue.take", "self._noted.discard(event)", "pass"),
+        ("kraft_controller.core.event_queue:EventQueue.take", "self._noted.discard(queued.event)", "pass"),
     ),
     _of_controllers(
         "lists-not-watched",
         "the lists of brokers and topics are read, and not watched",
         (
-            f"{CONTROLLER}.store:Nodes._one",
+            f"{CONTROLLER}.store_session:StoreSession._send_one",
             "session.children(path, self._watch if watch else None)",
             "session.children(path)",
         ),
@@ -139,7 +148,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "fresh-broker-obeys",
         "a broker that does not know its epoch yet obeys what was meant for the process before it",
         (
-            f"{CONTROLLER}.registration:Registration.obeys_from",
+            "kraft_controller.core.broker_epoch:BrokerEpochFence.accepts_from",
             "self._least if self.epoch == NO_EPOCH else self.epoch",
             "self.epoch",
         ),
@@ -148,9 +157,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "reign-at-any-version",
         "a controller that was deposed in the midst of an event writes on",
         (
-            f"{CONTROLLER}.controller:Controller._reign",
-            "Store(self._session, elected.version, watch)",
-            "Store(self._session, type(elected.version)(-1), watch)",
+            f"{CONTROLLER}.controller:Controller._lead",
+            "ZnodeStore(Fence(elected.version))",
+            "ZnodeStore(Fence(type(elected.version)(-1)))",
         ),
     ),
     _of_drivers(

@@ -1,1 +1,1 @@
-"""What people ask of a cluster: commands of `zab-broker` that work at the coordination store."""
+"""Commands of `zab-broker` that work on the coordination store."""

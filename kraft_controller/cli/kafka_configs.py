@@ -47,9 +47,9 @@ def as_verbs(arguments: Sequence[str]) -> list[str]:
         raise Misused(f"in the form of kafka-configs.sh: {error.format_message()}") from None
     given, rest = Arguments(**context.params), context.args
     if given.bootstrap_server or given.bootstrap_controller:
-        raise Misused("--bootstrap-server: configurations are changed at the store: name it by --zookeeper HOST:PORT")
+        raise Misused("--bootstrap-server: configurations are changed in the store; name it with --zookeeper HOST:PORT")
     if given.alter == given.describe:
-        raise Misused("--alter or --describe: one of both")
+        raise Misused("either --alter or --describe is required")
     made = ["alter" if given.alter else "describe", *_entity(given)]
     store = given.store or given.zookeeper
     made += ["--store", store] if store else []
@@ -71,12 +71,12 @@ def _entity(given: Arguments) -> list[str]:
     if not kinds:
         raise Misused("--entity-type: topics, brokers, clients, users or ips")
     if len(names) > len(kinds) or (names and len(names) < len(kinds)):
-        raise Misused("each --entity-type has its --entity-name, or --entity-default")
+        raise Misused("each --entity-type needs an --entity-name or --entity-default")
     named = dict(zip(kinds, names, strict=False))
     if "users" in named and "clients" in named and len(kinds) == 2:
         return ["users", *_name(named["users"]), "--client", named["clients"] or "<default>"]
     if len(kinds) != 1:
-        raise Misused(f"{', '.join(kinds)}: of two kinds only users and clients go together")
+        raise Misused(f"{', '.join(kinds)}: only users and clients can be combined")
     return [kinds[0], *(_name(names[0]) if names else [])]
 
 
@@ -85,12 +85,12 @@ def _name(name: str) -> list[str]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """`a=1,b=[2,3]`: a value with commas stands in brackets. Those of a password stay: it is not kept as it is."""
+    """Parse `a=1,b=[2,3]`: brackets enclose a value with commas. SCRAM values keep them for their own parser."""
     found, at = [], 0
     while at < len(text):
         match = _PAIR.match(text, at)
         if match is None or match.end() == at:
-            raise Misused(f"--add-config, from character {at + 1}: this is no key=value, or key=[value,value]")
+            raise Misused(f"--add-config, from character {at + 1}: expected key=value or key=[value,value]")
         key, value = match[1], match[2]
         found.append((key, value if key.startswith("SCRAM-") else value.removeprefix("[").removesuffix("]")))
         at = match.end()

@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 
 import zab
-from kraft_controller.runtime.admin.picture import Picture
-from kraft_controller.runtime.closed import acl_of
+from kraft_controller.runtime.admin.cluster_description import Picture
+from kraft_controller.runtime.store_acls import acl_of
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import SECONDS, identity, not_here, user_and_password
 from zab.cli.kit.output import progress
@@ -23,7 +23,7 @@ json_option: Final = click.option("--json", is_flag=True, help="Print one JSON v
 
 
 _AT_THE_STORE: Final = (
-    "this is read and written in the store: --store HOST:PORT,... names its servers, as zookeeper.connect does"
+    "this command works on the store: --store HOST:PORT,... names its servers, as zookeeper.connect does"
 )
 _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     json_option,
@@ -89,7 +89,7 @@ def with_session(handler: Handler, arguments: Arguments) -> int:
         ) as session:
             if await session.exists("/") is None:
                 root = arguments.store.partition("/")[2]
-                why = "no broker was ever started there, nor was it made by hand"
+                why = "no broker has started there"
                 raise Failed(f"the store has no node /{root}: {why}; is --store right?")
             return await handler(session, arguments)
 

@@ -10,7 +10,7 @@ import click
 import trio
 
 import zab
-from kraft_controller.runtime.admin.picture import read_acting
+from kraft_controller.runtime.admin.cluster_description import read_acting
 from zab.cli.kit.failures import Failed
 from zab.cli.kit.output import progress
 from zab.cli.kit.verb_group import Arguments
@@ -23,12 +23,14 @@ ANSWER_S: Final = 5.0
 
 
 class Waiting(ABC):
+    """A change in progress that a command waits for."""
+
     def __init__(self, session: zab.Session) -> None:
         self._session = session
 
     @abstractmethod
     async def left(self) -> str | None:
-        """Return what is missing still, or None when nothing is."""
+        """Return what is still missing, or None."""
 
     async def controller(self) -> str:
         acting = await read_acting(self._session)
@@ -47,15 +49,15 @@ def wait_options(until: str) -> Callable[[F], F]:
 
 async def waited(arguments: Arguments, waiting: Waiting) -> None:
     """Wait until nothing is left; raise `Failed` with what is left if that takes too long."""
-    said = None
+    shown = None
     with trio.move_on_after(arguments.wait_s):
         while (left := await waiting.left()) is not None:
-            if left != said:
+            if left != shown:
                 progress(f"waiting: {left}")
-                said = left
+                shown = left
             await trio.sleep(LOOK_S)
         return
-    who = "the store does not answer"
+    state = "the store does not reply"
     with trio.move_on_after(ANSWER_S):
-        who = await waiting.controller()
-    raise Failed(f"not done in {arguments.wait_s:g} s{f': {said}' if said else ''}; {who}")
+        state = await waiting.controller()
+    raise Failed(f"not done in {arguments.wait_s:g} s{f': {shown}' if shown else ''}; {state}")

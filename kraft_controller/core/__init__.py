@@ -1,1 +1,1 @@
-"""What the controller decides: pure functions of a picture of the cluster, and the rules they follow."""
+"""The decisions of the controller and of brokers about it, as pure state machines and procedures."""

@@ -1,8 +1,8 @@
-"""Which brokers get the replicas of new partitions.
+"""The assignment of new partitions to brokers (AdminUtils.assignReplicasToBrokers in Apache Kafka).
 
-`plain` is the formula that everybody quotes. `spread` is what is used: the start is drawn by lot, so that not every
-topic begins at the first broker, and the followers are shifted after each round, so that when one broker dies its
-partitions do not all go to its neighbour. With racks, the replicas of a partition stand in different ones.
+`plain` is the textbook formula. `spread` is the default. It starts at a random broker, so not every topic starts at
+the first one. It shifts the followers after each round, so the leaders of a failed broker do not all move to its
+neighbour. With racks, the replicas of a partition are in different racks (KIP-36).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from attrs import frozen
 from kraft_controller.core.names import BrokerId
 
 NEW_PARTITIONS_MAX: Final = 10_000
-"""Of one request: it is one write into one node, and thousands of logs to be made at once."""
+"""New partitions in one request, which is one write to one node and creates thousands of logs at once."""
 
 
 class Policy(Enum):
     SPREAD = "spread"
-    """From where a lot says, with a shift, and over racks."""
+    """From a random start, with a shift, and over racks."""
     PLAIN = "plain"
-    """Replica j of partition i on broker (i + j) mod n: the same each time, and regardless of racks."""
+    """Replica j of partition i on broker (i + j) mod n: reproducible, and regardless of racks."""
 
 
 class AssignmentError(ValueError):
-    """What was asked for cannot be done; says why."""
+    """The requested assignment is impossible; the message says why."""
 
 
 class InvalidPartitions(AssignmentError):
@@ -44,7 +44,7 @@ class InvalidReplicaAssignment(AssignmentError):
 
 @frozen
 class Start:
-    """Where the first partition's leader stands, and how far its followers are shifted: drawn by lot, or fixed."""
+    """The place of the first partition's leader and the shift of its followers: random, or fixed."""
 
     broker: int
     shift: int
@@ -60,7 +60,7 @@ def plain(brokers: Sequence[BrokerId], partitions: int, factor: int) -> list[tup
 
 
 def spread(brokers: Sequence[BrokerId], partitions: int, factor: int, start: Start) -> list[tuple[BrokerId, ...]]:
-    """Regardless of racks."""
+    """Spread leaders and followers regardless of racks."""
     _check(len(brokers), partitions, factor)
     ids, n = sorted(brokers), len(brokers)
     made, shift = [], start.shift
@@ -77,7 +77,11 @@ def spread(brokers: Sequence[BrokerId], partitions: int, factor: int, start: Sta
 def spread_over_racks(
     racks: Mapping[BrokerId, str], partitions: int, factor: int, start: Start
 ) -> list[tuple[BrokerId, ...]]:
-    """No two replicas in a rack while another has none, and no two on a broker."""
+    """Spread replicas so that a rack gets a second one only after every rack has one.
+
+    Mirrors assignReplicasToBrokersRackAware: candidates are probed in the alternated order of the racks; one is
+    skipped while its rack is used and another is not, or while it holds the partition already.
+    """
     _check(len(racks), partitions, factor)
     ids = alternated(racks)
     n, rack_count = len(ids), len(set(racks.values()))
@@ -101,7 +105,7 @@ def spread_over_racks(
 
 
 def alternated(racks: Mapping[BrokerId, str]) -> list[BrokerId]:
-    """One of each rack in turn, racks and the brokers in them in order."""
+    """List the brokers so that the racks alternate."""
     by_rack: dict[str, list[BrokerId]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -117,7 +121,7 @@ def assign(
     start: Start,
     policy: Policy = Policy.SPREAD,
 ) -> list[tuple[BrokerId, ...]]:
-    """Spread over racks if every broker has one, and regardless of them if none has."""
+    """Assign by policy. Racks count if every broker has one; a mix of brokers with and without racks is an error."""
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if policy is Policy.PLAIN:
         return plain(sorted(brokers), partitions, factor)
@@ -125,24 +129,24 @@ def assign(
         return spread(sorted(brokers), partitions, factor, start)
     if len(racks) != len(brokers):
         bare = sorted(set(brokers) - set(racks))
-        raise AssignmentError(f"brokers {bare} have no rack, and the others have one: give one to all, or to none")
+        raise AssignmentError(f"brokers {bare} have no rack, but the others do: give a rack to all, or to none")
     return spread_over_racks(racks, partitions, factor, start)
 
 
 def growth(brokers: Sequence[BrokerId], first_replica: BrokerId, existing: int) -> Start:
-    """How to go on from where the `existing` partitions end: from the place of the leader of the first of them."""
+    """Return the start for partitions added after `existing` ones, from the place of the first partition's leader."""
     ids = sorted(brokers)
     place = next((place for place, broker in enumerate(ids) if broker >= first_replica), 0)
     return Start(place, place, existing)
 
 
 def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[BrokerId], first: int = 0) -> None:
-    """What a person wrote down by hand, for partitions from `first` on."""
+    """Check an assignment that a person wrote, for partitions from `first` on."""
     numbers = sorted(assignment)
     if not numbers:
         raise InvalidPartitions("no partitions: at least one is needed")
     if numbers != list(range(first, first + len(numbers))):
-        raise InvalidReplicaAssignment(f"partitions are numbered from {first} without a gap, not {numbers}")
+        raise InvalidReplicaAssignment(f"partitions must be numbered from {first} without a gap, not {numbers}")
     length = len(assignment[first])
     for number in numbers:
         replicas = assignment[number]
@@ -152,7 +156,7 @@ def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[Broker
             raise InvalidReplicaAssignment(f"partition {number} names a broker twice: {list(replicas)}")
         if len(replicas) != length:
             raise InvalidReplicaAssignment(
-                f"partition {number} has {len(replicas)} replicas, partition {first} has {length}: give all as many"
+                f"partition {number} has {len(replicas)} replicas, partition {first} has {length}: use one number"
             )
         unknown = sorted(set(replicas) - set(known))
         if unknown:
@@ -166,7 +170,7 @@ def _check(brokers: int, partitions: int, factor: int) -> None:
         raise InvalidPartitions(f"{partitions} partitions: at least one is needed")
     if partitions > NEW_PARTITIONS_MAX:
         raise InvalidPartitions(
-            f"{partitions} partitions: {NEW_PARTITIONS_MAX} are the most at a time; a topic can be given more later"
+            f"{partitions} partitions: the limit is {NEW_PARTITIONS_MAX} at a time; more can be added later"
         )
     if factor <= 0:
         raise InvalidReplicationFactor(f"a replication factor of {factor}: at least one replica is needed")

@@ -1,4 +1,4 @@
-"""The words that everything here is said in: who is who, and what may be called how."""
+"""Identifiers and epochs of brokers, controllers, topics and partitions, and the rules for topic names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 ControllerEpoch = NewType("ControllerEpoch", int)
-"""Counts controllers: each election makes the next one, and brokers obey none that is older than one they know."""
+"""Counts controller elections. Brokers refuse commands of an epoch older than the newest they know."""
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""The zxid that created a broker's registration, so another one for each of its lives."""
+"""The zxid that created a broker's registration; each registration has another one."""
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Counts what controllers decided about one partition."""
+"""Counts the decisions of controllers about one partition."""
 Version = NewType("Version", int)
-"""A node's data version in the store. That of a partition's state node is called its partition epoch."""
+"""A node's data version in the store. Kafka calls that of a partition's state node the partition epoch."""
 TopicId = NewType("TopicId", str)
-"""22 characters of base64; another one for each topic that ever had a name."""
+"""22 characters of base64. A topic that is deleted and created again has another id."""
 
 NOBODY: Final = BrokerId(-1)
-"""Leads a partition that nobody leads."""
+"""The leader of a partition without a leader."""
 DELETED: Final = BrokerId(-2)
-"""Leads a partition that is being deleted, in what brokers are told: forget it."""
+"""The leader of a deleted partition in UpdateMetadata: the receiver forgets the partition (LeaderDuringDelete)."""
 
 NAME_MAX: Final = 249
 INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
@@ -48,21 +48,21 @@ def decimal(text: str, most: int = (1 << 31) - 1) -> int | None:
 
 
 def wrong_with_name(name: str) -> str | None:
-    """Why no topic may be called so; None if one may."""
+    """Return why this is no legal topic name, or None if it is one."""
     if not name:
-        return "a topic's name is not empty"
+        return "a topic name is not empty"
     if name in (".", ".."):
-        return f"{name!r} is no name for a topic: it would be a folder of that name"
+        return f"{name!r} is no legal topic name: it would name a directory"
     if len(name) > NAME_MAX:
-        return f"a topic's name has at most {NAME_MAX} characters; this one has {len(name)}"
+        return f"a topic name has at most {NAME_MAX} characters; this one has {len(name)}"
     if not _LEGAL.fullmatch(name):
         odd = sorted({character for character in name if not _LEGAL.fullmatch(character)})
-        return f"{name!r}: a topic's name has letters, digits, '.', '_' and '-'; not {' '.join(map(repr, odd))}"
+        return f"{name!r}: a topic name has letters, digits, '.', '_' and '-'; not {' '.join(map(repr, odd))}"
     return None
 
 
 def collides(one: str, other: str) -> bool:
-    """Metrics write both `.` and `_` as `_`, so two names that differ only there would be one."""
+    """Check whether two names are equal in metrics, which write both `.` and `_` as `_`."""
     return one != other and metric_name(one) == metric_name(other)
 
 
@@ -71,5 +71,5 @@ def metric_name(topic: str) -> str:
 
 
 def wrong_beside(name: str, other: str) -> str:
-    """Of two names that collide: why there is no topic of the one beside one of the other."""
-    return f"{name} and {other} would be one in metrics, where both '.' and '_' are written '_'"
+    """Return the error for a new topic whose name collides with another topic's."""
+    return f"{name} and {other} would be equal in metrics, which write both '.' and '_' as '_'"

@@ -1,6 +1,6 @@
-"""What is kept of a password for SCRAM (RFC 5802): enough to check it, and too little to log in with.
+"""SCRAM credentials (RFC 5802): enough to check a password, and too little to log in with.
 
-The text is Kafka's own, as it stands in `/config/users/<name>`: `salt=..,stored_key=..,server_key=..,iterations=..`.
+The text format is Kafka's, as in `/config/users/<name>`: `salt=..,stored_key=..,server_key=..,iterations=..`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kraft_controller.core.configs import ConfigError
+from kraft_controller.core.config_keys import ConfigError
 
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 16_384
@@ -39,7 +39,7 @@ class Mechanism(Enum):
         return hashlib.new(self.hash, text).digest()
 
     def salted(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Slow, and meant to be: who has stolen the store has to do it for each password that he tries."""
+        """Derive the salted password, deliberately slowly: a thief of the store pays this for each guess."""
         return hashlib.pbkdf2_hmac(self.hash, password, salt, iterations)
 
 
@@ -71,28 +71,28 @@ def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: in
 
 
 def read_credential(mechanism: Mechanism, text: str) -> Credential:
-    """`ConfigError` says what is wrong with it, and nothing of what is in it."""
+    """Parse a credential. A `ConfigError` names the problem without revealing the content."""
     parts = dict(part.strip().partition("=")[::2] for part in text.split(","))
     missing = [name for name in ("salt", "stored_key", "server_key", "iterations") if not parts.get(name)]
     if missing:
-        raise ConfigError(f"{mechanism.value}: it is no credential: {', '.join(missing)} is missing")
+        raise ConfigError(f"{mechanism.value}: not a credential: {', '.join(missing)} is missing")
     try:
         salt, stored_key, server_key = (
             base64.b64decode(parts[name], validate=True) for name in ("salt", "stored_key", "server_key")
         )
         iterations = int(parts["iterations"])
     except (binascii.Error, ValueError):
-        raise ConfigError(f"{mechanism.value}: it is no credential: three in base64, and a number") from None
+        raise ConfigError(f"{mechanism.value}: not a credential: base64 and a number are expected") from None
     size = hashlib.new(mechanism.hash).digest_size
     if len(stored_key) != size or len(server_key) != size:
-        raise ConfigError(f"{mechanism.value}: it is no credential: the keys are to have {size} bytes")
+        raise ConfigError(f"{mechanism.value}: not a credential: the keys must have {size} bytes")
     if iterations < ITERATIONS_MIN:
-        raise ConfigError(f"{mechanism.value}: {iterations} iterations are too few: {ITERATIONS_MIN} or more")
+        raise ConfigError(f"{mechanism.value}: {iterations} iterations are too few; the minimum is {ITERATIONS_MIN}")
     return Credential(salt, stored_key, server_key, iterations)
 
 
 def credentials_in(said: Mapping[str, str]) -> tuple[dict[Mechanism, Credential], tuple[str, ...]]:
-    """Of what is configured for a user; and what is wrong with some of it, which counts as not said."""
+    """Return the credentials in a user's configuration, and what is wrong with the malformed ones."""
     found: dict[Mechanism, Credential] = {}
     wrong = []
     for mechanism in Mechanism:
@@ -105,7 +105,7 @@ def credentials_in(said: Mapping[str, str]) -> tuple[dict[Mechanism, Credential]
 
 
 def asked_for(mechanism: Mechanism, text: str, random_bytes: Callable[[int], bytes]) -> Credential:
-    """Made of what people write: `[password=...]`, `[iterations=8192,password=...]`, or a credential as it is kept."""
+    """Make a credential from `[password=...]`, `[iterations=8192,password=...]` or a stored credential."""
     bracketed = _BRACKETS.fullmatch(text.strip())
     inner = bracketed[1] if bracketed is not None else text.strip()
     if not re.match(r"(?:iterations=\d+,)?password=", inner):
@@ -117,5 +117,5 @@ def asked_for(mechanism: Mechanism, text: str, random_bytes: Callable[[int], byt
             f"{mechanism.value}: {iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
         )
     if not password:
-        raise ConfigError(f"{mechanism.value}: a password is not empty")
+        raise ConfigError(f"{mechanism.value}: the password is empty")
     return of_password(mechanism, password, random_bytes(SALT_BYTES), iterations)

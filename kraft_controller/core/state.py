@@ -1,4 +1,4 @@
-"""What the store says of brokers, topics and partitions, as values."""
+"""Brokers, topics and partitions as values, as the store records them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import IntEnum
 
 from attrs import evolve, field, frozen
 
-from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, Version
+from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, Version
 
 
 @frozen
 class Endpoint:
     listener: str
-    """Its name; what it speaks is in the broker's map of protocols."""
+    """The listener's name; `Broker.protocols` maps it to a security protocol."""
     host: str
     port: int
 
@@ -28,8 +28,8 @@ class Broker:
     rack: str | None = None
     features: Mapping[str, tuple[int, int]] = field(factory=dict)
 
-    def is_told_like(self, other: Broker) -> bool:
-        """Whether nobody need be told of the difference."""
+    def looks_like(self, other: Broker) -> bool:
+        """Compare everything that other brokers and clients receive."""
         return (
             self.endpoints == other.endpoints
             and dict(self.protocols) == dict(other.protocols)
@@ -39,16 +39,16 @@ class Broker:
 
 
 class Recovery(IntEnum):
-    """How the leader was made."""
+    """How the leader was elected (LeaderRecoveryState, KIP-704)."""
 
     RECOVERED = 0
     RECOVERING = 1
-    """Uncleanly: it may lack what was committed, and has not yet said that it has settled."""
+    """Uncleanly: the leader may lack committed records and has not reported its recovery yet."""
 
 
 @frozen
 class PartitionState:
-    """Who leads, and who is in sync. `version` is the one under which the node was read or written."""
+    """Leader and in-sync replicas (LeaderAndIsr in Apache Kafka)."""
 
     leader: BrokerId
     isr: tuple[BrokerId, ...]
@@ -56,12 +56,9 @@ class PartitionState:
     controller_epoch: ControllerEpoch = ControllerEpoch(0)
     recovery: Recovery = Recovery.RECOVERED
     version: Version = Version(0)
+    """The node's version at the read or write of this state (the partition epoch)."""
     written: int = field(default=0, eq=False)
-    """The zxid of the write that was read; 0: it is not known."""
-
-    @property
-    def led(self) -> bool:
-        return self.leader != NOBODY
+    """The zxid of the write that was read; 0 if unknown."""
 
     def next(
         self,
@@ -71,7 +68,7 @@ class PartitionState:
         isr: tuple[BrokerId, ...] | None = None,
         recovery: Recovery | None = None,
     ) -> PartitionState:
-        """As the controller of epoch `by` would leave it: every decision has a leader epoch of its own."""
+        """Return the state after a decision of the controller of epoch `by`: each one takes the next leader epoch."""
         return evolve(
             self,
             leader=self.leader if leader is None else leader,
@@ -84,16 +81,16 @@ class PartitionState:
 
 @frozen
 class Assignment:
-    """Which brokers hold a replica, in order: the first is preferred to lead.
+    """The brokers that hold a replica, in order: the first is the preferred leader.
 
-    While replicas move, `replicas` are all of before and after, and the other two say which come and which go.
+    During a reassignment `replicas` is the union of the former and the target replicas.
     """
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
     before: tuple[BrokerId, ...] = ()
-    """Those of before in their order, where the others do not tell it: there is no other place that remembers it."""
+    """The former replicas in their order, if `replicas` does not preserve it."""
 
     @property
     def moving(self) -> bool:
@@ -101,8 +98,10 @@ class Assignment:
 
     @property
     def origin(self) -> tuple[BrokerId, ...]:
-        """As it was before the move, to which a cancelled one returns. If nobody has said in which order, whoever stays
-        stands where the target has it."""
+        """The replicas before the reassignment, which a cancellation restores.
+
+        If their order was not recorded, the staying replicas keep the order of the target.
+        """
         stay = tuple(replica for replica in self.replicas if replica not in self.adding)
         return self.before if sorted(self.before) == sorted(stay) else stay
 
@@ -111,7 +110,7 @@ class Assignment:
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def to(self, target: tuple[BrokerId, ...]) -> Assignment:
-        """On the way to `target`; from where a move that was under way began, if one was."""
+        """Return the assignment on the way to `target`, from where a reassignment in progress started."""
         origin = self.origin
         replicas = target + tuple(replica for replica in origin if replica not in target)
         moved = Assignment(
@@ -122,6 +121,7 @@ class Assignment:
         return evolve(moved, before=origin) if moved.moving and moved.origin != origin else moved
 
     def arrived(self) -> Assignment:
+        """Return the assignment after the completed reassignment."""
         return Assignment(self.target)
 
 
@@ -131,4 +131,4 @@ class Topic:
     id: TopicId | None
     partitions: Mapping[int, Assignment]
     version: Version = Version(0)
-    """Of its node."""
+    """The version of the topic's node."""

@@ -1,11 +1,11 @@
-"""Which replicas of one broker are slowed down, and to what rate: as topics and brokers are configured."""
+"""Throttled replication of one broker (KIP-73): which of its replicas, and to what rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from kraft_controller.core.configs import DEFAULT, LONG_MAX, read_throttled
+from kraft_controller.core.config_keys import DEFAULT, LONG_MAX, read_throttled
 from kraft_controller.core.names import BrokerId, TopicPartition, decimal
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
@@ -14,28 +14,31 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 All = None
-"""Of the partitions of a topic."""
+"""Stands for all partitions of a topic."""
 
 
 class Throttles:
-    """Fed with configurations as they change (`heard`), asked whenever it matters."""
+    """Keeps the throttles as the dynamic configurations of topics and brokers set them."""
 
     def __init__(self, me: BrokerId) -> None:
         self._me = me
         self._rates: dict[str, Mapping[str, str]] = {}
+        """The configurations with the rates, of this broker and of all brokers."""
         self._leading: dict[str, frozenset[int] | None] = {}
+        """By topic, the partitions whose followers are throttled here."""
         self._following: dict[str, frozenset[int] | None] = {}
+        """By topic, the partitions that are fetched throttled."""
 
-    def heard(self, entity: str, said: Mapping[str, str]) -> bool:
-        """Of `topics/t`, `brokers/1` or `brokers/<default>`. Whether it concerns this broker."""
+    def heard(self, entity: str, values: Mapping[str, str]) -> bool:
+        """Take the configuration of an entity; return whether it can affect this broker's throttles."""
         kind, _, name = entity.partition("/")
         if kind == "brokers" and name in (str(self._me), DEFAULT):
-            self._rates[name] = dict(said)
+            self._rates[name] = dict(values)
             return True
         if kind != "topics":
             return False
         for replicas, key in ((self._leading, LEADER_REPLICAS), (self._following, FOLLOWER_REPLICAS)):
-            text = said.get(key, "")
+            text = values.get(key, "")
             pairs = read_throttled(text)
             mine = All if pairs is None else frozenset(partition for partition, broker in pairs if broker == self._me)
             if mine is All or mine:
@@ -45,7 +48,7 @@ class Throttles:
         return True
 
     def leader_rate(self) -> int | None:
-        """Bytes a second that throttled replicas of others may be sent, all together. None: as many as they want."""
+        """Return the total bytes a second sent to throttled followers; None is unlimited."""
         return self._rate(LEADER_RATE)
 
     def follower_rate(self) -> int | None:

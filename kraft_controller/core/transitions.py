@@ -1,6 +1,6 @@
-"""The states of partitions and replicas, and the only ways from one to another.
+"""The states of partitions and replicas, and their legal transitions.
 
-`python -m kraft_controller.core.transitions` draws both tables, as the documentation shows them.
+`python -m kraft_controller.core.transitions` prints the state diagrams of the documentation.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Final, TypeVar
 
 class PartitionPhase(Enum):
     NON_EXISTENT = "NonExistentPartition"
-    """Never made, or deleted."""
+    """Never created, or deleted."""
     NEW = "NewPartition"
-    """Assigned to brokers; nobody has led it yet."""
+    """Assigned to brokers, without a leader so far."""
     ONLINE = "OnlinePartition"
-    """Somebody leads it."""
+    """It has a leader."""
     OFFLINE = "OfflinePartition"
-    """Its leader is gone, and no other is there yet."""
+    """Its leader failed, and no other is elected yet."""
 
 
 class ReplicaPhase(Enum):
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
-    """Told to begin, as a follower."""
+    """Ordered to start, as a follower."""
     ONLINE = "OnlineReplica"
-    """Its broker lives and has been told what it is."""
+    """Its broker is live and has received its role."""
     OFFLINE = "OfflineReplica"
-    """Its broker is dead, or was told to stop it."""
+    """Its broker failed, or was ordered to stop it."""
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
-    """Cannot be deleted now: its broker is dead, or said that it failed."""
+    """Cannot be deleted now: its broker or log directory failed, or the broker could not delete it."""
 
 
 P, R = PartitionPhase, ReplicaPhase
@@ -43,7 +43,7 @@ PARTITION_FROM: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
     P.OFFLINE: frozenset({P.NEW, P.ONLINE, P.OFFLINE}),
     P.NON_EXISTENT: frozenset({P.OFFLINE}),
 }
-"""To each phase, from which others it may be reached."""
+"""The states from which each state may be reached."""
 
 REPLICA_FROM: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
     R.NEW: frozenset({R.NON_EXISTENT}),
@@ -63,7 +63,7 @@ def may(table: Mapping[Phase, frozenset[Phase]], before: Phase, after: Phase) ->
 
 
 def drawn(table: Mapping[Phase, frozenset[Phase]]) -> str:
-    """As a diagram in the language that Markdown viewers draw."""
+    """Draw a transition table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]
     for after, froms in table.items():
         lines += [f"    {before.value} --> {after.value}" for before in type(after) if before in froms]

@@ -1,1 +1,1 @@
-"""The controller at work: a session with the store, an election, one event at a time, and links to the brokers."""
+"""Sessions, tasks, timers and sockets around the pure parts in `core`."""

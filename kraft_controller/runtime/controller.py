@@ -1,377 +1,359 @@
-"""One broker's candidacy, for as long as it runs: it stands for election, leads when elected, and steps down at once
-when another does.
+"""One broker's candidacy for controller, driven by Trio: sessions, tasks and timers around the pure parts in `core`.
 
-While it leads there is one loop that owns the picture of the cluster. Everything that happens is an event in one
-queue, and is dealt with to its end before the next: its questions are answered by the store, its commands handed to
-the links.
-
-An exception in the handling of an event may leave the picture half changed. So the controller logs it with a traceback
-and resigns, and whoever is elected next reads everything anew. Whoever asked for that event receives an error that does
-not send the request on to the next controller.
+`core.candidacy` decides when the broker stands, follows or leads. During a term one loop takes events from the queue
+and runs their procedures, whose requests go to the store and whose commands go to the channel. Any exception may leave
+the context half changed, so the controller logs it, resigns, and the next one reads everything again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import trio
 from attrs import frozen
 
 import zab
-from kraft_controller.core import events
-from kraft_controller.core.asks import Answer, ControllerMoved
-from kraft_controller.core.commands import Command
-from kraft_controller.core.desk import Desk, Settings
-from kraft_controller.core.events import Event
-from kraft_controller.core.names import BrokerId, TopicPartition, decimal
-from kraft_controller.core.state import Broker
-from kraft_controller.runtime.counts import Counts
-from kraft_controller.runtime.feed import sweep
-from kraft_controller.runtime.queue import EventFailed, NotController, Queue, Waiter
-from kraft_controller.runtime.store import Nodes, Store
-from kraft_controller.runtime.together import sole
+from kraft_controller.core import controller_events as events
+from kraft_controller.core.broker_request_batch import CommandSink
+from kraft_controller.core.candidacy import Candidacy, CandidacyPace, CandidacyPhase, Elected, ElectionBlocked
+from kraft_controller.core.controller_context import ControllerContext, ControllerSettings
+from kraft_controller.core.controller_events import ControllerElected, Event
+from kraft_controller.core.event_queue import EventQueue, NotController, QueuedEvent, process_event
+from kraft_controller.core.kafka_controller import KafkaController
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, decimal
+from kraft_controller.core.operator_log import OperatorMessage
+from kraft_controller.core.store_requests import ControllerMoved, RepliesLost, Result
+from kraft_controller.runtime.bounded_requests import leading_error
+from kraft_controller.runtime.config_feed import delete_old_notes
+from kraft_controller.runtime.controller_counts import ControllerCounts
+from kraft_controller.runtime.store_session import StoreSession
 from kraft_controller.wire import znodes
-from kraft_controller.wire.reign import Elected, elect, resign
-from kraft_controller.wire.znodes import DamagedNode
+from kraft_controller.wire.controller_election import resign, stand, verify
+from kraft_controller.wire.epoch_fence import Fence
+from kraft_controller.wire.znode_store import ZnodeStore
 from zab.host.watchdog import Stall, Watchdogs
+from zab.net.wakeup import Wakeup
 
 logger: Final = logging.getLogger("kraft_controller")
 
 
-class Links(Protocol):
-    """To the brokers. What they answer comes back as events (`Controller.note`)."""
-
-    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """These are there now. Links to others end, and what waits for them is dropped."""
-
-    def send(self, to: BrokerId, command: Command) -> None:
-        """Behind all that was sent to this broker before. Never waits."""
-
-    def close(self) -> None:
-        """This broker is not the controller any more: nothing that still waits may leave."""
-
-
 @frozen
 class Pace:
-    """first_balance_s   after an election
-    balance_s         `leader.imbalance.check.interval.seconds`; None: never by itself
-    pause_s           after a reign that failed, before it stands for election again; doubled from one to the next, so
-                      that what fails each time does not keep the store and the brokers busy
-    pause_s_max       and this is the longest
-    sweep_s           between looks for notes of changed configurations that are older than `notes_s`, which go
-    """
-
     first_balance_s: float = 5.0
+    """From an election to the first automatic balancing of leaders."""
     balance_s: float | None = 300.0
+    """`leader.imbalance.check.interval.seconds`; None disables the automatic balancing."""
     pause_s: float = 0.25
+    """The pause after a failed term; it doubles from one to the next."""
     pause_s_max: float = 10.0
+    """The longest pause."""
     sweep_s: float = 300.0
+    """The interval at which old notifications of changed configurations are deleted."""
     notes_s: float = 900.0
+    """The age at which such a notification is old."""
 
 
 @frozen
 class Chance:
-    """What is not to be foreseen, and the clock on the wall."""
+    """The sources of randomness and of wall-clock time."""
 
     wall_ms: Callable[[], int]
     random_bytes: Callable[[int], bytes]
 
 
 class Controller:
+    """A candidate for controller during one session with the store."""
+
     def __init__(
         self,
         session: zab.Session,
         me: BrokerId,
-        links: Links,
+        sink: CommandSink,
         chance: Chance,
-        settings: Settings | None = None,
+        settings: ControllerSettings | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._session = session
         self._me = me
-        self.links = links
+        self.sink = sink
+        """The command channel; its replies come back through `note`."""
         self._chance = chance
-        self._settings = settings or Settings()
+        self._settings = settings or ControllerSettings()
         self._pace = pace or Pace()
-        self._queue: Queue | None = None
-        self.desk: Desk | None = None
-        """Of this reign; to be looked at, not to be touched."""
-        self.controller: BrokerId | None = None
-        """Who is, as far as this broker knows."""
+        self._candidacy = Candidacy(me, CandidacyPace(self._pace.pause_s, self._pace.pause_s_max))
+        self.term: KafkaController | None = None
+        """The current term; None unless this broker is the controller. Read only."""
+        self._queue: EventQueue | None = None
+        """The events of the current term; set together with `term`."""
+        self._wakeup = Wakeup()
+        """Rung when an event is added to the queue."""
+        self._announced: BrokerId | None = None
+        """The controller at the latest setting of `changed`."""
         self.changed = trio.Event()
-        """Set, and made anew, when somebody else is the controller, or nobody."""
-        self.counts = Counts()
+        """Set, and replaced, when another broker becomes the controller, or none is."""
+        self.counts = ControllerCounts()
         self.watchdogs = Watchdogs(self._report_stall)
-        self._watchdog = self.watchdogs.add("controller", lambda: None, self._excused)
-        self._elected_at = 0.0
-        self._asking = False
-        """The store is asked, and has not answered."""
+        self._watchdog = self.watchdogs.add("controller", lambda: None, self._is_excused)
+        self._store_busy = False
+        """A request to the store is in flight."""
+
+    @property
+    def controller(self) -> BrokerId | None:
+        """The current controller, as far as this broker knows."""
+        return self._candidacy.controller
 
     @property
     def waiting(self) -> int:
-        """Events that have not been dealt with."""
+        """The number of events in the queue."""
         return 0 if self._queue is None else len(self._queue)
 
     @property
     def active(self) -> bool:
+        """This broker is the controller."""
         return self._queue is not None
 
     def _report_stall(self, stall: Stall) -> None:
         ms = stall.seconds * 1000
         logger.warning("loop_stalled broker=%d loop=%s ms=%.0f cause=%s", self._me, stall.loop, ms, stall.cause)
 
-    def _excused(self) -> bool:
-        """Nothing waits to be dealt with, or the store is asked, which takes as long as it takes."""
-        return not self.waiting or self._asking
+    def _is_excused(self) -> bool:
+        """Excuse a loop without progress: the queue is empty, or the store has not replied yet."""
+        return not self.waiting or self._store_busy
 
-    # -- from outside ------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------
 
     def note(self, event: Event) -> None:
-        """Something is different. Nothing to a broker that is not the controller."""
+        """Add a notification; ignored unless this broker is the controller."""
         if self._queue is not None:
             self._queue.note(event)
 
     async def ask(self, event: Event) -> Any:
-        """What comes of it; `NotController` if this broker cannot say."""
+        """Process a request and return its result; raise `NotController` if another broker is the controller."""
         if self._queue is None:
             raise NotController(
-                f"the controller is broker {self.controller}" if self.controller is not None else "there is none"
+                "there is no controller" if self.controller is None else f"the controller is broker {self.controller}"
             )
-        return await self._queue.ask(event).wait()
+        done = trio.Event()
+        result = self._queue.ask(event, done.set)
+        await done.wait()
+        return result.get()
 
-    # -- standing for election -----------------------------------------------------------------------------
+    # -- the candidacy -----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled, or until the session is over, which is raised."""
-        pause_s = self._pace.pause_s
+        """Run until cancelled; raise the session's error when the session ends."""
+        candidacy = self._candidacy
         while True:
-            try:
-                outcome = await self._stand()
-            except DamagedNode as damaged:
-                # Who is the controller, or of which epoch the next one is, nobody can tell until somebody mends it.
-                logger.error("broker %d cannot stand for election: %s", self._me, damaged)
-                self._is(None)
-                outcome = None
-            if outcome is not None:
-                self._is(self._me)
-                began = trio.current_time()
-                try:
-                    healthy = await self._reign(outcome)
-                finally:
-                    self._is(None)
-                if healthy or trio.current_time() - began > self._pace.pause_s_max:
-                    pause_s = self._pace.pause_s
-                if healthy:
-                    continue
-            await trio.sleep(pause_s)
-            pause_s = min(2 * pause_s, self._pace.pause_s_max)
+            match candidacy.phase:
+                case CandidacyPhase.STANDING | CandidacyPhase.FOLLOWING:
+                    await self._stand()
+                case CandidacyPhase.LEADING:
+                    assert candidacy.elected is not None
+                    try:
+                        await self._lead(candidacy.elected)
+                    finally:
+                        self._announce()
+                case CandidacyPhase.PAUSED:
+                    await trio.sleep(candidacy.pause_s)
+                    candidacy.pause_ended()
 
-    async def _stand(self) -> Elected:
-        """For election, as often as there is one."""
-        while True:
-            async with self._session.watcher() as heard:
-                election = elect(self._session.id, self._me, self._chance.wall_ms())
-                outcome = await Nodes(self._session, heard).do(election)
-                if isinstance(outcome, Elected):
-                    return outcome
-                self._is(outcome.controller)
-                await self._until_it_changes(heard)
+    async def _stand(self) -> None:
+        """Stand for election, and follow the elected controller until `/controller` changes."""
+        async with self._session.watcher() as watch:
+            store = StoreSession(self._session, watch)
+            result = await store.run(stand(self._session.id, self._me, self._chance.wall_ms()))
+            if isinstance(result, ElectionBlocked):
+                logger.error("broker %d cannot stand for election: %s", self._me, result.why)
+            self._candidacy.election_ended(result)
+            self._announce()
+            while self._candidacy.phase is CandidacyPhase.FOLLOWING:
+                await _next_change(watch)
+                self._candidacy.controller_changed()
 
-    def _is(self, controller: BrokerId | None) -> None:
-        if controller != self.controller:
-            self.controller = controller
+    def _announce(self) -> None:
+        """Notify waiters of `changed` if the controller is another one than before."""
+        if self._announced != self.controller:
+            self._announced = self.controller
             self.changed.set()
             self.changed = trio.Event()
 
-    @staticmethod
-    async def _until_it_changes(heard: zab.Watch) -> None:
-        async for event in heard:
-            if event.path == znodes.CONTROLLER:
-                return
+    # -- a term ------------------------------------------------------------------------------------------
 
-    # -- leading -----------------------------------------------------------------------------------------
-
-    async def _reign(self, elected: Elected) -> bool:
-        """Whether it went well, to whatever end."""
-        self._elected_at = trio.current_time()
+    async def _lead(self, elected: Elected) -> None:
+        """Lead a term to its end, whatever ends it."""
+        began = trio.current_time()
         self.counts.won += 1
         logger.info("broker %d is the controller, epoch %d", self._me, elected.epoch)
-        desk = self.desk = Desk(self._me, elected.epoch, self._settings)
-        queue = self._queue = Queue()
-        queue.note(events.TookOver())
+        queue = self._queue = EventQueue(trio.current_time, self._wakeup.ring)
+        term = self.term = KafkaController(
+            ControllerContext(self._me, elected.epoch, self._settings),
+            ZnodeStore(Fence(elected.version)),
+            self.sink,
+            self._write_log,
+            self._new_topic_id,
+        )
+        queue.note(ControllerElected())
+        failed = False
         try:
             async with self._session.watcher() as watch, trio.open_nursery() as nursery:
-                store = Store(self._session, elected.version, watch)
-                nursery.start_soon(self._listen, watch, queue)
+                store = StoreSession(self._session, watch)
+                nursery.start_soon(_note_changes, watch, queue)
                 nursery.start_soon(self._balance, queue)
-                nursery.start_soon(self._sweep)
+                nursery.start_soon(self._delete_old_notes)
                 nursery.start_soon(self.watchdogs.run)
-                nursery.start_soon(self._deposed, nursery.cancel_scope)
+                nursery.start_soon(self._guard, nursery.cancel_scope)
                 try:
-                    await self._loop(desk, store, queue)
+                    await self._process_events(term, store, queue, began)
                 except ControllerMoved:
                     logger.info("broker %d is not the controller any more", self._me)
                 except Exception as error:
-                    # Half of something was done, and the picture is not what the store says: somebody begins anew.
-                    self._failed(error)
-                    await store.do(resign(elected))
-                    nursery.cancel_scope.cancel()
-                    return False
+                    self._report_failure(error)
+                    failed = True
+                    await store.run(resign(elected))
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            error_ = sole(group)
+            error_ = leading_error(group)
             if self._session.over is not None or not isinstance(error_, zab.EventsLost):
                 raise error_ from None
-            # More happened than could be looked at: whoever is elected reads it all anew.
-            self._failed(error_)
-            return False
+            self._report_failure(error_)  # more changes than a watch may hold: the next controller reads everything
+            failed = True
         finally:
-            self._queue = None
-            self.watchdogs.check()  # nothing is expected of a loop that is over
-            self.links.close()
-            queue.end()
-            self.counts.elections += desk.elections
-            self.counts.unclean_elections += desk.unclean_elections
-        self.counts.lost += 1
-        return True
+            self._queue = self.term = None
+            self.watchdogs.check()  # nothing is expected of a loop that has ended
+            self.sink.close()
+            queue.close()
+            self.counts.elections += term.partitions.elections
+            self.counts.unclean_elections += term.partitions.unclean_elections
+            if self._candidacy.phase is CandidacyPhase.LEADING:
+                self._candidacy.term_ended(failed=failed, lasted_s=trio.current_time() - began)
+        if not failed:
+            self.counts.lost += 1
 
-    def _failed(self, error: Exception) -> None:
-        expected = isinstance(error, zab.ZabError)
+    def _report_failure(self, error: Exception) -> None:
+        expected = isinstance(error, zab.ZabError | RepliesLost)
         logger.warning(
             "broker %d gives up being the controller: %s", self._me, error if expected else repr(error),
             exc_info=None if expected else error,
         )  # fmt: skip
         self.counts.gave_up += 1
 
-    async def _loop(self, desk: Desk, store: Store, queue: Queue) -> None:
+    async def _process_events(
+        self, term: KafkaController, store: StoreSession, queue: EventQueue, elected_s: float
+    ) -> None:
         while True:
-            event, waiter = await queue.take()
+            while (queued := queue.take()) is None:
+                await self._wakeup.wait()
             began = trio.current_time()
-            try:
-                result = await self._handle(desk, store, event)
-            except (events.StaleBrokerEpoch, events.BrokerNotAvailable, ValueError) as error:
-                if waiter is None:
-                    raise
-                waiter.done(error=error)
-            except (ControllerMoved, zab.ZabError):
-                _lost(waiter)
-                raise
-            except Exception as error:
-                if waiter is not None:
-                    waiter.done(error=EventFailed(f"{type(event).__name__}: {error!r}"))
-                raise
-            except BaseException:
-                _lost(waiter)
-                raise
-            else:
-                if waiter is not None:
-                    waiter.done(result)
+            await self._process(term, store, queued)
             self._watchdog.turns += 1
             now = trio.current_time()
-            self.counts.dealt(type(event).__name__, queue.waited_s * 1000, (now - began) * 1000)
-            if isinstance(event, events.TookOver):
-                self.counts.failover_ms = (now - self._elected_at) * 1000
+            kind = type(queued.event).__name__
+            self.counts.processed(kind, (began - queued.queued_s) * 1000, (now - began) * 1000)
+            if isinstance(queued.event, ControllerElected):
+                self.counts.failover_ms = (now - elected_s) * 1000
 
-    async def _handle(self, desk: Desk, store: Store, event: Event) -> Any:
-        """To its end: then everything that was decided stands in the store, and may be said."""
-        steps = events.handle(desk, event, lambda: znodes.new_topic_id(self._chance.random_bytes))
-        answers: list[Answer] | None = None
-        while True:
-            began = self._watchdog.clock()
-            try:
-                asked = next(steps) if answers is None else steps.send(answers)
-            except StopIteration as end:
-                result = end.value
-                break
-            finally:
-                self._watchdog.took(self._watchdog.clock() - began, type(event).__name__)
-            if asked:
-                self._asking = True
+    async def _process(self, term: KafkaController, store: StoreSession, queued: QueuedEvent) -> None:
+        """Run the procedure of one event, and measure each of its steps."""
+        procedure, watchdog = process_event(term, queued), self._watchdog
+        results: Sequence[Result] | None = None
+        try:
+            while True:
+                began = watchdog.clock()
                 try:
-                    answers = await store.answer(asked)
+                    operations = next(procedure) if results is None else procedure.send(results)
+                except StopIteration:
+                    return
                 finally:
-                    self._asking = False
-            else:
-                self._say(desk)
-                answers = []
-        self._say(desk)
-        return result
+                    watchdog.took(watchdog.clock() - began, type(queued.event).__name__)
+                self._store_busy = True
+                try:
+                    results = await store.send(operations)
+                finally:
+                    self._store_busy = False
+        finally:
+            procedure.close()
 
-    def _say(self, desk: Desk) -> None:
-        """What was decided, to brokers, and to people."""
-        self.links.know(desk.cluster.brokers)
-        for to, command in desk.say():
-            self.links.send(to, command)
-        for note in desk.notes:
-            self.counts.damaged += note.event == "damaged"
-            logger.log(
-                _LOUD.get(note.event, logging.INFO),
-                "%s %s",
-                note.event,
-                " ".join(f"{name}={value}" for name, value in note.fields),
-            )
-        desk.notes.clear()
+    def _new_topic_id(self) -> TopicId:
+        return znodes.new_topic_id(self._chance.random_bytes)
 
-    # -- what happens ------------------------------------------------------------------------------------
+    def _write_log(self, message: OperatorMessage) -> None:
+        self.counts.damaged += message.event == "damaged"
+        logger.log(
+            _LEVELS.get(message.event, logging.INFO),
+            "%s %s",
+            message.event,
+            " ".join(f"{name}={value}" for name, value in message.fields),
+        )
 
-    @staticmethod
-    async def _listen(watch: zab.Watch, queue: Queue) -> None:
-        async for heard in watch:
-            if heard.event is zab.Event.MAYBE_MISSED:
-                for each in ANYTHING:
-                    queue.note(each)
-            elif (event := meaning(heard.path)) is not None:
-                queue.note(event)
+    # -- tasks of a term -----------------------------------------------------------------------------------
 
-    async def _balance(self, queue: Queue) -> None:
+    async def _guard(self, scope: trio.CancelScope) -> None:
+        """End the term when `/controller` is not this broker's any more."""
+        candidacy = self._candidacy
+        async with self._session.watcher() as watch:
+            candidacy.verified(await StoreSession(self._session, watch).run(verify(self._session.id)))
+            while candidacy.phase is CandidacyPhase.LEADING:
+                await _next_change(watch)
+                candidacy.controller_changed()
+        scope.cancel()
+
+    async def _balance(self, queue: EventQueue) -> None:
         every = self._pace.balance_s
         if every is None:
             return
         await trio.sleep(self._pace.first_balance_s)
         while True:
-            queue.note(events.TimeToBalance())
+            queue.note(events.AutoPreferredElection())
             await trio.sleep(every)
 
-    async def _sweep(self) -> None:
+    async def _delete_old_notes(self) -> None:
         while True:
             await trio.sleep(self._pace.sweep_s)
-            gone = await sweep(self._session, self._chance.wall_ms(), int(self._pace.notes_s * 1000))
-            if gone:
-                logger.info("%d notes of changed configurations are old, and gone", gone)
-
-    async def _deposed(self, scope: trio.CancelScope) -> None:
-        """The node of this controller goes, or is another's already."""
-        async with self._session.watcher() as heard:
-            stat = await self._session.exists(znodes.CONTROLLER, heard)
-            if stat is not None and stat.ephemeral_owner == self._session.id:
-                await self._until_it_changes(heard)
-        scope.cancel()
+            deleted = await delete_old_notes(self._session, self._chance.wall_ms(), int(self._pace.notes_s * 1000))
+            if deleted:
+                logger.info("deleted %d old notifications of changed configurations", deleted)
 
 
-_LOUD: Final = {
+_LEVELS: Final = {
     "damaged": logging.ERROR, "epoch_set_back": logging.ERROR, "illegal_transition": logging.ERROR,
     "unclean_election": logging.WARNING,
     "no_leader": logging.WARNING, "offline_replicas": logging.WARNING, "reassignment_refused": logging.WARNING,
 }  # fmt: skip
-"""Notes for which somebody may have to get up."""
+"""The log levels of messages that may require an operator to act."""
 
 
-def _lost(waiter: Waiter | None) -> None:
-    if waiter is not None:
-        waiter.done(error=NotController("this broker is not the controller any more"))
+# -- events of the store -----------------------------------------------------------------------------------
 
 
-ANYTHING: Final[tuple[Event, ...]] = (
-    events.BrokersChanged(), events.TopicsChanged(), events.DeletionsRequested(), events.MovesRequested(),
-    events.PreferredRequested(), events.ConfigsChanged(), events.IsrChangesNoted(), events.LogDirsFailed(),
+async def _next_change(watch: zab.Watch) -> None:
+    """Return when `/controller` has changed."""
+    async for event in watch:
+        if event.path == znodes.CONTROLLER:
+            return
+
+
+async def _note_changes(watch: zab.Watch, queue: EventQueue) -> None:
+    """Add an event for each change in the store; after a lost connection, for everything that may have changed."""
+    async for change in watch:
+        if change.event is zab.Event.MAYBE_MISSED:
+            for event in ANY_CHANGE:
+                queue.note(event)
+        elif (event_ := event_of_path(change.path)) is not None:
+            queue.note(event_)
+
+
+ANY_CHANGE: Final[tuple[Event, ...]] = (
+    events.BrokersChanged(), events.TopicsChanged(), events.TopicDeletionRequested(), events.ReassignmentRequested(),
+    events.PreferredElectionRequested(), events.ConfigsChanged(), events.IsrChangeNotification(),
+    events.LogDirEventNotification(),
 )  # fmt: skip
 
 
-def meaning(path: str) -> Event | None:
-    """Of a change at this path."""
-    simple = _MEANINGS.get(path)
+def event_of_path(path: str) -> Event | None:
+    """Return the event for a change of the node at this path."""
+    simple = _EVENTS.get(path)
     if simple is not None:
         return simple
     parent, _, name = path.rpartition("/")
@@ -382,17 +364,17 @@ def meaning(path: str) -> Event | None:
     if name == "state" and parent.startswith(znodes.TOPICS):
         topic, _, digits = parent.removeprefix(f"{znodes.TOPICS}/").partition("/partitions/")
         if (partition := decimal(digits)) is not None:
-            return events.StateChanged(TopicPartition(topic, partition))
+            return events.PartitionStateChanged(TopicPartition(topic, partition))
     return None
 
 
-_MEANINGS: Final[Mapping[str, Event]] = {
+_EVENTS: Final[Mapping[str, Event]] = {
     znodes.BROKERS: events.BrokersChanged(),
     znodes.TOPICS: events.TopicsChanged(),
-    znodes.DELETE_TOPICS: events.DeletionsRequested(),
-    znodes.REASSIGN: events.MovesRequested(),
-    znodes.PREFERRED: events.PreferredRequested(),
+    znodes.DELETE_TOPICS: events.TopicDeletionRequested(),
+    znodes.REASSIGN: events.ReassignmentRequested(),
+    znodes.PREFERRED: events.PreferredElectionRequested(),
     znodes.CONFIG_CHANGES: events.ConfigsChanged(),
-    znodes.ISR_CHANGES: events.IsrChangesNoted(),
-    znodes.LOG_DIR_EVENTS: events.LogDirsFailed(),
+    znodes.ISR_CHANGES: events.IsrChangeNotification(),
+    znodes.LOG_DIR_EVENTS: events.LogDirEventNotification(),
 }

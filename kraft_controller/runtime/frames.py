@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from kraft_controller.wire.commands import FRAME_BYTES_MAX, FrameError
+from kraft_controller.wire.command_frames import FRAME_BYTES_MAX, FrameError
 from zab.core.errors import WireError
 from zab.wire.frames import FrameReader, frame
 
@@ -15,6 +15,8 @@ RECEIVE_BYTES: Final = 64 * 1024
 
 
 class Frames:
+    """Sends and receives length-prefixed frames."""
+
     def __init__(self, stream: trio.abc.Stream, most: int = FRAME_BYTES_MAX) -> None:
         self._stream = stream
         self._reader = FrameReader(most)
@@ -25,7 +27,7 @@ class Frames:
         await self._stream.send_all(frame(body))
 
     async def receive(self) -> bytes | None:
-        """Return the next frame, or None at the end. Raises `FrameError` if a frame is too long or torn."""
+        """Return the next frame, or None at the end. Raise `FrameError` if a frame is too long or torn."""
         while not self._received:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             if not data:

@@ -1,7 +1,7 @@
-"""A broker is there for as long as it has a session with the store: its node lasts as long as the session.
+"""The registration of a broker in the store: an ephemeral node that lasts as long as the session.
 
-The zxid that made the node is the broker's epoch. Another life has another one, so what was meant for a life that is
-over can be told from what is meant for this one, also when nobody saw that the broker was gone in between.
+The zxid that created the node is the broker epoch. A process that registers again has another epoch, so commands for
+the earlier registration are recognized even if nobody noticed that the broker was gone.
 """
 
 from __future__ import annotations
@@ -16,51 +16,44 @@ import trio
 from attrs import evolve, frozen
 
 import zab
+from kraft_controller.core.broker_epoch import NO_EPOCH, BrokerEpochFence
 from kraft_controller.core.names import BrokerEpoch, BrokerId, decimal
 from kraft_controller.core.state import Broker
-from kraft_controller.runtime.identity import WrongIdentity, known_cluster
-from kraft_controller.runtime.orders import UNREGISTERED
-from kraft_controller.runtime.together import sole
+from kraft_controller.runtime.bounded_requests import leading_error
+from kraft_controller.runtime.meta_properties import WrongIdentity, known_cluster
 from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
 
-logger: Final = logging.getLogger("kraft_controller")
+__all__ = [
+    "NO_EPOCH", "AddressTaken", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id",
+    "prepare", "wrong_with",
+]  # fmt: skip
 
-NO_EPOCH: Final = BrokerEpoch(-1)
-"""Of a broker that has not been registered yet. Every epoch is greater."""
+logger: Final = logging.getLogger("kraft_controller")
 
 
 class BrokerIdTaken(Exception):
-    """Another process is registered under this id. Two brokers of one id would overwrite each other's logs' fate."""
+    """Another process is registered under this id. Two brokers of one id would corrupt each other's partitions."""
 
 
 class AddressTaken(BrokerIdTaken):
-    """Another broker is registered with an address of this one. What is said to one of them would reach the other."""
+    """Another broker is registered with an address of this one. Commands for one would reach the other."""
 
 
 @frozen
 class RegistrationSettings:
-    """taken_s  how long a node of somebody else is waited for to go: a broker that was killed and started again finds
-             its own of before, which stays until that session's time is up
-    pause_s  between sessions, while the store cannot be reached
-    """
-
     taken_s: float = 60.0
+    """How long to wait for another registration to go. That of a killed process stays until its session expires."""
     pause_s: float = 1.0
+    """The pause between sessions while the store is unreachable."""
 
 
 Live = Callable[[zab.Session], Awaitable[None]]
-"""What a broker does at the store while one session lasts."""
+"""What a broker does in the store during one session."""
 
 
 class Registration:
-    """Of one broker, session after session.
-
-    broker    as it describes itself; its epoch is not looked at
-    now_ms    the clock on the wall, for the node
-    former    ids of sessions that were this broker's, before this process began: a node of theirs is a ghost
-    remember  is told the id of each session of this process, to be `former` for the next
-    """
+    """Keeps one broker registered, session after session."""
 
     def __init__(
         self,
@@ -75,34 +68,37 @@ class Registration:
         wrong = wrong_with(broker)
         if wrong is not None:
             raise ValueError(wrong)
+        self._fence = BrokerEpochFence()
         self.broker = evolve(broker, epoch=NO_EPOCH)
-        """With the epoch of its newest life."""
+        """The broker's description, with the epoch of its newest registration."""
         self.session: zab.Session | None = None
-        """The one that lasts, while one does."""
+        """The newest session."""
         self._open = open_session
         self._now_ms = now_ms
+        """Returns the wall-clock time, for the node."""
         self._former = set(former)
+        """The ids of sessions of this broker, earlier processes included. A node of theirs may be replaced."""
         self._remember = remember
+        """Receives the id of each session, to be passed as `former` to the next process."""
         self._settings = settings or RegistrationSettings()
         self._path = znodes.broker_path(broker.id)
-        self._least = UNREGISTERED
 
     @property
     def epoch(self) -> BrokerEpoch:
         return self.broker.epoch
 
     @property
-    def obeys_from(self) -> BrokerEpoch:
-        """Commands for an older life than this are not for this process: see `UNREGISTERED`."""
-        return self._least if self.epoch == NO_EPOCH else self.epoch
+    def accepts_from(self) -> BrokerEpoch:
+        """The least broker epoch of the commands that this process accepts."""
+        return self._fence.accepts_from
 
-    # -- for as long as the broker runs --------------------------------------------------------------------
+    # -- sessions ------------------------------------------------------------------------------------------
 
     async def run(self, live: Live, *, task_status: trio.TaskStatus[BrokerEpoch] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled: a session, the node in it, and `live` beside it; all of it anew when the session is lost.
+        """Run until cancelled: a session with the registration and `live`, and another one when the session is lost.
 
-        Started when the broker is registered for the first time. Until then a store that cannot be reached is an error;
-        afterwards it is waited for.
+        Started when the broker has registered for the first time. Until then an unreachable store is an error; later
+        the broker waits for the store.
         """
         while True:
             lived = False
@@ -112,18 +108,18 @@ class Registration:
                     lived = True
                     task_status.started(self.epoch)
                     task_status = trio.TASK_STATUS_IGNORED
-                    await self._life(session, live)
+                    await self._live_session(session, live)
             except zab.AuthFailed:
                 raise
             except zab.ZabError as error:
                 if self.epoch == NO_EPOCH:
                     raise
-                logger.warning("broker %d is without a session: %s", self.broker.id, error)
+                logger.warning("broker %d has no session: %s", self.broker.id, error)
             if not lived:
                 await trio.sleep(self._settings.pause_s)
 
-    async def _life(self, session: zab.Session, live: Live) -> None:
-        """Ends with the session. An error of `live` that has another cause is raised."""
+    async def _live_session(self, session: zab.Session, live: Live) -> None:
+        """Return when the session is over; raise an error of `live` that has another cause."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live, session)
@@ -133,24 +129,24 @@ class Registration:
                         break
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            error = sole(group)
+            error = leading_error(group)
             if session.over is None or not isinstance(error, zab.ZabError):
                 raise error from None
-        logger.warning("broker %d has lost its session: %s", self.broker.id, session.over)
+        logger.warning("broker %d lost its session: %s", self.broker.id, session.over)
 
     async def _keep(self, session: zab.Session) -> None:
-        """Somebody may remove the node by hand. Then the controller takes the broker for dead, so it comes back."""
-        async with session.watcher() as heard:
+        """Register again if the node is deleted by hand: to the controller the broker has failed."""
+        async with session.watcher() as watch:
             while True:
-                stat = await session.exists(self._path, heard)
+                stat = await session.exists(self._path, watch)
                 if stat is None or stat.ephemeral_owner != session.id:
-                    logger.warning("broker %d: its node is gone, and its session is not", self.broker.id)
+                    logger.warning("broker %d: its node was deleted during its session", self.broker.id)
                     await self._register(session)
                     continue
-                await anext(heard)
+                await anext(watch)
 
     async def update(self, broker: Broker) -> None:
-        """It says something else of itself, and lives on: the epoch stays."""
+        """Change the broker's description; the epoch stays."""
         wrong = wrong_with(broker)
         if wrong is not None or broker.id != self.broker.id:
             raise ValueError(wrong or f"broker {self.broker.id} cannot become broker {broker.id}")
@@ -166,43 +162,44 @@ class Registration:
             self._former.add(session.id)
             if self._remember is not None:
                 self._remember(session.id)
-        if self._least == UNREGISTERED:
+        if not self._fence.listed:
             await session.ensure_path(znodes.BROKERS)
             await session.sync(znodes.BROKERS)
-            above = await session.exists(znodes.BROKERS)
-            assert above is not None
-            self._least = BrokerEpoch(above.pzxid + 1)
+            parent = await session.exists(znodes.BROKERS)
+            assert parent is not None
+            self._fence.list_read(parent.pzxid)
         with trio.move_on_after(self._settings.taken_s):
-            async with session.watcher() as heard:
+            async with session.watcher() as watch:
                 while True:
-                    epoch = await self._try(session, heard)
+                    epoch = await self._try(session, watch)
                     if epoch is not None:
+                        self._fence.registered(epoch)
                         self.broker = evolve(self.broker, epoch=epoch)
                         logger.info("broker %d is registered with epoch %d", self.broker.id, epoch)
                         return
-        other = await self._who_has_my_address(session, None)
+        other = await self._address_conflict(session, None)
         if other is not None:
             raise AddressTaken(other)
-        raise BrokerIdTaken(await self._why_taken(session))
+        raise BrokerIdTaken(await self._id_conflict(session))
 
-    async def _try(self, session: zab.Session, heard: zab.Watch) -> BrokerEpoch | None:
-        """The epoch; None if something has changed, and it is time for another try."""
-        stat = await session.exists(self._path, heard)
+    async def _try(self, session: zab.Session, watch: zab.Watch) -> BrokerEpoch | None:
+        """Try to register; return the epoch, or None after a change that justifies another try."""
+        stat = await session.exists(self._path, watch)
         multi = zab.Multi()
         if stat is not None:
             if stat.ephemeral_owner == session.id:
-                return BrokerEpoch(stat.czxid)  # an answer was lost
+                return BrokerEpoch(stat.czxid)  # the reply to an earlier try was lost
             if stat.ephemeral_owner not in self._former:
-                self._waits(await self._why_taken(session))
-                await anext(heard)
+                self._report_wait(await self._id_conflict(session))
+                await anext(watch)
                 return None
             multi.delete(self._path, version=stat.version)
-        other = await self._who_has_my_address(session, heard)
+        other = await self._address_conflict(session, watch)
         if other is not None:
-            self._waits(other)
-            await anext(heard)
+            self._report_wait(other)
+            await anext(watch)
             return None
-        # A node that was made and then written, as Kafka's: its data version is 1.
+        # Created and then written, as by Kafka's brokers: the data version is 1.
         multi.create(self._path, None, ephemeral=True)
         multi.set(self._path, znodes.broker(self.broker, self._now_ms()), version=0)
         try:
@@ -217,15 +214,17 @@ class Registration:
         assert isinstance(made, zab.Stat)
         return BrokerEpoch(made.czxid)
 
-    def _waits(self, why: str) -> None:
-        logger.warning("broker %d waits, for %g s at most: %s", self.broker.id, self._settings.taken_s, why)
+    def _report_wait(self, why: str) -> None:
+        logger.warning("broker %d waits up to %g s to register: %s", self.broker.id, self._settings.taken_s, why)
 
-    async def _who_has_my_address(self, session: zab.Session, heard: zab.Watch | None) -> str | None:
-        """Of the others who are registered. What a session of this process, or of those before it, has left behind
-        under another id is a ghost, and goes."""
+    async def _address_conflict(self, session: zab.Session, watch: zab.Watch | None) -> str | None:
+        """Return a description of another broker registered with an address of this one, or None.
+
+        A registration left behind by a session of this broker under another id does not count.
+        """
         mine = {(each.host, each.port) for each in self.broker.endpoints}
         try:
-            names = await session.children(znodes.BROKERS, heard)
+            names = await session.children(znodes.BROKERS, watch)
         except zab.NoNode:
             return None
         for ident in (BrokerId(number) for name in names if (number := decimal(name)) is not None):
@@ -239,12 +238,13 @@ class Registration:
             shared = [each for each in other.endpoints if (each.host, each.port) in mine]
             if shared and stat.ephemeral_owner not in self._former:
                 return (
-                    f"broker {ident} is registered with {shared[0].host}:{shared[0].port}, which broker "
-                    f"{self.broker.id} says of itself, too: each broker has addresses of its own (advertised.listeners)"
+                    f"broker {ident} is registered with {shared[0].host}:{shared[0].port}, an address of broker "
+                    f"{self.broker.id} as well: each broker needs addresses of its own (advertised.listeners)"
                 )
         return None
 
-    async def _why_taken(self, session: zab.Session) -> str:
+    async def _id_conflict(self, session: zab.Session) -> str:
+        """Describe the process that is registered under this broker's id."""
         ident = self.broker.id
         try:
             data, stat = await session.get(self._path)
@@ -255,35 +255,35 @@ class Registration:
         except DamagedNode as error:
             where = str(error)
         return (
-            f"broker id {ident} is registered by session {stat.ephemeral_owner:#x}, with {where}. If that is no other "
-            "broker but this one before it died, its node goes when that session's time is up"
+            f"broker id {ident} is registered by session {stat.ephemeral_owner:#x}, with {where}. If that is this "
+            "broker before a crash, its node goes when that session expires"
         )
 
 
 def wrong_with(broker: Broker) -> str | None:
-    """Why nobody could talk to a broker of this description."""
+    """Return why a broker of this description would be unreachable, or None."""
     if broker.id < 0:
-        return f"a broker's id is 0 or greater, not {broker.id}"
+        return f"a broker id is 0 or greater, not {broker.id}"
     if not broker.endpoints:
-        return f"broker {broker.id} has no endpoints: nobody could talk to it"
+        return f"broker {broker.id} has no endpoints"
     names = [each.listener for each in broker.endpoints]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         return f"broker {broker.id}: more than one endpoint for listener {', '.join(twice)}"
-    silent = sorted(set(names) - set(broker.protocols))
-    if silent:
-        return f"broker {broker.id}: no security protocol for listener {', '.join(silent)}"
+    unmapped = sorted(set(names) - set(broker.protocols))
+    if unmapped:
+        return f"broker {broker.id}: no security protocol for listener {', '.join(unmapped)}"
     for each in broker.endpoints:
         if not each.host or not 0 < each.port < 65_536:
-            return f"broker {broker.id}: {each.listener}://{each.host}:{each.port} cannot be dialled"
+            return f"broker {broker.id}: {each.listener}://{each.host}:{each.port} is not a reachable address"
     return None
 
 
-# -- what comes before -----------------------------------------------------------------------------------
+# -- before the first registration -------------------------------------------------------------------------
 
 
 async def prepare(session: zab.Session) -> None:
-    """Make what every broker makes when it starts, where it is not there yet."""
+    """Create the persistent nodes that every broker creates when it starts."""
     for path in znodes.PERSISTENT:
         await session.ensure_path(path)
 
@@ -291,40 +291,40 @@ async def prepare(session: zab.Session) -> None:
 async def cluster_id(
     session: zab.Session, random_bytes: Callable[[int], bytes], directories: Sequence[Path] = ()
 ) -> str:
-    """The cluster's own name, drawn by whoever asks first. `directories`: those of a broker's logs, which say it, too.
+    """Return the cluster id, and draw one if the store has none. `directories` are the broker's log directories.
 
-    If the node was lost, that is its name again: what brokers keep is of that cluster, and they refuse another one. So
-    who does not know it draws none then; and a store in which there has never been a cluster is more likely another's
-    than one that lost it. Both are `WrongIdentity`.
+    If the node was lost, a broker that knows the id writes it again: the other brokers' directories carry it. A broker
+    that does not know it must not draw another one. And a store without any cluster is more likely a wrong one than one
+    that lost its metadata. Both raise `WrongIdentity`.
     """
     known = known_cluster(directories)
     while True:
-        if (found := await _name_in(session)) is not None:
+        if (found := await _stored_cluster_id(session)) is not None:
             return found
         await session.ensure_path(znodes.CLUSTER_ID.rpartition("/")[0])
-        name = znodes.new_topic_id(random_bytes) if known is None else known
+        ident = znodes.new_topic_id(random_bytes) if known is None else known
         was_used = await _was_used(session)
         if directories and known is None and was_used:
-            if (found := await _name_in(session)) is not None:
-                return found  # the cluster has begun since it was looked for
+            if (found := await _stored_cluster_id(session)) is not None:
+                return found  # another broker has created the cluster since
             raise WrongIdentity(
-                f"there is a cluster in the store, and {znodes.CLUSTER_ID}, which says its name, is gone: start a "
-                "broker first that was part of it, and so knows the name"
+                f"the store holds a cluster, but {znodes.CLUSTER_ID} with its id is gone: start a broker first that "
+                "was part of the cluster, since its log directories hold the id"
             )
         if known is not None and not was_used:
             raise WrongIdentity(
-                f"the log directories belong to cluster {known}, and there is none in the store: is zookeeper.connect "
-                "another store's, or another path in it?"
+                f"the log directories belong to cluster {known}, but the store holds no cluster: does "
+                "zookeeper.connect name another store, or another path in it?"
             )
         try:
-            await session.create(znodes.CLUSTER_ID, znodes.cluster_id(name))
+            await session.create(znodes.CLUSTER_ID, znodes.cluster_id(ident))
             if known is not None:
-                logger.error("%s was not there: written again as this broker knows it, %s", znodes.CLUSTER_ID, known)
+                logger.error("%s was gone; wrote it again from the log directories: %s", znodes.CLUSTER_ID, known)
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # it is read now, whoever made it
+            pass  # the next read tells
 
 
-async def _name_in(session: zab.Session) -> str | None:
+async def _stored_cluster_id(session: zab.Session) -> str | None:
     try:
         return znodes.read_cluster_id((await session.get(znodes.CLUSTER_ID))[0])
     except zab.NoNode:
@@ -332,7 +332,7 @@ async def _name_in(session: zab.Session) -> str | None:
 
 
 async def _was_used(session: zab.Session) -> bool:
-    """There has been a controller, or there are topics."""
+    """Check whether the store holds a cluster: there was a controller, or there are topics."""
     if await session.exists(znodes.CONTROLLER_EPOCH) is not None:
         return True
     try:
@@ -342,11 +342,11 @@ async def _was_used(session: zab.Session) -> bool:
 
 
 async def generated_id(session: zab.Session, reserved_max: int = 1_000) -> BrokerId:
-    """For a broker that was given none. Greater than `reserved.broker.max.id`; each is handed out once."""
+    """Draw an unused broker id above `reserved.broker.max.id`. Each id is drawn once."""
     while True:
         try:
             return BrokerId((await session.set(znodes.SEQID, b"")).version + reserved_max)
         except zab.NoNode:
             await session.ensure_path(znodes.SEQID)
         except zab.OutcomeUnknown:
-            pass  # the number may be lost: there are enough
+            pass  # one id may be lost

@@ -1,1 +1,1 @@
-"""What the controller says to others: the nodes of the store, as Kafka lays them out, and the commands to brokers."""
+"""The controller's metadata as znodes in Kafka's layout, and its commands as frames."""

@@ -1,7 +1,7 @@
-"""The nodes in which the metadata is kept, byte for byte as Kafka's own tools write and read them.
+"""The nodes of the metadata, byte for byte as Kafka's own tools write and read them.
 
-Reading is lenient where other versions differ, and strict where a value is none: unknown keys are passed over, a key
-that is missing or of another kind is a `DamagedNode` that names the node and the key.
+Parsing ignores unknown keys, which other versions may write. A missing key or a value of the wrong type raises
+`DamagedNode`, which names the node and the key.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ REASSIGN: Final = "/admin/reassign_partitions"
 PREFERRED: Final = "/admin/preferred_replica_election"
 CONFIG_CHANGES: Final = "/config/changes"
 DEFAULT: Final = "<default>"
-"""The name of the entity whose configuration is for all of its kind that have none of their own."""
+"""The name of the entity with the defaults of its kind."""
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 INT_MAX: Final = (1 << 31) - 1
-"""Ids and numbers of partitions go to clients in 32 bits: what is larger is none, whoever wrote it."""
+"""The limit of broker ids and partition numbers: Kafka's protocol has 32 bits for them."""
 EPOCH_MAX: Final = INT_MAX - 1
-"""There is one after it."""
+"""The greatest epoch that can still be incremented."""
 PORT_MAX: Final = (1 << 16) - 1
 LEVEL_MAX: Final = (1 << 15) - 1
 LONG_MAX: Final = (1 << 63) - 1
@@ -50,11 +50,11 @@ PERSISTENT: Final = (
     "/consumers", BROKERS, TOPICS, CONFIG_CHANGES, DELETE_TOPICS, SEQID, ISR_CHANGES, PRODUCER_IDS, LOG_DIR_EVENTS,
     "/config/topics", "/config/clients", "/config/users", "/config/brokers", "/config/ips",
 )  # fmt: skip
-"""What every broker makes, when it starts, of what is not there yet."""
+"""The persistent nodes that every broker creates when it starts."""
 
 
 class DamagedNode(ValueError):
-    """A node does not hold what it should: written by hand, cut off, or of a version that means something else."""
+    """A node cannot be parsed: written by hand, truncated, or of an unknown version."""
 
 
 def broker_path(broker: BrokerId) -> str:
@@ -82,7 +82,7 @@ def config_path(kind: str, name: str) -> str:
 
 
 def sequence_of(path: str) -> int | None:
-    """The number that the store gave to a sequential node; None if somebody named it by hand."""
+    """Return the number of a sequential node, or None if the name has none."""
     digits = path[-10:]
     return int(digits) if digits.isdecimal() and len(path) > 10 else None
 
@@ -95,24 +95,24 @@ def _dump(value: Mapping[str, object]) -> bytes:
 
 
 class _Reader:
-    """One node's object, read key by key."""
+    """Reads the JSON object of one node, key by key."""
 
     def __init__(self, path: str, data: bytes | None, versions: Iterable[int]) -> None:
         self._path = path
         try:
             text = (data or b"").decode()
             value = json.loads(text)
-            if "\\u" in text:  # half of a character: it could be told to nobody
+            if "\\u" in text:  # a lone surrogate could not be encoded for clients
                 json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
-            raise DamagedNode(f"{path}: no JSON: {error}; it holds {(data or b'')[:60]!r}") from None
+            raise DamagedNode(f"{path}: not JSON: {error}; it holds {(data or b'')[:60]!r}") from None
         if not isinstance(value, dict):
             raise DamagedNode(f"{path}: expected an object, not {type(value).__name__}")
         self._value: dict[str, Any] = value
         self.version = int(self.get("version", _number))
         known = list(versions)
         if self.version < min(known):
-            raise DamagedNode(f"{path}: version {self.version} is none; {min(known)} to {max(known)} are known")
+            raise DamagedNode(f"{path}: version {self.version} is unknown; {min(known)} to {max(known)} are known")
 
     def has(self, key: str) -> bool:
         return self._value.get(key) is not None
@@ -130,7 +130,7 @@ class _Reader:
 
 
 def _number(value: object) -> int:
-    """Also where it was written as text, as timestamps and bounds are."""
+    """Parse a number, also if it is written as text, as timestamps and bounds are."""
     if type(value) is int:
         return value
     if isinstance(value, str):
@@ -141,7 +141,7 @@ def _number(value: object) -> int:
 def _within(value: object, least: int, most: int, what: str) -> int:
     number = _number(value)
     if not least <= number <= most:
-        raise ValueError(f"{number} is no {what}: {least} to {most}")
+        raise ValueError(f"{number} is not a valid {what}: {least} to {most}")
     return number
 
 
@@ -186,7 +186,7 @@ def _topic_id(value: object) -> str:
     except ValueError:
         raw = b""
     if len(raw) != 16 or len(text) != 22:
-        raise ValueError(f"{text!r:.40} is no id of a topic: 22 characters that stand for 16 bytes")
+        raise ValueError(f"{text!r:.40} is not a topic id: 22 characters of base64 for 16 bytes")
     return text
 
 
@@ -196,7 +196,7 @@ def _brokers(value: object) -> tuple[BrokerId, ...]:
     for item in value:
         _broker(item)
     if len(set(value)) != len(value):
-        raise ValueError(f"a broker stands twice in {value!r}")
+        raise ValueError(f"a broker is listed twice in {value!r}")
     return tuple(BrokerId(item) for item in value)
 
 
@@ -273,7 +273,7 @@ def broker(registered: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
 
 def read_broker(ident: BrokerId, data: bytes | None, epoch: BrokerEpoch) -> Broker:
     if ident > INT_MAX:
-        raise DamagedNode(f"{broker_path(ident)}: {ident} is no broker id: 0 to {INT_MAX}")
+        raise DamagedNode(f"{broker_path(ident)}: {ident} is not a valid broker id: 0 to {INT_MAX}")
     reader = _Reader(broker_path(ident), data, (1, 2, 3, 4, 5))
     if reader.version == 1:
         host, port = reader.get("host", _text), reader.get("port", _port)
@@ -310,7 +310,10 @@ def _features(value: object) -> dict[str, tuple[int, int]]:
 
 
 def new_topic_id(chance: Callable[[int], bytes]) -> TopicId:
-    """128 bits by chance, as 22 characters. Some are reserved, and one that begins with `-` looks like an option."""
+    """Draw a random id of 128 bits, as 22 characters.
+
+    Ids that Kafka reserves are skipped, and those that begin with `-`, which look like an option to commands.
+    """
     while True:
         raw = chance(16)
         text = base64.urlsafe_b64encode(raw).decode().rstrip("=")
@@ -319,8 +322,11 @@ def new_topic_id(chance: Callable[[int], bytes]) -> TopicId:
 
 
 def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
-    """As Kafka's controllers write it. While a move has changed the order of those who stay, there is one key more,
-    which they pass over: to what order it goes back if it is cancelled."""
+    """Encode a topic as Kafka's controllers do.
+
+    If a reassignment changes the order of staying replicas, the key `original_replicas` holds the order that a
+    cancellation restores. Kafka's controllers ignore it.
+    """
 
     def lists(which: Callable[[Assignment], Sequence[BrokerId]], every: bool = False) -> dict[str, list[int]]:
         return {str(number): list(which(held)) for number, held in partitions.items() if every or which(held)}
@@ -348,7 +354,7 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
     removing: dict[int, tuple[BrokerId, ...]] = reader.get("removing_replicas", _by_partition, {})
     original: dict[int, tuple[BrokerId, ...]] = reader.get("original_replicas", _by_partition, {})
     for number in sorted({*adding, *removing} - set(replicas)):
-        raise DamagedNode(f"{path}: partition {number} moves, and is none of {sorted(replicas)}")
+        raise DamagedNode(f"{path}: partition {number} is in reassignment, but is not one of {sorted(replicas)}")
     made = {}
     for number, brokers in replicas.items():
         if not brokers:
@@ -356,7 +362,7 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
         one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()), original.get(number, ()))
         stray = sorted({*one.adding, *one.removing} - set(brokers))
         if stray:
-            raise DamagedNode(f"{path}: partition {number} moves {stray}, none of its replicas {list(brokers)}")
+            raise DamagedNode(f"{path}: partition {number}: {stray} are not among its replicas {list(brokers)}")
         made[number] = one
     return Topic(name, TopicId(reader.get("topic_id", _topic_id)) if reader.has("topic_id") else None, made, version)
 
@@ -386,7 +392,7 @@ def read_partition_state(where: TopicPartition, data: bytes | None, version: Ver
     )
 
 
-# -- what was asked for, and what happened ---------------------------------------------------------------
+# -- requests and notifications ---------------------------------------------------------------
 
 
 def _partition_list(value: object) -> tuple[TopicPartition, ...]:
@@ -396,7 +402,7 @@ def _partition_list(value: object) -> tuple[TopicPartition, ...]:
 
 
 def partitions(which: Iterable[TopicPartition]) -> bytes:
-    """Of `/isr_change_notification/isr_change_` and of `/admin/preferred_replica_election`."""
+    """Encode an ISR change notification, or a request for preferred leader elections."""
     return _dump({"version": 1, "partitions": [{"topic": one.topic, "partition": one.partition} for one in which]})
 
 
@@ -406,7 +412,7 @@ def read_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]
 
 
 def elections(which: Iterable[TopicPartition], *, unclean: bool = False) -> bytes:
-    """Of `/admin/preferred_replica_election`. That of an unclean one has a key that Kafka's controller passes over."""
+    """Encode a request for elections. An unclean one has an additional key, which Kafka's controller ignores."""
     listed = [{"topic": one.topic, "partition": one.partition} for one in which]
     return _dump({"version": 1, "partitions": listed, **({"election": "unclean"} if unclean else {})})
 
@@ -451,7 +457,7 @@ def config(values: Mapping[str, str]) -> bytes:
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     if not data:
-        return {}  # made only to have something below it, as a user is whose clients are configured
+        return {}  # a parent only: a user whose clients are configured, for example
     found: dict[str, str] = _Reader(path, data, (1,)).get("config", _texts, {})
     return found
 
@@ -461,7 +467,7 @@ def config_change(kind: str, name: str) -> bytes:
 
 
 def read_config_change(path: str, data: bytes | None) -> str:
-    """Which entity changed: `topics/<name>`. The first version named kind and name apart."""
+    """Return the changed entity, such as `topics/<name>`. Version 1 has kind and name in two keys."""
     reader = _Reader(path, data, (1, 2))
     if reader.version == 1:
         return _entity(path, f"{reader.get('entity_type', _text)}/{reader.get('entity_name', _text)}")
@@ -469,10 +475,10 @@ def read_config_change(path: str, data: bytes | None) -> str:
 
 
 def _entity(path: str, named: str) -> str:
-    """It becomes a part of a path: what could stand in none names nobody."""
+    """Check that the name of an entity can be part of a path."""
     steps = named.split("/")
     if len(steps) < 2 or any(step in ("", ".", "..") or not step.isprintable() for step in steps):
-        raise DamagedNode(f"{path}: {named!r:.80} names nobody: it looks like topics/t")
+        raise DamagedNode(f"{path}: {named!r:.80} is not an entity such as topics/t")
     return named
 
 

@@ -11,7 +11,7 @@ import click
 
 import zab
 from kraft_controller.cli.store_connection import store_options, with_session
-from kraft_controller.runtime.together import together
+from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.acls import (
     ANY_HOST,
@@ -300,9 +300,11 @@ async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
         except DamagedNode as error:
             return error
 
-    listed = await together([partial(names, resource, kind) for kind in acl_nodes.ROOTS for resource in acl_nodes.KEPT])
+    listed = await run_bounded(
+        [partial(names, resource, kind) for kind in acl_nodes.ROOTS for resource in acl_nodes.KEPT]
+    )
     patterns = [pattern for some in listed for pattern in some]
-    found = await together([partial(entries, pattern) for pattern in patterns])
+    found = await run_bounded([partial(entries, pattern) for pattern in patterns])
     acls: list[Acl] = []
     damaged = []
     for pattern, held in zip(patterns, found, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import zab
-from kraft_controller.runtime.identity import WrongIdentity
+from kraft_controller.runtime.meta_properties import WrongIdentity
 from kraft_controller.runtime.registration import BrokerIdTaken
 from replica.core.errors import KafkaError
 from zab.cli.kit.failures import run_in_trio

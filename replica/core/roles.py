@@ -1,7 +1,7 @@
 """Obeying the controller: leading, following and letting go of partitions, each only if it is news.
 
 Whether the command is for this life of this broker, and of the newest controller, was found out before
-(`kraft_controller.runtime.orders`). Here the leader epoch of each partition is compared.
+(`kraft_controller.core.command_handler`). Here the leader epoch of each partition is compared.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import trio
 
 import zab
 from kraft_controller.core.assignment import AssignmentError, InvalidPartitions, InvalidReplicationFactor
-from kraft_controller.core.configs import ConfigError
-from kraft_controller.runtime.admin.configs import NoSuchEntity
-from kraft_controller.runtime.admin.topics import InvalidName, Moving, NoSuchTopic, TopicExists
+from kraft_controller.core.config_keys import ConfigError
+from kraft_controller.runtime.admin.entity_configs import NoSuchEntity
+from kraft_controller.runtime.admin.topic_requests import InvalidName, Moving, NoSuchTopic, TopicExists
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 

@@ -14,8 +14,8 @@ from typing import Final
 import trio
 
 import zab
-from kraft_controller.runtime.feed import let_gather
-from kraft_controller.runtime.together import together
+from kraft_controller.runtime.bounded_requests import run_bounded
+from kraft_controller.runtime.config_feed import let_gather
 from kraft_controller.wire.znodes import DamagedNode, sequence_of
 from replica.core.acls import (
     ANY_HOST,
@@ -134,7 +134,7 @@ class Authorizer:
                 for resource in acl_nodes.KEPT:
                     names = await session.children(acl_nodes.folder(resource, kind))
                     patterns += [Pattern(resource, name, kind) for name in sorted(names)]
-            found = await together([partial(self._entries, session, pattern) for pattern in patterns])
+            found = await run_bounded([partial(self._entries, session, pattern) for pattern in patterns])
             self.acls = Acls({pattern: held for pattern, held in zip(patterns, found, strict=True) if held})
 
     async def _follow(self, session: zab.Session, kind: PatternType, paths: Sequence[str]) -> None:

@@ -21,16 +21,18 @@ import trio
 from attrs import evolve
 
 import zab
+from kraft_controller.core.broker_epoch import NO_EPOCH, UNREGISTERED
+from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
-from kraft_controller.runtime import identity
+from kraft_controller.runtime import meta_properties
+from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
+from kraft_controller.runtime.command_server import CommandServer, report_misaddressed
 from kraft_controller.runtime.controller import Chance, Controller
-from kraft_controller.runtime.leaving import ask_to_leave, grant
-from kraft_controller.runtime.links import BrokerLinks, LinkSettings
-from kraft_controller.runtime.orders import UNREGISTERED, Orders
-from kraft_controller.runtime.registration import NO_EPOCH, Registration, cluster_id, prepare
+from kraft_controller.runtime.registration import Registration, cluster_id, prepare
+from kraft_controller.runtime.shutdown_request import grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
 from replica.core.fetch_sessions import EPOCH_MAX, Sessions
 from replica.core.fetch_sessions import Limits as SessionLimits
@@ -186,7 +188,7 @@ class Broker:
         self.configs.apply = self._reconfigured
         self.registration: Registration | None = None
         self.controller: Controller | None = None
-        self.links: BrokerLinks | None = None
+        self.links: CommandConnections | None = None
         self.fetch_sessions = Sessions(_draw_id, SessionLimits(config.fetch_sessions))
         self.failed_logins = FailedLogins(config.failed_logins)
         self.users = Users(self.log, self.session)
@@ -220,7 +222,7 @@ class Broker:
         return NO_EPOCH if self.registration is None else self.registration.epoch
 
     def _obeys_from(self) -> BrokerEpoch:
-        return UNREGISTERED if self.registration is None else self.registration.obeys_from
+        return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     @property
     def controls(self) -> bool:
@@ -260,8 +262,12 @@ class Broker:
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         config = self.config
         async with AsyncExitStack() as held, trio.open_nursery() as nursery:
-            orders = Orders(
-                self._obeys_from, self._obey, lambda asked: grant(self.controller, asked), me=BrokerId(config.id)
+            me = BrokerId(config.id)
+            commands = CommandServer(
+                ControllerCommandHandler(
+                    self._obeys_from, self._obey, me=me, report_misaddressed=partial(report_misaddressed, me)
+                ),
+                lambda request: grant_shutdown(self.controller, request),
             )
             control_sockets = await self._listen(config.controller)
             for each in control_sockets:
@@ -292,14 +298,14 @@ class Broker:
                 self._open,
                 self._described(),
                 wall_ms,
-                former=[each for where in self._usable() for each in identity.former_sessions(where)],
+                former=[each for where in self._usable() for each in meta_properties.former_sessions(where)],
                 remember=self._remember_session,
             )
             control_plane = ControlPlaneListener(
                 config.controller,
                 self._security(config.controller.sasl),
                 config.port,
-                orders.serve,
+                commands.serve,
                 self._trusts,
                 self.log,
                 self._may_be_commanded,
@@ -402,7 +408,7 @@ class Broker:
         """In the first directory that takes it. Without it the next start is slower, and that is all."""
         for where in self._usable():
             try:
-                identity.remember_session(where, session)
+                meta_properties.remember_session(where, session)
             except OSError as error:
                 self.log.warn_rate_limited("session-not-remembered", str(where), why=error)
             else:
@@ -431,8 +437,8 @@ class Broker:
     async def _live_with(self, session: zab.Session) -> None:
         """For as long as one session lasts."""
         config = self.config
-        links = self.links = BrokerLinks(
-            self._answered, LinkSettings(listener=CONTROLLER, dial=Between(config.controllers).stream)
+        links = self.links = CommandConnections(
+            self._answered, ConnectionSettings(listener=CONTROLLER, dial=Between(config.controllers).stream)
         )
         chance = Chance(wall_ms, os.urandom)
         controller = self.controller = Controller(session, config.id, links, chance, config.control, config.pace)
@@ -466,7 +472,7 @@ class Broker:
         async with trio.open_nursery() as nursery:
             if leaving is not None:
                 nursery.start_soon(self._until_store_is_lost, leaving.store_s, nursery.cancel_scope)
-            left = await ask_to_leave(self.config.id, lambda: self.epoch, controller, leaving)
+            left = await request_shutdown(self.config.id, lambda: self.epoch, controller, leaving)
             nursery.cancel_scope.cancel()
         if left is None or left:
             why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"

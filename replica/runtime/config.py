@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from attrs import field, frozen
 
-from kraft_controller.core.desk import Settings as ControllerSettings
+from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
-from kraft_controller.runtime.leaving import LeaveSettings
+from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.authorizing import AclSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.principals import Principals
@@ -154,7 +154,7 @@ class BrokerConfig:
     transactions: TransactionSettings = field(factory=TransactionSettings)
     fetch_sessions: int = 1_000
     """`max.incremental.fetch.session.cache.slots`: of clients that say only what is different; 0: none."""
-    leaving: LeaveSettings | None = field(factory=LeaveSettings)
+    leaving: ShutdownSettings | None = field(factory=ShutdownSettings)
     """None: it goes without a word (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import trio
 
-from kraft_controller.core.configs import KEYS
+from kraft_controller.core.config_keys import KEYS
 from replica.core.errors import KafkaError
 from replica.runtime.logs import Log
 from replica.storage.config import LogConfig

@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from kraft_controller.core.configs import BROKER, LONG_MAX, TOPIC, ConfigError, Key
+from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
 from replica.runtime.config import Setting
 from replica.runtime.requests import Body
 from replica.storage.config import LogConfig

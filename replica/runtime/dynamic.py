@@ -11,11 +11,11 @@ from typing import Final
 
 from attrs import evolve
 
-from kraft_controller.core.configs import BROKER, DEFAULT, TOPIC, ConfigError, Value
+from kraft_controller.core.config_keys import BROKER, DEFAULT, TOPIC, ConfigError, Value
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.throttles import Throttles
-from kraft_controller.runtime.admin.configs import Entity
-from kraft_controller.runtime.feed import ConfigFeed
+from kraft_controller.runtime.admin.entity_configs import Entity
+from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.errors import KafkaError
 from replica.core.quotas import Quotas
 from replica.runtime import quotas

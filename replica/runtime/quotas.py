@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import trio
 from attrs import evolve
 
-from kraft_controller.core.configs import DEFAULT, values_of
-from kraft_controller.runtime.admin.configs import Entity
+from kraft_controller.core.config_keys import DEFAULT, values_of
+from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.quotas import Kind, Quotas, Who
 from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 

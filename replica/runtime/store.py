@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from attrs import field, frozen
 
 import zab
-from kraft_controller.runtime.closed import acl_of
+from kraft_controller.runtime.store_acls import acl_of
 
 
 @frozen

@@ -16,7 +16,7 @@ from attrs import frozen
 import zab
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, metric_name
 from kraft_controller.core.state import Topic
-from kraft_controller.runtime.admin import topics as admin
+from kraft_controller.runtime.admin import topic_requests as admin
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
 from replica.runtime.metadata import MetadataCache

@@ -10,10 +10,10 @@ from typing import Final
 from urllib.parse import unquote
 
 import zab
-from kraft_controller.core.configs import DEFAULT
+from kraft_controller.core.config_keys import DEFAULT
 from kraft_controller.core.scram import Credential, Mechanism, credentials_in
-from kraft_controller.runtime.admin.configs import Entity, alter_config, entities, read_config, read_configs
-from kraft_controller.runtime.feed import ConfigFeed
+from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities, read_config, read_configs
+from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store

@@ -1,5 +1,5 @@
 """What can be set for one topic's logs; a topic's own stand before the broker's. The keys, what they may be and what
-they are by default stand in `kraft_controller.core.configs`."""
+they are by default stand in `kraft_controller.core.config_keys`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
-from kraft_controller.core.configs import INT_MAX, TOPIC, ConfigError, check, check_together
+from kraft_controller.core.config_keys import INT_MAX, TOPIC, ConfigError, check, check_together
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire.compression import Codec
 from replica.wire.validation import Rules

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core.configs import TOPIC, ConfigError, read_throttled
+from kraft_controller.core.config_keys import TOPIC, ConfigError, read_throttled
 from kraft_controller.core.names import BrokerId, decimal
 from kraft_controller.core.throttles import Throttles
-from kraft_controller.runtime.controller import meaning
+from kraft_controller.runtime.controller import event_of_path
 from kraft_controller.wire import znodes
 from tests.unit.wire.der_certificates import certificate, name
 from zab.core.errors import WireError
@@ -23,9 +23,9 @@ def test_decimal_reads_ascii_digits_up_to_a_bound() -> None:
 
 
 def test_a_change_of_a_node_with_a_huge_number_means_nothing() -> None:
-    assert meaning(f"{znodes.BROKERS}/{HUGE}") is None
-    assert meaning(f"{znodes.topic_path('t')}/partitions/{HUGE}/state") is None
-    assert meaning(f"{znodes.BROKERS}/7") is not None
+    assert event_of_path(f"{znodes.BROKERS}/{HUGE}") is None
+    assert event_of_path(f"{znodes.topic_path('t')}/partitions/{HUGE}/state") is None
+    assert event_of_path(f"{znodes.BROKERS}/7") is not None
 
 
 def test_throttled_replicas_with_huge_numbers_are_passed_over() -> None:

@@ -19,7 +19,7 @@ from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import NewPartitions, NewTopic
 
-from kraft_controller.runtime.admin.configs import Entity, alter_config
+from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
 from tests.integration.brokers import cluster, in_thread, until
 
 pytestmark = pytest.mark.slow
@@ -209,7 +209,7 @@ def test_librdkafka_configures_brokers_while_they_run_and_sees_who_said_what(tmp
         assert (broker["max.connections.per.ip"].value, broker["max.connections.per.ip"].source) == ("77", 3)
         assert not broker["log.retention.ms"].is_read_only
         for kind, name, values, code, why in (
-            ("BROKER", "1", {"num_cats": ("SET", "1")}, "INVALID_REQUEST", "brokers have no such configuration"),
+            ("BROKER", "1", {"num_cats": ("SET", "1")}, "INVALID_REQUEST", "brokers have no such key"),
             ("BROKER", "1", {"cleanup_policy": ("SET", "compact")}, "INVALID_REQUEST", "is it log.cleanup.policy?"),
             ("BROKER", "1", {"message_max_bytes": ("SET", "many")}, "INVALID_REQUEST", "many: it is a whole number"),
             ("TOPIC", "t", {"segment_bytes": ("SET", "13")}, "INVALID_CONFIG", "13: it is a whole number, 14 or more"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.core.quotas import Kind, Who
 from tests.integration.brokers import cluster, in_thread, until
 from tests.integration.peers import kafka_java, needs_kafka

@@ -15,7 +15,7 @@ import pytest
 import trio
 from kafka import KafkaAdminClient
 
-from kraft_controller.runtime.admin.configs import Entity, read_config
+from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.cli import main as command
 from replica.runtime.config import Listener
 from replica.runtime.sasl import SaslSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
 from harness.checkers.controller import judged
 from harness.checkers.controller.facts import Fact, Obeyed, Registered, Reigns
@@ -61,7 +60,7 @@ def states(outcome: Outcome) -> dict[str, bytes | None]:
 # -- what is asked comes about ---------------------------------------------------------------------------
 
 
-def test_topics_are_made_grow_and_go() -> None:
+def test_topics_are_created_grow_and_are_deleted() -> None:
     outcome = run(
         script(
             CreateTopic(400, 1, partitions=2, factor=3),
@@ -77,7 +76,7 @@ def test_topics_are_made_grow_and_go() -> None:
 
 
 @pytest.mark.parametrize("way", ["node", "call"])
-def test_replicas_move_while_the_controller_dies(way: str) -> None:
+def test_reassignment_survives_a_controller_failure(way: str) -> None:
     outcome = run(
         script(
             CreateTopic(400, 1, partitions=1, factor=2),
@@ -91,7 +90,7 @@ def test_replicas_move_while_the_controller_dies(way: str) -> None:
     assert found.partitions[0] in (assignment(4, 5), assignment(2, 3))  # or it never began
 
 
-def test_a_move_that_only_changes_the_order_ends_too() -> None:
+def test_reassignment_of_order_only_completes() -> None:
     outcome = run(
         script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3, way="node"))
     )
@@ -127,14 +126,14 @@ OLD_COMMANDS: tuple[Op, ...] = (
 """What the first controller had to say of the second topic cannot be heard before there is another controller."""
 
 
-def test_a_bug_is_noticed_where_old_commands_wait() -> None:
-    told = evolve(script(*OLD_COMMANDS, brokers=4, length_ms=4_000), seed=2)
+def test_mutant_is_detected_when_old_commands_wait() -> None:
+    told = script(*OLD_COMMANDS, brokers=4, length_ms=4_000)
     held(run(told))
     with planted(BY_NAME["old-controller-obeyed"].edits):
         assert run(told).promise == "no controller is obeyed when a newer one was"
 
 
-def test_a_bug_is_noticed_where_only_the_order_changes() -> None:
+def test_mutant_is_detected_when_only_the_order_changes() -> None:
     told = script(CreateTopic(400, 1, partitions=1, factor=3), Reassign(700, 1, 0, first=2, factor=3))
     with planted(BY_NAME["move-of-order-never-ends"].edits):
         assert run(told).promise == "what was begun comes to its end"
@@ -160,7 +159,7 @@ def test_equal_in_another_process_under_another_hash_seed() -> None:
     assert printed(PROGRAM, "4711") == here
 
 
-def test_brokers_are_named_where_there_are_some() -> None:
+def test_script_with_brokers_runs_in_the_controller_world() -> None:
     made = world_of(script(brokers=4))
     assert [type(made).__name__, len(made.script.faults)] == ["ControllerWorld", 0]
     with pytest.raises(ScriptError, match="no controller"):
@@ -276,11 +275,11 @@ def state(zxid: int, leader: int, isr: list[int], epoch: int, *, by: int = 1, se
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_has_a_name(promise: str, changes: tuple[Change, ...], facts: tuple[Fact, ...]) -> None:
+def test_violations_are_named(promise: str, changes: tuple[Change, ...], facts: tuple[Fact, ...]) -> None:
     assert verdict((*ONE, *changes), (*RULES, *facts)) == promise
 
 
-def test_an_older_controller_is_not_obeyed_behind_a_newer_one() -> None:
+def test_command_of_an_older_controller_is_a_violation() -> None:
     changes = (*ONE, change(4, znodes.CONTROLLER_EPOCH, b"2", session=8, version=2))
     facts = (*RULES, Reigns(30, 2, 8, 2), Obeyed(40, 3, 1, -1, 2, 2), Obeyed(50, 3, 1, -1, 1, 1))
     assert verdict(changes, facts) == "no controller is obeyed when a newer one was"

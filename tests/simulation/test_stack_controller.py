@@ -51,7 +51,7 @@ def test_another_controller_takes_over(fault: Op) -> None:
     assert counts[f"hit {type(fault).__name__}"] == 1
 
 
-def test_replicas_move_while_the_controller_dies() -> None:
+def test_reassignment_survives_a_controller_failure() -> None:
     outcome = run(
         script(
             CreateTopic(400, 1, partitions=1, factor=2),
@@ -66,7 +66,7 @@ def test_replicas_move_while_the_controller_dies() -> None:
     assert counts["controller topic_deleted"] == 1
 
 
-def test_who_asks_to_be_let_go_leads_nothing_when_it_goes() -> None:
+def test_broker_leads_nothing_after_controlled_shutdown() -> None:
     outcome = run(script(CreateTopic(400, 1, partitions=3, factor=3), Depart(800, 5_000, broker=2), length_ms=1_500))
     held(outcome)
     assert outcome.history is not None
@@ -83,7 +83,7 @@ def test_who_asks_to_be_let_go_leads_nothing_when_it_goes() -> None:
     assert 2 not in leaders.values()
 
 
-def test_what_cannot_be_heard_is_said_again() -> None:
+def test_unheard_command_is_sent_again() -> None:
     outcome = run(
         script(
             *(LoseController(500, 900, broker) for broker in (1, 2, 3)), CreateTopic(600, 1, 2, 3), DeleteTopic(900, 1)

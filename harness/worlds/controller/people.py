@@ -10,8 +10,8 @@ from harness.script.brokers import CreateTopic, DeleteTopic, ElectPreferred, Gro
 from harness.script.partitions import OFFSETS
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
+from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
 
 
 def name_of(topic: int) -> str:
@@ -30,12 +30,12 @@ def wanted_by(op: Reassign, brokers: int) -> tuple[BrokerId, ...]:
     return in_turn(brokers, op.first, op.factor)
 
 
-def create_topic(op: CreateTopic, brokers: int, ident: TopicId) -> Work[None]:
+def create_topic(op: CreateTopic, brokers: int, ident: TopicId) -> StoreRequests[None]:
     held = {number: Assignment(in_turn(brokers, op.topic + number, op.factor)) for number in range(op.partitions)}
     yield [Multi((Create(znodes.topic_path(name_of(op.topic)), znodes.topic(ident, held)),))]
 
 
-def grow_topic(op: GrowTopic) -> Work[None]:
+def grow_topic(op: GrowTopic) -> StoreRequests[None]:
     path = znodes.topic_path(name_of(op.topic))
     [node] = yield [Get(path)]
     if not isinstance(node, Node):
@@ -50,24 +50,24 @@ def grow_topic(op: GrowTopic) -> Work[None]:
     yield [Multi((Set(path, znodes.topic(grown.id, grown.partitions), node.version),))]
 
 
-def delete_topic(op: DeleteTopic) -> Work[None]:
+def delete_topic(op: DeleteTopic) -> StoreRequests[None]:
     name = name_of(op.topic)
     [node] = yield [Get(znodes.topic_path(name))]
     if isinstance(node, Node):
         yield [Multi((Create(f"{znodes.DELETE_TOPICS}/{name}"),))]
 
 
-def reassign(op: Reassign, brokers: int) -> Work[None]:
+def reassign(op: Reassign, brokers: int) -> StoreRequests[None]:
     wanted = {where_of(op.topic, op.partition): wanted_by(op, brokers)}
     yield [Multi((Create(znodes.REASSIGN, znodes.reassignment(wanted)),))]
 
 
-def elect_preferred(op: ElectPreferred) -> Work[None]:
+def elect_preferred(op: ElectPreferred) -> StoreRequests[None]:
     asked = znodes.partitions([where_of(op.topic, op.partition)])
     yield [Multi((Create(znodes.PREFERRED, asked),))]
 
 
-def prepare(paths: Sequence[str]) -> Work[None]:
+def prepare(paths: Sequence[str]) -> StoreRequests[None]:
     """The nodes that every broker needs, and whatever stands above them. Others may be making them, too."""
     every: dict[str, None] = {}
     for path in paths:

@@ -16,7 +16,7 @@ class Rules(Protocol):
     @property
     def up(self) -> bool: ...
     @property
-    def office(self) -> Any: ...
+    def candidate(self) -> Any: ...
 
 
 class Hindered(Protocol):
@@ -36,9 +36,9 @@ def ruling(brokers: Iterable[Ruler]) -> Ruler | None:
     """Of several that believe to be the controller, the one of the newest epoch."""
     found: tuple[int, Ruler] | None = None
     for broker in brokers:
-        desk = broker.office.desk if broker.up and broker.office is not None else None
-        if desk is not None and (found is None or desk.epoch > found[0]):
-            found = desk.epoch, broker
+        term = broker.candidate.term if broker.up and broker.candidate is not None else None
+        if term is not None and (found is None or term.context.epoch > found[0]):
+            found = term.context.epoch, broker
     return None if found is None else found[1]
 
 

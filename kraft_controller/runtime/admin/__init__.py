@@ -1,1 +1,1 @@
-"""What people and their tools do to a cluster, through the nodes of the store: the controller watches, and acts."""
+"""Administration of a cluster through the nodes of the store, which the controller watches."""

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from kraft_controller.core.desk import Settings as ControllerSettings
+from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
-from kraft_controller.runtime.identity import known_id
-from kraft_controller.runtime.leaving import LeaveSettings
+from kraft_controller.runtime.meta_properties import known_id
+from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.cli.properties import checks, openness, security
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.listeners import (
@@ -173,8 +173,8 @@ def _port(settings: dict[str, Any]) -> PortSettings:
     return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
 
-def _leaving(source: PropertiesSource, settings: dict[str, Any]) -> LeaveSettings | None:
-    return LeaveSettings(**settings) if source.value("controlled.shutdown.enable", True) else None
+def _leaving(source: PropertiesSource, settings: dict[str, Any]) -> ShutdownSettings | None:
+    return ShutdownSettings(**settings) if source.value("controlled.shutdown.enable", True) else None
 
 
 def _pace(source: PropertiesSource, settings: dict[str, Any]) -> Pace:

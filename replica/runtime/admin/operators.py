@@ -8,7 +8,7 @@ from functools import partial
 
 import trio
 
-from kraft_controller.runtime.operators import OperatorPort, Source, of_candidate
+from kraft_controller.runtime.operator_port import OperatorPort, Source, of_candidate
 from replica.runtime.admin import groups, metrics, page, transactions
 from replica.runtime.admin.overview import health, overview
 from replica.runtime.admin.pulse import Pulse

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import zab
-from kraft_controller.core import altering
-from kraft_controller.core.altering import Alteration, Change, Operation
-from kraft_controller.core.configs import BROKER as BROKER_KEYS
+from kraft_controller.core import config_alteration
+from kraft_controller.core.config_alteration import Alteration, Change, Operation
+from kraft_controller.core.config_keys import BROKER as BROKER_KEYS
 from kraft_controller.core.names import BrokerId
-from kraft_controller.runtime.admin.configs import Entity, change_config, read_config
+from kraft_controller.runtime.admin.entity_configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
 from replica.runtime.described import Layers, Said, of_all_brokers, of_broker, of_topic
@@ -118,12 +118,12 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
         return alter
 
     async def whole(entity: Entity, asked: list[Body]) -> Change:
-        return altering.replaced(entity.kind, {each["name"]: each["value"] for each in asked})
+        return config_alteration.replaced(entity.kind, {each["name"]: each["value"] for each in asked})
 
     async def by_key(entity: Entity, asked: list[Body]) -> Change:
         alterations = [Alteration(each["name"], _operation(each), each["value"]) for each in asked]
         lists = any(each.operation in (Operation.APPEND, Operation.SUBTRACT) for each in alterations)
-        return altering.altered(entity.kind, alterations, await usual(entity) if lists else {})
+        return config_alteration.altered(entity.kind, alterations, await usual(entity) if lists else {})
 
     return {
         ApiKey.DESCRIBE_CONFIGS: describe,

@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from kraft_controller.core import events, moves
-from kraft_controller.core.desk import Desk
+from kraft_controller.core import controller_events as events
+from kraft_controller.core import reassignment
+from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.event_queue import EventFailed, NotController
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.core.rebalance import Verdict
+from kraft_controller.core.preferred_election import ElectionOutcome
 from kraft_controller.runtime.controller import Controller
-from kraft_controller.runtime.queue import EventFailed, NotController
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
 _UNCLEAN: Final = 1
-_CODES: Final[Mapping[Verdict, ErrorCode]] = {
-    Verdict.ELECTED: ErrorCode.NONE,
-    Verdict.NOT_NEEDED: ErrorCode.ELECTION_NOT_NEEDED,
-    Verdict.PREFERRED_NOT_AVAILABLE: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    Verdict.ELIGIBLE_NOT_AVAILABLE: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    Verdict.UNKNOWN: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    Verdict.DELETING: ErrorCode.INVALID_TOPIC_EXCEPTION,
+_CODES: Final[Mapping[ElectionOutcome, ErrorCode]] = {
+    ElectionOutcome.ELECTED: ErrorCode.NONE,
+    ElectionOutcome.NOT_NEEDED: ErrorCode.ELECTION_NOT_NEEDED,
+    ElectionOutcome.PREFERRED_NOT_AVAILABLE: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionOutcome.ELIGIBLE_NOT_AVAILABLE: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ElectionOutcome.UNKNOWN: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ElectionOutcome.DELETING: ErrorCode.INVALID_TOPIC_EXCEPTION,
 }
 
 
 def handlers(current: Callable[[], Controller | None]) -> Handlers:
     """`current`: this broker's candidacy, while it has one."""
 
-    def desk() -> Desk | None:
+    def context() -> ControllerContext | None:
         controller = current()
-        return controller.desk if controller is not None and controller.active else None
+        return None if controller is None or controller.term is None else controller.term.context
 
     async def ask(event: events.Event) -> object:
         """Return the controller's answer. Like Kafka's brokers, ignore the timeout of the request."""
@@ -48,20 +49,20 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         body = request.body
         asked = body["topic_partitions"]
         if asked is None:
-            known = desk()
-            everything = () if known is None else tuple(known.cluster.all_partitions())
+            known = context()
+            everything = () if known is None else tuple(known.all_partitions())
         else:
             everything = tuple(TopicPartition(one["topic"], number) for one in asked for number in one["partitions"])
         unclean = body["election_type"] == _UNCLEAN
         try:
-            verdicts = await ask(events.ElectionAsked(everything, unclean))
+            verdicts = await ask(events.ElectLeadersRequested(everything, unclean))
         except KafkaError as error:
             return {"error_code": error.code, "replica_election_results": _elected(everything, error)}
         assert isinstance(verdicts, dict)
         told = {
             where: KafkaError(_CODES[verdict], verdict.value)
             for where, verdict in verdicts.items()
-            if asked is not None or verdict is not Verdict.NOT_NEEDED
+            if asked is not None or verdict is not ElectionOutcome.NOT_NEEDED
         }
         return {
             "replica_election_results": [
@@ -76,7 +77,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
             for one in topic["partitions"]
         }
         try:
-            failed = await ask(events.MovesAsked(wanted))
+            failed = await ask(events.AlterReassignmentsRequested(wanted))
         except KafkaError as error:
             return {"error_code": error.code, "error_message": error.text}
         assert isinstance(failed, dict)
@@ -89,7 +90,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
 
     async def listed(request: Request) -> Body:
-        known = desk()
+        known = context()
         if known is None:
             return {"error_code": ErrorCode.NOT_CONTROLLER, "error_message": "this broker is not the controller"}
         asked = request.body["topics"]
@@ -99,9 +100,9 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
             else {TopicPartition(one["name"], number) for one in asked for number in one["partition_indexes"]}
         )
         made: dict[str, list[Body]] = {}
-        for where in known.cluster.moving:
+        for where in known.moving:
             if wanted is None or where in wanted:
-                held = known.cluster.assignment(where)
+                held = known.assignment(where)
                 made.setdefault(where.topic, []).append(
                     {
                         "partition_index": where.partition,
@@ -120,7 +121,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
 
 
 def _why_not(target: Sequence[BrokerId] | None, why: object) -> ErrorCode:
-    if why in (moves.NO_PARTITION, moves.DELETING):
+    if why in (reassignment.NO_PARTITION, reassignment.DELETING):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if target is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 

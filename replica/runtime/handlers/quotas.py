@@ -7,10 +7,10 @@ from typing import Final
 from urllib.parse import unquote
 
 import zab
-from kraft_controller.core import altering
-from kraft_controller.core.altering import Alteration, Operation
-from kraft_controller.core.configs import CLIENT, DEFAULT, KEYS, ConfigError
-from kraft_controller.runtime.admin.configs import Entity, change_config, entities, read_configs
+from kraft_controller.core import config_alteration
+from kraft_controller.core.config_alteration import Alteration, Operation
+from kraft_controller.core.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
@@ -54,7 +54,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
                 alterations = [_alteration(entity, op) for op in entry["ops"]]
 
                 async def change(at: zab.Session) -> object:
-                    wanted = altering.altered(entity.kind, alterations, {})
+                    wanted = config_alteration.altered(entity.kind, alterations, {})
                     return await change_config(at, entity, wanted, check_only=check_only)
 
                 await at_the_store(session(), change)

@@ -14,13 +14,13 @@ import trio
 from attrs import frozen
 
 import zab
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
+from kraft_controller.core.alter_partition import IsrChange, IsrMember
 from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
-from kraft_controller.core.isr import Member, Wish
+from kraft_controller.core.event_queue import NotController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
 from kraft_controller.runtime.controller import Chance, Controller, Pace
-from kraft_controller.runtime.queue import NotController
 from kraft_controller.wire import znodes
 from replica.cli import main
 
@@ -97,7 +97,7 @@ class Wires:
         with self.scope:
             await self.controller.run()
 
-    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
+    def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         self.known = dict(brokers)
 
     def send(self, to: BrokerId, command: Command) -> None:
@@ -105,23 +105,25 @@ class Wires:
         if isinstance(command, StopReplica):
             done = tuple(stop.where for stop in command.stops if stop.delete)
             if done and to not in self.silent:
-                self.controller.note(events.DeletionAnswered(to, command.broker_epoch, done, ()))
+                self.controller.note(events.StopReplicaReplied(to, command.broker_epoch, done, ()))
         if isinstance(command, LeaderAndIsr):
             for role in command.roles:
                 self._nursery.start_soon(self.catch_up, role.where)
 
     async def catch_up(self, where: TopicPartition) -> None:
         """What followers fetch makes the leader ask for a greater ISR."""
-        desk = self.controller.desk
-        state = None if desk is None else desk.cluster.states.get(where)
-        if desk is None or state is None or state.leader not in self.known:
+        term = self.controller.term
+        state = None if term is None else term.context.states.get(where)
+        if term is None or state is None or state.leader not in self.known:
             return
-        held = desk.cluster.brokers_of(where)
+        held = term.context.replicas_of(where)
         isr = [b for b in held if b in self.known and (b in state.isr or b not in self.stuck)]
         if set(isr) > set(state.isr) & set(self.known):
-            wish = Wish(where, state.leader_epoch, state.version, tuple(map(Member, isr)))
+            change = IsrChange(where, state.leader_epoch, state.version, tuple(map(IsrMember, isr)))
             with suppress(NotController):
-                await self.controller.ask(events.IsrAsked(state.leader, self.known[state.leader].epoch, (wish,)))
+                await self.controller.ask(
+                    events.AlterPartitionRequested(state.leader, self.known[state.leader].epoch, (change,))
+                )
 
     def close(self) -> None:
         pass

@@ -8,7 +8,7 @@ import pytest
 
 import zab
 from kraft_controller.core.names import BrokerId
-from kraft_controller.runtime.admin.picture import read_picture
+from kraft_controller.runtime.admin.cluster_description import read_picture
 from tests.integration.kraft_controller.apache_kafka import running
 from tests.integration.kraft_controller.site import Site, led, run, until
 from tests.integration.peers import needs_kafka
@@ -16,7 +16,7 @@ from tests.integration.peers import needs_kafka
 
 @needs_kafka
 @pytest.mark.slow
-def test_kafkas_controller_obeys_our_commands_and_ours_goes_on_from_there(tmp_path: Path) -> None:
+def test_kafka_controller_executes_our_requests_and_ours_continues(tmp_path: Path) -> None:
     async def test() -> None:
         async with zab.open_store(tmp_path / "store", client_port=0) as store, store.session() as session:
             here = Site(store, session)
@@ -55,7 +55,7 @@ def test_kafkas_controller_obeys_our_commands_and_ours_goes_on_from_there(tmp_pa
 @needs_kafka
 @pytest.mark.slow
 @pytest.mark.mechanism(45, 46, 48, 49)
-def test_kafkas_controller_goes_on_where_ours_stopped(tmp_path: Path) -> None:
+def test_kafka_controller_continues_after_ours(tmp_path: Path) -> None:
     """Brokers 8 and 9 are ours, 1 is Kafka's: it joins our controller's cluster, and becomes the controller itself."""
 
     async def test() -> None:

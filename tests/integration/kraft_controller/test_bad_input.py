@@ -14,7 +14,7 @@ import pytest
 import trio
 
 import zab
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.runtime.controller import Chance, Controller, Pace
@@ -24,14 +24,14 @@ from tests.integration.kraft_controller.site import Site, Wires, led, run, until
 TORN = b'{"version":3,"partit'
 NEWER = b'{"version":99,"things":{"0":[1]},"no_progress":true}'
 DAMAGE = [
-    pytest.param(TORN, "no JSON", id="torn"),
-    pytest.param(b"", "no JSON", id="empty"),
-    pytest.param(b"\xff\xfe\x00", "no JSON", id="no-text"),
+    pytest.param(TORN, "not JSON", id="torn"),
+    pytest.param(b"", "not JSON", id="empty"),
+    pytest.param(b"\xff\xfe\x00", "not JSON", id="no-text"),
     pytest.param(b"[1,2]", "expected an object, not list", id="a-list"),
     pytest.param(b"{}", "version is missing", id="no-version"),
-    pytest.param(b'{"version":0}', "version 0 is none", id="too-old"),
+    pytest.param(b'{"version":0}', "version 0 is unknown", id="too-old"),
     pytest.param(NEWER, "is missing", id="newer"),
-    pytest.param(b"[" * 10_000, "no JSON", id="deep"),
+    pytest.param(b"[" * 10_000, "not JSON", id="deep"),
 ]
 
 
@@ -47,8 +47,8 @@ async def alive(here: Site, wires: Wires) -> None:
     await here.done("topics", "create", "after", "--replica-assignment", "3:2", "--wait")
     assert wires.controller.active
     assert wires.controller.counts.gave_up == 0
-    assert wires.controller.desk is not None
-    assert wires.controller.desk.epoch == 1
+    assert wires.controller.term is not None
+    assert wires.controller.term.context.epoch == 1
 
 
 async def said(caplog: pytest.LogCaptureFixture, *words: str) -> None:
@@ -81,20 +81,20 @@ def test_a_topic(data: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptur
     [
         ("/brokers/topics/bad", b'{"version":3,"partitions":{"0":["x"]}}', "expected a list of broker ids"),
         ("/brokers/topics/bad", b'{"version":3,"partitions":{"0":[]}}', "has no replicas"),
-        ("/brokers/topics/bad", b'{"version":3,"partitions":{"0":[1,1]}}', "a broker stands twice"),
-        ("/brokers/topics/bad", b'{"version":3,"partitions":{"-1":[1]}}', "-1 is no partition"),
+        ("/brokers/topics/bad", b'{"version":3,"partitions":{"0":[1,1]}}', "a broker is listed twice"),
+        ("/brokers/topics/bad", b'{"version":3,"partitions":{"-1":[1]}}', "-1 is not a valid partition"),
         (
             "/brokers/topics/bad",
             b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"0":[7]}}',
-            "none of its replicas",
+            "are not among its replicas",
         ),
-        ("/brokers/topics/sp ace", b'{"version":3,"partitions":{"0":[1]}}', "a topic's name has letters"),
-        ("/brokers/ids/7", TORN, "no JSON"),
+        ("/brokers/topics/sp ace", b'{"version":3,"partitions":{"0":[1]}}', "a topic name has letters"),
+        ("/brokers/ids/7", TORN, "not JSON"),
         ("/brokers/ids/7", b'{"version":5,"endpoints":["nowhere"]}', "is not LISTENER://host:port"),
         ("/brokers/ids/7", b'{"version":5,"endpoints":["A://h:port"]}', "endpoints"),
-        ("/admin/reassign_partitions", TORN, "no JSON"),
+        ("/admin/reassign_partitions", TORN, "not JSON"),
         ("/admin/reassign_partitions", b'{"version":1,"partitions":[{"topic":"good"}]}', "partition"),
-        ("/admin/preferred_replica_election", TORN, "no JSON"),
+        ("/admin/preferred_replica_election", TORN, "not JSON"),
         (
             "/admin/preferred_replica_election",
             b'{"version":1,"partitions":[],"election":"by lot"}',
@@ -102,7 +102,9 @@ def test_a_topic(data: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptur
         ),
     ],
 )
-def test_a_node_of_any_kind(node: str, data: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_node_of_any_kind_is_reported(
+    node: str, data: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (here, wires):
             await here.session.create(node, data)
@@ -113,7 +115,7 @@ def test_a_node_of_any_kind(node: str, data: bytes, why: str, tmp_path: Path, ca
     run(test)
 
 
-def test_a_state_and_a_topic_that_were_good_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_state_and_topic_damaged_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (here, wires):
             state, topic = "/brokers/topics/good/partitions/0/state", "/brokers/topics/good"
@@ -121,9 +123,9 @@ def test_a_state_and_a_topic_that_were_good_before(tmp_path: Path, caplog: pytes
             held, _ = await here.session.get(topic)
             await here.session.set(state, TORN)
             await here.session.set(topic, TORN)
-            await said(caplog, "damaged", "topics/good: no JSON")
+            await said(caplog, "damaged", "topics/good: not JSON")
             await here.session.delete("/brokers/ids/1")
-            await said(caplog, "damaged", "partitions/0/state: no JSON")
+            await said(caplog, "damaged", "partitions/0/state: not JSON")
             await alive(here, wires)
             assert (await here.session.get(state))[0] == TORN
             assert (await here.session.get(topic))[0] == TORN
@@ -143,7 +145,7 @@ def test_a_state_and_a_topic_that_were_good_before(tmp_path: Path, caplog: pytes
     run(test)
 
 
-def test_wishes_that_cannot_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_impossible_requests_are_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (here, wires):
             before = await here.node("/brokers/topics/good")
@@ -154,7 +156,7 @@ def test_wishes_that_cannot_be(tmp_path: Path, caplog: pytest.LogCaptureFixture)
                 TopicPartition("nope", 0): (BrokerId(1),),
             }
             await here.session.create(znodes.REASSIGN, znodes.reassignment(wishes))
-            for why in ("brokers [9] are not alive", "the list of replicas is empty", "there is no such partition"):
+            for why in ("brokers [9] are not alive", "the list of replicas is empty", "the partition does not exist"):
                 await said(caplog, "reassignment_refused", why)
 
             async def dealt_with() -> bool:
@@ -162,8 +164,10 @@ def test_wishes_that_cannot_be(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 
             await until(dealt_with)
             assert await here.node("/brokers/topics/good") == before
-            asked = await wires.controller.ask(events.MovesAsked({TopicPartition("good", 0): (BrokerId(9),)}))
-            assert asked == {TopicPartition("good", 0): "brokers [9] are not alive, and would have to begin"}
+            asked = await wires.controller.ask(
+                events.AlterReassignmentsRequested({TopicPartition("good", 0): (BrokerId(9),)})
+            )
+            assert asked == {TopicPartition("good", 0): "brokers [9] are not alive, so they cannot add a replica"}
             await here.session.create(f"{znodes.DELETE_TOPICS}/nope")
             await here.session.create(
                 f"{znodes.ISR_CHANGES}/isr_change_", TORN, sequential=True
@@ -180,13 +184,13 @@ def test_wishes_that_cannot_be(tmp_path: Path, caplog: pytest.LogCaptureFixture)
             await here.session.set("/config/topics/good", TORN)
             note = znodes.config_change("topics", "good")
             await here.session.create(f"{znodes.CONFIG_CHANGES}/config_change_", note, sequential=True)
-            await said(caplog, "damaged", "/config/topics/good: no JSON")
+            await said(caplog, "damaged", "/config/topics/good: not JSON")
             await alive(here, wires)
 
     run(test)
 
 
-def test_lists_that_somebody_removed_by_hand_are_heard_of_when_they_are_there_again(tmp_path: Path) -> None:
+def test_removed_lists_are_watched_until_they_exist_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (here, wires):
             await here.done("configs", "alter", "topics", "good", "--set", "flush.ms=1")
@@ -199,7 +203,8 @@ def test_lists_that_somebody_removed_by_hand_are_heard_of_when_they_are_there_ag
             await here.done("configs", "alter", "topics", "good", "--set", "unclean.leader.election.enable=true")
 
             async def heard() -> bool:
-                return wires.controller.desk is not None and "good" in wires.controller.desk.cluster.unclean
+                term = wires.controller.term
+                return term is not None and "good" in term.context.unclean
 
             await until(heard)
             await alive(here, wires)
@@ -207,7 +212,7 @@ def test_lists_that_somebody_removed_by_hand_are_heard_of_when_they_are_there_ag
     run(test)
 
 
-def test_a_topic_of_brokers_that_are_not_there_waits_for_them(tmp_path: Path) -> None:
+def test_topic_waits_for_unregistered_brokers(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (here, wires):
             held = {0: Assignment((BrokerId(8), BrokerId(9)))}
@@ -222,7 +227,7 @@ def test_a_topic_of_brokers_that_are_not_there_waits_for_them(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("node", [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH])
-def test_nobody_can_tell_who_is_the_controller(node: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_election_nodes_are_reported(node: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It says so, again and again but not often, and stands for election when it is mended."""
 
     async def test() -> None:
@@ -246,7 +251,7 @@ def test_nobody_can_tell_who_is_the_controller(node: str, tmp_path: Path, caplog
     run(test)
 
 
-def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
+def test_pause_after_failed_terms_doubles(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mistake of ours in the midst of a reign: the broker lives on, somebody begins anew, and the store has peace."""
@@ -261,17 +266,17 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
         await real(0)
 
     real = trio.sleep
-    handle = Controller._handle
+    process = Controller._process
 
-    async def broken(self: Controller, *arguments: object) -> object:
+    async def broken(self: Controller, *arguments: object) -> None:
         if failing:
             monkeypatch.setattr("kraft_controller.runtime.controller.trio.sleep", sleep)
             raise ZeroDivisionError("a mistake")
-        return await handle(self, *arguments)  # type: ignore[arg-type]
+        await process(self, *arguments)  # type: ignore[arg-type]
 
     async def test() -> None:
         nonlocal failing
-        monkeypatch.setattr(Controller, "_handle", broken)
+        monkeypatch.setattr(Controller, "_process", broken)
         async with zab.open_store(tmp_path) as store, store.session() as session, trio.open_nursery() as nursery:
             for path in znodes.PERSISTENT:
                 await session.ensure_path(path)
@@ -285,7 +290,7 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
             assert paused[:6] == [3, 6, 12, 24, 30, 30]
             assert "a mistake" in caplog.text
             failing = False
-            while not (wires.controller.active and wires.controller.counts.events["TookOver"]):
+            while not (wires.controller.active and wires.controller.counts.events["ControllerElected"]):
                 await real(0.01)
             assert wires.controller.counts.gave_up >= 6
             epoch = int((await session.get(znodes.CONTROLLER_EPOCH))[0] or b"")
@@ -296,7 +301,7 @@ def test_what_fails_each_time_is_tried_after_longer_and_longer_pauses(
 
 
 @pytest.mark.mechanism(51)
-def test_a_bounce_within_one_delay_of_the_watch(tmp_path: Path) -> None:
+def test_bounce_within_one_watch_delay(tmp_path: Path) -> None:
     """Gone and back in one step of the store: to who lists names nothing has happened, and yet it is another life."""
 
     async def test() -> None:
@@ -320,7 +325,7 @@ def test_a_bounce_within_one_delay_of_the_watch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["removed", "set back"])
-def test_the_count_of_controllers_is_lost(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_controller_epoch_set_back_is_raised(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Brokers that have heard of later ones would obey nobody any more. It is counted on from what states say."""
 
     async def test() -> None:

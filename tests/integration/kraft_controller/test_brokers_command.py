@@ -43,7 +43,7 @@ def test_brokers_with_what_they_hold_and_lead(tmp_path: Path) -> None:
             broken = await here.command("brokers", "list", "--json")
             assert broken.code == 1
             assert [row["id"] for row in broken.json] == [1, 2]
-            assert "/brokers/ids/3: no JSON" in broken.err
+            assert "/brokers/ids/3: not JSON" in broken.err
 
     run(test)
 
@@ -76,7 +76,7 @@ def test_the_controller_is_shown_and_asked_to_step_down(tmp_path: Path) -> None:
     run(test)
 
 
-def test_where_there_is_no_store_a_line_says_so() -> None:
+def test_unreachable_store_is_reported() -> None:
     said = command("brokers", "list", "--store", "127.0.0.1:1", "--within", "0.5")
     assert said.code == 1
     assert "127.0.0.1:1" in said.err

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from kraft_controller.core.configs import values_of
+from kraft_controller.core.config_keys import values_of
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.throttles import Throttles
-from kraft_controller.runtime.admin.configs import Entity
-from kraft_controller.runtime.feed import ConfigFeed, sweep
+from kraft_controller.runtime.admin.entity_configs import Entity
+from kraft_controller.runtime.config_feed import ConfigFeed, delete_old_notes
 from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import led, run, site, until
 
@@ -32,7 +32,7 @@ class Ear:
         return dict(self.heard).get(path) == said
 
 
-def test_everything_at_the_start_and_then_what_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_feed_reads_all_and_then_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:
             await here.session.create("/brokers/topics/t", b"{}")
@@ -60,13 +60,13 @@ def test_everything_at_the_start_and_then_what_changes(tmp_path: Path, caplog: p
             await here.done("configs", "delete", "brokers", "--default", "--unset", "log.retention.ms")
             await until(lambda: ear.has("brokers/<default>", {}))
             assert dict(ear.heard)["topics/t"] == {"retention.ms": "8"}
-            assert "/config/topics/t: no JSON" in caplog.text
+            assert "/config/topics/t: not JSON" in caplog.text
             nursery.cancel_scope.cancel()
 
     run(test)
 
 
-def test_notes_are_heard_also_when_somebody_has_removed_the_node_above_them(tmp_path: Path) -> None:
+def test_feed_survives_a_recreated_parent(tmp_path: Path) -> None:
     """The next one counts its notes anew: none of them is taken for one that was seen."""
 
     async def test() -> None:
@@ -87,7 +87,7 @@ def test_notes_are_heard_also_when_somebody_has_removed_the_node_above_them(tmp_
     run(test)
 
 
-def test_what_was_said_between_two_sessions(tmp_path: Path) -> None:
+def test_feed_reads_changes_between_sessions(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here:
             ear = Ear()
@@ -109,7 +109,7 @@ def test_what_was_said_between_two_sessions(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_throttle_is_what_brokers_make_of_it(tmp_path: Path) -> None:
+def test_throttles_follow_configurations(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path, dict.fromkeys((1, 2, 3))) as here, trio.open_nursery() as nursery:
             ear = Ear()
@@ -132,7 +132,7 @@ def test_a_throttle_is_what_brokers_make_of_it(tmp_path: Path) -> None:
     run(test)
 
 
-def test_old_notes_go_and_new_ones_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_old_notifications_are_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def test() -> None:
@@ -142,8 +142,8 @@ def test_old_notes_go_and_new_ones_stay(tmp_path: Path, caplog: pytest.LogCaptur
             [name] = await here.session.children(znodes.CONFIG_CHANGES)
             stat = await here.session.exists(f"{znodes.CONFIG_CHANGES}/{name}")
             assert stat is not None
-            assert await sweep(here.session, stat.ctime + 900, 1_000) == 0
-            assert await sweep(here.session, stat.ctime + 1_001, 1_000) == 1
+            assert await delete_old_notes(here.session, stat.ctime + 900, 1_000) == 0
+            assert await delete_old_notes(here.session, stat.ctime + 1_001, 1_000) == 1
             assert await here.session.children(znodes.CONFIG_CHANGES) == []
         async with led(tmp_path, {1: None}, sweep_s=0.01, notes_s=-1e10) as (here, _):
             await here.done("configs", "alter", "brokers", "1", "--set", "log.retention.ms=7")
@@ -156,11 +156,11 @@ def test_old_notes_go_and_new_ones_stay(tmp_path: Path, caplog: pytest.LogCaptur
     run(test)
 
 
-def test_values_are_as_said_or_as_by_default_and_what_is_wrong_is_told() -> None:
+def test_effective_values_and_errors() -> None:
     found, wrong = values_of("topics", {"retention.ms": "5", "segment.bytes": "many", "colour": "red"})
     assert (found["retention.ms"], found["segment.bytes"], found["cleanup.policy"]) == (5, 1 << 30, ("delete",))
     assert wrong == (
-        "colour: topics have no such configuration",
+        "colour: topics have no such key",
         "segment.bytes=many: it is a whole number, 14 or more",
     )
     found, _ = values_of("topics", {}, {"retention.ms": "9", "unclean.leader.election.enable": "TRUE"})

@@ -12,12 +12,13 @@ import pytest
 import trio
 
 import zab
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
 from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica
+from kraft_controller.core.event_queue import EventFailed, NotController
+from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, Endpoint
-from kraft_controller.runtime.controller import Chance, Controller, Pace, meaning
-from kraft_controller.runtime.queue import EventFailed, NotController
+from kraft_controller.runtime.controller import Chance, Controller, Pace, event_of_path
 from kraft_controller.wire import znodes
 
 T0 = TopicPartition("t", 0)
@@ -33,7 +34,7 @@ class Wires:
         self.said: list[tuple[BrokerId, Command]] = []
         self.closed = 0
 
-    def know(self, brokers: Mapping[BrokerId, Broker]) -> None:
+    def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
         self.known = dict(brokers)
 
     def send(self, to: BrokerId, command: Command) -> None:
@@ -41,7 +42,7 @@ class Wires:
         if isinstance(command, StopReplica):
             done = tuple(stop.where for stop in command.stops if stop.delete)
             if done:
-                self.controller.note(events.DeletionAnswered(to, command.broker_epoch, done, ()))
+                self.controller.note(events.StopReplicaReplied(to, command.broker_epoch, done, ()))
 
     def close(self) -> None:
         self.closed += 1
@@ -140,7 +141,7 @@ def run(test: Any) -> None:
 
 
 @pytest.mark.mechanism(34, 35, 37, 57, 58, 59, 70)
-def test_one_of_three_is_elected_and_a_topic_gets_its_leaders(tmp_path: Path) -> None:
+def test_one_of_three_is_elected_and_creates_a_topic(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path, 3) as (session, candidates):
             leading = await active(candidates)
@@ -161,13 +162,13 @@ def test_one_of_three_is_elected_and_a_topic_gets_its_leaders(tmp_path: Path) ->
             assert len(topic["topic_id"]) == 22
             with pytest.raises(NotController):
                 other = next(each for each in candidates if each is not leading)
-                await other.controller.ask(events.ElectionAsked((T0,)))
+                await other.controller.ask(events.ElectLeadersRequested((T0,)))
 
     run(test)
 
 
 @pytest.mark.mechanism(36, 49, 57, 59, 76)
-def test_the_controller_goes_and_another_comes_with_the_next_epoch(tmp_path: Path) -> None:
+def test_next_controller_has_the_next_epoch(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path, 3) as (session, candidates):
             first = await active(candidates)
@@ -189,7 +190,7 @@ def test_the_controller_goes_and_another_comes_with_the_next_epoch(tmp_path: Pat
 
 
 @pytest.mark.mechanism(55, 79, 84)
-def test_who_was_deposed_unnoticed_writes_nothing(tmp_path: Path) -> None:
+def test_fenced_controller_writes_nothing(tmp_path: Path) -> None:
     """The epoch is counted up behind its back: its next change fails as a whole, and it steps down."""
 
     async def test() -> None:
@@ -201,14 +202,14 @@ def test_who_was_deposed_unnoticed_writes_nothing(tmp_path: Path) -> None:
             await session.set(znodes.CONTROLLER_EPOCH, b"7")
             before = await state(session, T0)
             with pytest.raises(NotController):
-                await candidate.controller.ask(events.MovesAsked({T0: (BrokerId(3),)}))
+                await candidate.controller.ask(events.AlterReassignmentsRequested({T0: (BrokerId(3),)}))
             assert await state(session, T0) == before
 
     run(test)
 
 
 @pytest.mark.mechanism(50, 52, 66)
-def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
+def test_broker_fails_and_returns(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (session, [candidate]):
             await create_topic(session, "t", (1, 2, 3))
@@ -239,7 +240,7 @@ def test_a_broker_dies_and_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.mechanism(61, 65)
-def test_a_move_and_a_deletion_through_the_nodes_that_people_write(tmp_path: Path) -> None:
+def test_reassignment_and_deletion_through_nodes(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (session, [candidate]):
             await create_topic(session, "t", (1, 2))
@@ -277,7 +278,7 @@ def test_a_move_and_a_deletion_through_the_nodes_that_people_write(tmp_path: Pat
     run(test)
 
 
-def test_a_damaged_node_holds_up_nobody_else(tmp_path: Path) -> None:
+def test_damaged_node_delays_no_other(tmp_path: Path) -> None:
     async def test() -> None:
         async with cluster(tmp_path) as (session, [candidate]):
             await active([candidate])
@@ -291,34 +292,36 @@ def test_a_damaged_node_holds_up_nobody_else(tmp_path: Path) -> None:
     run(test)
 
 
-def test_request_on_which_a_controller_fails_is_not_sent_on_to_the_next(
+def test_request_that_fails_the_controller_is_not_retried_at_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = events.handle
+    usual = KafkaController.process
 
-    def handle(desk: Any, event: Any, new_id: Any) -> Any:
-        if isinstance(event, events.ElectionAsked):
+    def process(self: KafkaController, event: Any) -> Any:
+        if isinstance(event, events.ElectLeadersRequested):
             raise KeyError("unforeseen")
-        return usual(desk, event, new_id)
+        return usual(self, event)
 
     async def test() -> None:
         async with cluster(tmp_path, 3) as (_, candidates):
             first = await active(candidates)
-            monkeypatch.setattr(events, "handle", handle)
-            with pytest.raises(EventFailed, match="ElectionAsked: KeyError"):
-                await first.controller.ask(events.ElectionAsked((T0,), False))
+            monkeypatch.setattr(KafkaController, "process", process)
+            with pytest.raises(EventFailed, match="ElectLeadersRequested: KeyError"):
+                await first.controller.ask(events.ElectLeadersRequested((T0,), False))
             while first.controller.active:
                 await trio.sleep(0.01)
             assert [each.exc_info is not None for each in caplog.records if "gives up" in each.getMessage()] == [True]
             second = await active(candidates)
-            assert await second.controller.ask(events.MovesAsked({})) == {}
+            assert await second.controller.ask(events.AlterReassignmentsRequested({})) == {}
 
     run(test)
 
 
-def test_what_a_change_means() -> None:
-    assert meaning("/brokers/topics/a.b/partitions/7/state") == events.StateChanged(TopicPartition("a.b", 7))
-    assert meaning("/brokers/topics/t") == events.TopicModified("t")
-    assert meaning("/brokers/ids/3") == events.BrokerModified(BrokerId(3))
-    assert meaning("/brokers/ids/x") is None
-    assert meaning("/elsewhere") is None
+def test_events_of_paths() -> None:
+    assert event_of_path("/brokers/topics/a.b/partitions/7/state") == events.PartitionStateChanged(
+        TopicPartition("a.b", 7)
+    )
+    assert event_of_path("/brokers/topics/t") == events.TopicModified("t")
+    assert event_of_path("/brokers/ids/3") == events.BrokerModified(BrokerId(3))
+    assert event_of_path("/brokers/ids/x") is None
+    assert event_of_path("/elsewhere") is None

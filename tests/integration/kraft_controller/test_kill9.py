@@ -7,5 +7,5 @@ from pathlib import Path
 from bench.controller import campaign
 
 
-def test_what_the_dead_controller_began_is_finished(tmp_path: Path) -> None:
+def test_unfinished_work_is_finished_by_the_next_controller(tmp_path: Path) -> None:
     assert campaign.run(len(campaign.DEATHS), 3, tmp_path)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core import events
-from kraft_controller.core.commands import Command, LeaderAndIsr, Stop, StopReplica, UpdateMetadata
-from kraft_controller.core.events import Event
+from kraft_controller.core import controller_events as events
+from kraft_controller.core.command_handler import ControllerCommandHandler
+from kraft_controller.core.commands import Answer, Command, LeaderAndIsr, Numbered, Stop, StopReplica, UpdateMetadata
+from kraft_controller.core.controller_events import Event
+from kraft_controller.core.error_codes import STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
+from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings, endpoint_of
+from kraft_controller.runtime.command_server import CommandServer, report_misaddressed
 from kraft_controller.runtime.frames import Frames
-from kraft_controller.runtime.links import BrokerLinks, LinkSettings, endpoint_of
-from kraft_controller.runtime.orders import STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH, Orders
-from kraft_controller.wire.commands import Answer, FrameError, Numbered, decode, encode
+from kraft_controller.wire.command_frames import FrameError, decode, encode
 
 T0 = TopicPartition("t", 0)
 ONE = BrokerId(1)
@@ -36,8 +39,13 @@ class Broken:
         self.heard: list[Command] = []
         self.hang_ups = 0
         self.errors: Mapping[TopicPartition, int] = {}
-        self.orders = Orders(lambda: BrokerEpoch(5), self.obey)
+        self.serve_as(None)
         self.connections = 0
+
+    def serve_as(self, me: BrokerId | None) -> None:
+        report = partial(report_misaddressed, me or ONE)
+        self.handler = ControllerCommandHandler(lambda: BrokerEpoch(5), self.obey, me=me, report_misaddressed=report)
+        self.server = CommandServer(self.handler)
 
     def obey(self, command: Command) -> Mapping[TopicPartition, int]:
         self.heard.append(command)
@@ -50,18 +58,18 @@ class Broken:
             await stream.receive_some(10)
             await stream.aclose()
             return
-        await self.orders.serve(stream)
+        await self.server.serve(stream)
 
 
 @asynccontextmanager
-async def linked(broker: Broken, answered: Callable[[Event], None] = print) -> AsyncIterator[BrokerLinks]:
+async def linked(broker: Broken, answered: Callable[[Event], None] = print) -> AsyncIterator[CommandConnections]:
     async with trio.open_nursery() as nursery:
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listener.socket.getsockname()[1]
         nursery.start_soon(trio.serve_listeners, broker.serve, [listener])
-        links = BrokerLinks(answered, LinkSettings(backoff_s=0.01, answer_s=20.0, waiting_max=200))
+        links = CommandConnections(answered, ConnectionSettings(backoff_s=0.01, answer_s=20.0, waiting_max=200))
         await nursery.start(links.run)
-        links.know({ONE: Broker(ONE, BrokerEpoch(5), (Endpoint("PLAINTEXT", "127.0.0.1", port),))})
+        links.update_brokers({ONE: Broker(ONE, BrokerEpoch(5), (Endpoint("PLAINTEXT", "127.0.0.1", port),))})
         yield links
         nursery.cancel_scope.cancel()
 
@@ -94,7 +102,7 @@ def test_commands_arrive_in_order_over_one_connection() -> None:
     run(test)
 
 
-def test_what_is_not_answered_is_said_again_before_anything_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_command_without_a_reply_is_sent_again_first(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def test() -> None:
@@ -106,14 +114,14 @@ def test_what_is_not_answered_is_said_again_before_anything_else(caplog: pytest.
             await until(lambda: len(broker.heard) == 2)
             assert [command.controller_epoch for command in broker.heard] == [1, 2]
             assert broker.connections == 4
-            await until(lambda: "broker 1 hears its controller again" in caplog.text)
-            assert caplog.text.count("broker 1 does not hear its controller") == 1, "not at each try"
+            await until(lambda: "broker 1 is reachable again" in caplog.text)
+            assert caplog.text.count("broker 1 cannot be reached with commands") == 1, "not at each try"
 
     run(test)
 
 
 @pytest.mark.mechanism(82)
-def test_nothing_leaves_when_the_controller_is_none_any_more() -> None:
+def test_nothing_is_sent_after_the_term() -> None:
     async def test() -> None:
         broker = Broken()
         broker.hang_ups = 10_000
@@ -129,7 +137,7 @@ def test_nothing_leaves_when_the_controller_is_none_any_more() -> None:
     run(test)
 
 
-def test_a_command_for_another_life_of_the_broker_is_not_sent() -> None:
+def test_command_for_another_registration_is_not_sent() -> None:
     async def test() -> None:
         broker = Broken()
         async with linked(broker) as links:
@@ -142,7 +150,7 @@ def test_a_command_for_another_life_of_the_broker_is_not_sent() -> None:
     run(test)
 
 
-def test_answers_come_back_as_events() -> None:
+def test_replies_become_events() -> None:
     async def test() -> None:
         broker, heard = Broken(), list[Event]()
         head = (BrokerId(9), ControllerEpoch(1), BrokerEpoch(5))
@@ -155,61 +163,61 @@ def test_answers_come_back_as_events() -> None:
             links.send(ONE, StopReplica(*head, (Stop(T0, LeaderEpoch(1), False),)))
             await until(lambda: links.waiting() == {ONE: 0})
             assert heard == [
-                events.RolesAnswered(ONE, BrokerEpoch(5), (T0,)),
-                events.DeletionAnswered(ONE, BrokerEpoch(5), (other,), (T0,)),
+                events.LeaderAndIsrReplied(ONE, BrokerEpoch(5), (T0,)),
+                events.StopReplicaReplied(ONE, BrokerEpoch(5), (other,), (T0,)),
             ]
             # A log that says that it is another topic's cannot be led with either; what is old is no matter of logs.
             broker.errors = {T0: 11, other: 103}
             links.send(ONE, LeaderAndIsr(*head, False, (), ()))
             await until(lambda: len(heard) == 3)
-            assert heard[-1] == events.RolesAnswered(ONE, BrokerEpoch(5), (other,))
+            assert heard[-1] == events.LeaderAndIsrReplied(ONE, BrokerEpoch(5), (other,))
 
     run(test)
 
 
 @pytest.mark.mechanism(82)
-def test_who_may_command() -> None:
+def test_commands_are_fenced_by_epochs() -> None:
     obeyed: list[Command] = []
 
     def obey(command: Command) -> dict[TopicPartition, int]:
         obeyed.append(command)
         return {}
 
-    orders = Orders(lambda: BrokerEpoch(5), obey)
-    assert orders.answer(Numbered(1, metadata(3, 5))).error == 0
-    assert orders.answer(Numbered(2, metadata(2, 5))).error == STALE_CONTROLLER_EPOCH
-    assert orders.answer(Numbered(3, metadata(4, 4))).error == STALE_BROKER_EPOCH
-    assert orders.answer(Numbered(4, metadata(3, 6))).error == 0
-    assert orders.answer(Numbered(5, metadata(3, -1))).error == 0
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
+    assert handler.handle(Numbered(1, metadata(3, 5))).error == 0
+    assert handler.handle(Numbered(2, metadata(2, 5))).error == STALE_CONTROLLER_EPOCH
+    assert handler.handle(Numbered(3, metadata(4, 4))).error == STALE_BROKER_EPOCH
+    assert handler.handle(Numbered(4, metadata(3, 6))).error == 0
+    assert handler.handle(Numbered(5, metadata(3, -1))).error == 0
     assert len(obeyed) == 3
-    assert orders.controller_epoch == 3
+    assert handler.controller_epoch == 3
 
 
-def test_what_comes_late_over_a_connection_that_was_given_up_is_not_obeyed() -> None:
+def test_late_command_of_the_same_controller_is_refused() -> None:
     obeyed: list[Command] = []
 
     def obey(command: Command) -> dict[TopicPartition, int]:
         obeyed.append(command)
         return {}
 
-    orders = Orders(lambda: BrokerEpoch(5), obey)
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
     for number in (7, 7, 9):  # said again, because the first answer was lost
-        assert orders.answer(Numbered(number, metadata(3))).error == 0
-    assert orders.answer(Numbered(7, metadata(3))).error == STALE_CONTROLLER_EPOCH
+        assert handler.handle(Numbered(number, metadata(3))).error == 0
+    assert handler.handle(Numbered(7, metadata(3))).error == STALE_CONTROLLER_EPOCH
     assert len(obeyed) == 3
-    assert orders.answer(Numbered(1, metadata(4))).error == 0, "another controller counts anew"
+    assert handler.handle(Numbered(1, metadata(4))).error == 0, "another controller counts anew"
 
 
-def test_a_link_that_is_made_anew_does_not_count_anew() -> None:
+def test_new_queue_continues_the_correlation_numbers() -> None:
     async def test() -> None:
         broker = Broken()
         async with linked(broker) as links:
             for _ in range(3):
                 links.send(ONE, metadata())
             await until(lambda: len(broker.heard) == 3)
-            [known] = [link.broker for link in links._links.values()]
-            links.know({})
-            links.know({ONE: known})
+            [known] = [queue.broker for queue in links.queues()]
+            links.update_brokers({})
+            links.update_brokers({ONE: known})
             links.send(ONE, metadata())
             await until(lambda: len(broker.heard) == 4)
 
@@ -220,7 +228,7 @@ def test_a_link_that_is_made_anew_does_not_count_anew() -> None:
     "noise",
     [b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\0\0\0\x03abc", b"\0\0\0\x09x"],
 )
-def test_noise_costs_the_connection_and_nothing_else(noise: bytes) -> None:
+def test_malformed_frame_closes_only_its_connection(noise: bytes) -> None:
     async def test() -> None:
         broker = Broken()
         async with linked(broker) as links:
@@ -228,7 +236,7 @@ def test_noise_costs_the_connection_and_nothing_else(noise: bytes) -> None:
             await until(lambda: bool(broker.heard))
             ours, theirs = trio.testing.memory_stream_pair()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(broker.orders.serve, theirs)
+                nursery.start_soon(broker.server.serve, theirs)
                 await ours.send_all(noise)
                 await ours.send_eof()
                 assert await ours.receive_some() == b""
@@ -238,7 +246,7 @@ def test_noise_costs_the_connection_and_nothing_else(noise: bytes) -> None:
     run(test)
 
 
-def test_an_answer_to_something_else_is_none() -> None:
+def test_reply_to_another_command_is_not_accepted() -> None:
     async def test() -> None:
         asked: list[int] = []
 
@@ -262,30 +270,30 @@ def test_an_answer_to_something_else_is_none() -> None:
     run(test)
 
 
-def test_a_command_for_somebody_else_is_not_obeyed_and_said_again_until_he_is_where_he_says(
+def test_misaddressed_command_is_refused_and_repeated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A broker that is registered with the address of another would have that one's replicas deleted."""
 
     async def test() -> None:
         broker = Broken()
-        broker.orders = Orders(lambda: BrokerEpoch(5), broker.obey, me=BrokerId(7))
+        broker.serve_as(BrokerId(7))
         async with linked(broker) as links:
             links.send(ONE, metadata())
-            await until(lambda: links.counts()[ONE][1] > 2)
+            await until(lambda: links.queues()[0].resent > 2)
             assert broker.heard == []
-            assert caplog.text.count("broker 7 hears commands for broker 1") == 1
-            assert caplog.text.count("broker 1 is registered with an address at which another broker answers") == 1
+            assert caplog.text.count("broker 7 receives commands for broker 1") == 1
+            assert caplog.text.count("the endpoint that broker 1 registered leads to another broker") == 1
             # What is for itself is heard: the other's commands, of greater numbers, have not made it old.
-            assert broker.orders.answer(Numbered(1, metadata(), BrokerId(7))).error == 0
-            broker.orders = Orders(lambda: BrokerEpoch(5), broker.obey, me=ONE)
+            assert broker.handler.handle(Numbered(1, metadata(), BrokerId(7))).error == 0
+            broker.serve_as(ONE)
             broker.heard.clear()
             await until(lambda: len(broker.heard) == 1)
 
     run(test)
 
 
-def test_roles_that_a_broker_does_not_take_up_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_roles_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         broker = Broken()
         broker.errors = {T0: 103}
@@ -297,22 +305,22 @@ def test_roles_that_a_broker_does_not_take_up_are_told(caplog: pytest.LogCapture
     run(test)
 
 
-def test_so_many_commands_wait_for_a_broker_and_no_more() -> None:
+def test_full_queue_is_dropped() -> None:
     """Then all are dropped: the controller hears of it, and says everything anew over another link."""
 
     async def test() -> None:
         broker, heard = Broken(), list[Event]()
         broker.hang_ups = 10_000
         async with linked(broker, heard.append) as links:
-            [known] = [link.broker for link in links._links.values()]
+            [known] = [queue.broker for queue in links.queues()]
             for number in range(1, 202):
                 assert heard == []
                 links.send(ONE, metadata(number))
-            assert heard == [events.LinkOverflowed(ONE, BrokerEpoch(5))]
+            assert heard == [events.CommandQueueOverflowed(ONE, BrokerEpoch(5))]
             links.send(ONE, metadata(300))
             assert links.waiting() == {}
             broker.hang_ups = 0
-            links.know({ONE: known})
+            links.update_brokers({ONE: known})
             links.send(ONE, metadata(301))
             await until(lambda: bool(broker.heard))
             assert [command.controller_epoch for command in broker.heard] == [301]
@@ -320,14 +328,15 @@ def test_so_many_commands_wait_for_a_broker_and_no_more() -> None:
     run(test)
 
 
-def test_so_many_connections_are_heard_and_the_most_silent_goes_for_one_more() -> None:
+def test_most_silent_connection_is_closed_for_a_new_one() -> None:
     async def test() -> None:
-        orders = Orders(lambda: BrokerEpoch(5), lambda command: {}, connections_max=2)
+        handler = ControllerCommandHandler(lambda: BrokerEpoch(5), lambda command: {})
+        server = CommandServer(handler, connections_max=2)
         async with trio.open_nursery() as nursery:
 
             async def connection() -> Frames:
                 ours, theirs = trio.testing.memory_stream_pair()
-                nursery.start_soon(orders.serve, theirs)
+                nursery.start_soon(server.serve, theirs)
                 await trio.testing.wait_all_tasks_blocked()
                 return Frames(ours)
 
@@ -346,12 +355,12 @@ def test_so_many_connections_are_heard_and_the_most_silent_goes_for_one_more() -
     run(test)
 
 
-def test_a_broker_without_the_endpoint_is_named() -> None:
+def test_missing_endpoint_is_named() -> None:
     with pytest.raises(OSError, match="broker 1 has no endpoint CONTROL"):
         endpoint_of(Broker(ONE, BrokerEpoch(1), (Endpoint("PLAINTEXT", "h", 1),)), "CONTROL")
 
 
-def test_a_frame_cut_off() -> None:
+def test_torn_frame_is_refused() -> None:
     async def test() -> None:
         ours, theirs = trio.testing.memory_stream_pair()
         await ours.send_all(b"\0\0")

@@ -11,11 +11,12 @@ import pytest
 import trio
 import trustme
 
+from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 from kraft_controller.core.state import Broker, Endpoint
-from kraft_controller.runtime.links import BrokerLinks, LinkSettings
-from kraft_controller.runtime.orders import Orders
+from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
+from kraft_controller.runtime.command_server import CommandServer
 
 ONE = BrokerId(1)
 
@@ -24,7 +25,7 @@ class Ear:
     def __init__(self) -> None:
         self.heard: list[Command] = []
         self.refused = 0
-        self.orders = Orders(lambda: BrokerEpoch(5), self.obey)
+        self.server = CommandServer(ControllerCommandHandler(lambda: BrokerEpoch(5), self.obey))
 
     def obey(self, command: Command) -> Mapping[TopicPartition, int]:
         self.heard.append(command)
@@ -48,7 +49,7 @@ def client_side(authority: trustme.CA, *, known: bool = True) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def linked(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None) -> AsyncIterator[BrokerLinks]:
+async def linked(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None) -> AsyncIterator[CommandConnections]:
     async def serve(stream: trio.SocketStream) -> None:
         secure = trio.SSLStream(stream, there, server_side=True)
         try:
@@ -57,15 +58,17 @@ async def linked(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None) -
             ear.refused += 1
             await trio.aclose_forcefully(secure)
             return
-        await ear.orders.serve(secure)
+        await ear.server.serve(secure)
 
     async with trio.open_nursery() as nursery:
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, serve, [listener])
-        links = BrokerLinks(lambda event: None, LinkSettings(backoff_s=0.01, listener="CONTROLLER", tls=here))
+        links = CommandConnections(
+            lambda event: None, ConnectionSettings(backoff_s=0.01, listener="CONTROLLER", tls=here)
+        )
         await nursery.start(links.run)
         ends = (Endpoint("CLIENTS", "127.0.0.1", 1), Endpoint("CONTROLLER", "127.0.0.1", _port(listener)))
-        links.know({ONE: Broker(ONE, BrokerEpoch(5), ends)})
+        links.update_brokers({ONE: Broker(ONE, BrokerEpoch(5), ends)})
         for epoch in range(1, 20):
             links.send(ONE, UpdateMetadata(BrokerId(9), ControllerEpoch(epoch), BrokerEpoch(5), (), ()))
         yield links
@@ -81,7 +84,7 @@ def run(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None, *, arrives
     async def main() -> None:
         with trio.fail_after(120):
             async with linked(ear, there, here) as links:
-                while (len(ear.heard) < 19) if arrives else (links.counts()[ONE][1] < 3):
+                while (len(ear.heard) < 19) if arrives else (links.queues()[0].resent < 3):
                     await trio.sleep(0.01)
                 if not arrives:
                     assert links.waiting() == {ONE: 19}  # and none is ever left out
@@ -89,14 +92,14 @@ def run(ear: Ear, there: ssl.SSLContext, here: ssl.SSLContext | None, *, arrives
     trio.run(main)
 
 
-def test_both_ends_know_each_other() -> None:
+def test_mutual_tls() -> None:
     ear, authority = Ear(), trustme.CA()
     run(ear, server_side(authority, "127.0.0.1"), client_side(authority), arrives=True)
     assert [command.controller_epoch for command in ear.heard] == list(range(1, 20))
 
 
 @pytest.mark.parametrize("why", ["plain", "stranger", "nobody", "another-name"])
-def test_who_is_not_who_he_should_be_is_told_nothing(why: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_certificate_receives_no_command(why: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     ear, authority = Ear(), trustme.CA()
     there = server_side(authority, "elsewhere.example" if why == "another-name" else "127.0.0.1")

@@ -15,10 +15,10 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.metrics import samples
-from kraft_controller.runtime.operators import OperatorPort, controller_health
+from kraft_controller.runtime.controller_metrics import samples
+from kraft_controller.runtime.operator_port import OperatorPort, controller_health
 from tests.integration.kraft_controller.site import command, led, run, site, until
 from tests.integration.processes import ROOT
 from tests.ports import free_port
@@ -40,7 +40,7 @@ def values(text: str) -> Iterator[tuple[str, float]]:
             yield sample.name + "".join(f" {value}" for value in sample.labels.values()), sample.value
 
 
-def test_what_an_operator_asks_first(tmp_path: Path) -> None:
+def test_operator_port_serves_metrics_and_health(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, dict.fromkeys((1, 2, 3))) as (here, wires), trio.open_nursery() as nursery:
             controller = wires.controller
@@ -70,7 +70,7 @@ def test_what_an_operator_asks_first(tmp_path: Path) -> None:
             assert found["kafka_controller_controller_stats_controller_failover_time_ms"] > 0
             assert found["kafka_controller_controller_event_manager_events_by_kind_total BrokersChanged"] >= 2
             assert found["kafka_controller_controller_epoch"] == 1
-            await controller.ask(events.ElectionAsked((TopicPartition("t", 1),)))
+            await controller.ask(events.ElectLeadersRequested((TopicPartition("t", 1),)))
             assert await measured("kafka_controller_preferred_replica_imbalance_count", 0)
 
             code, text = await trio.to_thread.run_sync(get, f"{url}/health")
@@ -84,12 +84,12 @@ def test_what_an_operator_asks_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [None, 2])
-def test_who_is_not_the_controller_says_nothing_of_the_cluster(known: int | None, tmp_path: Path) -> None:
+def test_other_brokers_report_no_cluster_counts(known: int | None, tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, {1: None}) as (_, wires):
             controller = wires.controller
-            controller._queue = None  # as between two reigns
-            controller.controller = None if known is None else BrokerId(known)
+            controller._queue = controller.term = None  # as between two terms
+            controller._candidacy.controller = None if known is None else BrokerId(known)
             found = {sample.name: sample.value for sample in samples(controller)}
             assert found["kafka_controller_active_controller_count"] == 0
             assert found["kafka_controller_active_broker_count"] == 0
@@ -117,7 +117,7 @@ async def test_others_get_turns_while_many_measurements_are_written() -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_a_broker_of_its_own_process_shows_how_it_is(tmp_path: Path) -> None:
+def test_broker_process_reports_health(tmp_path: Path) -> None:
     """`zab-broker serve --operators`, from before it has a session until it is the controller."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -155,7 +155,7 @@ def test_a_broker_of_its_own_process_shows_how_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["here", "127.0.0.1:x", "99999"])
-def test_where_operators_cannot_look(where: str, tmp_path: Path) -> None:
+def test_operator_port_refuses_writes_and_unknown_pages(where: str, tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"broker.id=7\nzookeeper.connect=h\nlog.dirs={tmp_path}\n")
     said = command("serve", str(file), "--operators", where)

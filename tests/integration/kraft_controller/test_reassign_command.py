@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
 from kraft_controller.core.names import BrokerId, TopicPartition
 from tests.integration.kraft_controller.site import Site, led, run, site, until
 
@@ -34,7 +34,7 @@ async def throttled(here: Site) -> list[str]:
     return rows
 
 
-def test_planned_moved_and_verified(tmp_path: Path) -> None:
+def test_reassignment_is_planned_executed_and_verified(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path / "store", dict.fromkeys((1, 2, 3, 4))) as (here, _):
             await here.done("topics", "create", "t", "--replica-assignment", "1:2,2:1", "--wait")
@@ -56,7 +56,7 @@ def test_planned_moved_and_verified(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_move_that_takes_time_is_throttled_listed_and_taken_back(tmp_path: Path) -> None:
+def test_long_reassignment_is_throttled_listed_and_cancelled(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path / "store", dict.fromkeys((1, 2, 3))) as (here, wires):
             await here.done("topics", "create", "t", "--replica-assignment", "1:2,2:1", "--wait")
@@ -64,7 +64,7 @@ def test_a_move_that_takes_time_is_throttled_listed_and_taken_back(tmp_path: Pat
             plan = plan_in(tmp_path / "plan", {"t-0": [3, 2]})
             late = await here.command("reassign", "execute", plan, "--throttle", "1000", "--wait", "--wait-s", "0.5")
             assert late.code == 1
-            assert "1 of 1 partition, t-0 among them" in late.err
+            assert "1 of 1 partition, including t-0" in late.err
             assert await throttled(here) == [
                 "t leader.replication.throttled.replicas=0:1,0:2",
                 "t follower.replication.throttled.replicas=0:3",
@@ -102,7 +102,7 @@ async def _moves(here: Site) -> bool:
     return bool((await here.node("/brokers/topics/t"))["adding_replicas"])
 
 
-def test_what_the_controller_is_asked_last_is_what_happens_also_under_the_next_controller(tmp_path: Path) -> None:
+def test_newest_request_wins_across_a_failover(tmp_path: Path) -> None:
     """A wish in the node, and another one of the same partition that came by request."""
 
     async def test() -> None:
@@ -111,7 +111,9 @@ def test_what_the_controller_is_asked_last_is_what_happens_also_under_the_next_c
             wires.stuck.add(3)
             await here.done("reassign", "execute", plan_in(tmp_path / "plan", {"t-0": [3, 2]}), "--no-throttle")
             await until(lambda: _moves(here))
-            await wires.controller.ask(events.MovesAsked({TopicPartition("t", 0): (BrokerId(2), BrokerId(1))}))
+            await wires.controller.ask(
+                events.AlterReassignmentsRequested({TopicPartition("t", 0): (BrokerId(2), BrokerId(1))})
+            )
 
             async def arrived() -> bool:
                 return await held(here) == {"0": [2, 1]}
@@ -125,16 +127,16 @@ def test_what_the_controller_is_asked_last_is_what_happens_also_under_the_next_c
     run(test)
 
 
-def test_plans_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
+def test_impossible_plans_change_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path / "store", dict.fromkeys((1, 2))) as here:
             await here.done("topics", "create", "t", "--replica-assignment", "1:2")
             plans: list[tuple[str, dict[str, list[int]]]] = [
                 ("there is no partition nope-0", {"nope-0": [1]}),
                 ("there is no partition t-9", {"t-9": [1]}),
-                ("brokers [7] are not there", {"t-0": [7, 1]}),
+                ("brokers [7] are not registered", {"t-0": [7, 1]}),
                 ("the list of replicas is empty", {"t-0": []}),
-                ("a broker stands twice", {"t-0": [1, 1]}),
+                ("a broker is listed twice", {"t-0": [1, 1]}),
                 ("names no partitions", {}),
             ]
             for why, moves in plans:
@@ -142,7 +144,7 @@ def test_plans_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
                 assert (said.code, why in said.err) == (1, True), said
             (tmp_path / "torn").write_text('{"version":1,"partitions":[{"topic"')
             torn = await here.command("reassign", "execute", str(tmp_path / "torn"))
-            assert (torn.code, "the plan cannot be read" in torn.err) == (1, True)
+            assert (torn.code, "the plan cannot be parsed" in torn.err) == (1, True)
             assert (await here.command("reassign", "execute", str(tmp_path / "none"))).code == 2
             good = plan_in(tmp_path / "good", {"t-0": [2, 1]})
             assert (await here.command("reassign", "execute", good, "--throttle", "0")).code == 2
@@ -153,6 +155,6 @@ def test_plans_that_make_no_sense_change_nothing(tmp_path: Path) -> None:
             assert await here.session.exists("/admin/reassign_partitions") is None
             await here.session.create("/admin/reassign_partitions", b'{"version":1,"part')
             broken = await here.command("reassign", "execute", good)
-            assert (broken.code, "/admin/reassign_partitions: no JSON" in broken.err) == (1, True)
+            assert (broken.code, "/admin/reassign_partitions: not JSON" in broken.err) == (1, True)
 
     run(test)

@@ -16,7 +16,7 @@ from attrs import evolve
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker, Endpoint
-from kraft_controller.runtime.identity import WrongIdentity, claim
+from kraft_controller.runtime.meta_properties import WrongIdentity, claim
 from kraft_controller.runtime.registration import (
     AddressTaken,
     BrokerIdTaken,
@@ -55,7 +55,7 @@ async def until(check: Callable[[], Awaitable[bool]]) -> None:
 
 
 @pytest.mark.mechanism(45)
-def test_the_node_is_as_kafkas_tools_read_it(tmp_path: Path) -> None:
+def test_reassignment_node_has_kafka_format(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:
             mine = of(here)
@@ -85,7 +85,7 @@ def test_the_node_is_as_kafkas_tools_read_it(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_broker_with_the_address_of_another_is_not_registered(tmp_path: Path) -> None:
+def test_broker_with_the_address_of_another_is_refused(tmp_path: Path) -> None:
     """What is said to it would reach the other one. A broker that is given another id is no other."""
 
     async def test() -> None:
@@ -97,7 +97,7 @@ def test_a_broker_with_the_address_of_another_is_not_registered(tmp_path: Path) 
             settings = RegistrationSettings(taken_s=0.2)
             late = Registration(here.store.session, other, lambda: 1, settings=settings)
             with pytest.raises(
-                AddressTaken, match="broker 1 is registered with h1:9093, which broker 2 says of itself"
+                AddressTaken, match="broker 1 is registered with h1:9093, an address of broker 2 as well"
             ):
                 await late.run(idle)
             assert await here.session.exists("/brokers/ids/2") is None
@@ -108,7 +108,7 @@ def test_a_broker_with_the_address_of_another_is_not_registered(tmp_path: Path) 
     run(test)
 
 
-def test_a_node_removed_by_hand_comes_back_with_another_epoch(tmp_path: Path) -> None:
+def test_deleted_registration_returns_with_a_new_epoch(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:
             mine = of(here)
@@ -125,7 +125,7 @@ def test_a_node_removed_by_hand_comes_back_with_another_epoch(tmp_path: Path) ->
     run(test)
 
 
-def test_a_lost_session_is_followed_by_another_and_what_lives_begins_anew(tmp_path: Path) -> None:
+def test_lost_session_is_replaced(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here, trio.open_nursery() as nursery:
             lives: list[zab.Session] = []
@@ -161,7 +161,7 @@ def test_a_lost_session_is_followed_by_another_and_what_lives_begins_anew(tmp_pa
 
 
 @pytest.mark.mechanism(51)
-def test_a_ghost_of_its_own_is_replaced_in_one_step(tmp_path: Path) -> None:
+def test_own_former_registration_is_replaced(tmp_path: Path) -> None:
     """Nobody who watches sees the broker gone; only its epoch says that it was."""
 
     async def test() -> None:
@@ -181,7 +181,7 @@ def test_a_ghost_of_its_own_is_replaced_in_one_step(tmp_path: Path) -> None:
     run(test)
 
 
-def test_somebody_elses_node_is_waited_for_and_not_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_foreign_registration_is_awaited(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
     async def test() -> None:
@@ -209,7 +209,7 @@ def test_somebody_elses_node_is_waited_for_and_not_taken(tmp_path: Path, caplog:
     run(test)
 
 
-def test_what_lives_fails_and_all_of_it_ends(tmp_path: Path) -> None:
+def test_error_of_the_live_function_is_raised(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path) as here:
 
@@ -223,7 +223,7 @@ def test_what_lives_fails_and_all_of_it_ends(tmp_path: Path) -> None:
     run(test)
 
 
-def test_an_empty_store_is_made_ready_and_names_the_cluster_once(tmp_path: Path) -> None:
+def test_empty_store_is_prepared_and_named_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with zab.open_store(tmp_path) as store, store.session() as session:
             mine = Registration(store.session, ONE, lambda: 1)
@@ -244,12 +244,12 @@ def test_an_empty_store_is_made_ready_and_names_the_cluster_once(tmp_path: Path)
     run(test)
 
 
-def test_a_cluster_whose_name_the_store_has_lost_is_called_what_its_brokers_know(tmp_path: Path) -> None:
+def test_lost_cluster_id_is_restored_from_directories(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path / "store", {1: None}) as (here, _):
             before, fresh = tmp_path / "before", tmp_path / "fresh"
             claim([before], "a-name", BrokerId(1))
-            with pytest.raises(WrongIdentity, match="start a broker first that was part of it"):
+            with pytest.raises(WrongIdentity, match="start a broker first that was part of the cluster"):
                 await cluster_id(here.session, ones, [fresh])
             assert await here.session.exists(znodes.CLUSTER_ID) is None
             assert await cluster_id(here.session, ones, [before]) == "a-name"
@@ -275,7 +275,7 @@ class Early:
         raise zab.NoNode(-101, path)
 
 
-def test_a_cluster_that_begins_while_its_name_is_asked_for_has_one(tmp_path: Path) -> None:
+def test_concurrently_created_cluster_has_one_id(tmp_path: Path) -> None:
     """Of brokers that start together for the first time one may be the controller before another one has looked."""
 
     async def test() -> None:
@@ -287,11 +287,11 @@ def test_a_cluster_that_begins_while_its_name_is_asked_for_has_one(tmp_path: Pat
     run(test)
 
 
-def test_a_broker_that_was_part_of_a_cluster_makes_none_in_an_empty_store(tmp_path: Path) -> None:
+def test_broker_of_a_cluster_refuses_an_empty_store(tmp_path: Path) -> None:
     async def test() -> None:
         async with site(tmp_path / "store") as here:
             claim([tmp_path / "before"], "a-name", BrokerId(1))
-            with pytest.raises(WrongIdentity, match="is zookeeper.connect another store's"):
+            with pytest.raises(WrongIdentity, match="does zookeeper.connect name another store"):
                 await cluster_id(here.session, ones, [tmp_path / "before"])
             assert await here.session.exists(znodes.CLUSTER_ID) is None
             assert await cluster_id(here.session, ones, [tmp_path / "fresh"]) == "AQEBAQEBAQEBAQEBAQEBAQ"
@@ -302,21 +302,21 @@ def test_a_broker_that_was_part_of_a_cluster_makes_none_in_an_empty_store(tmp_pa
 @pytest.mark.parametrize(
     ("broker", "why"),
     [
-        (Broker(BrokerId(-1), BrokerEpoch(0), ENDS, ONE.protocols), "a broker's id is 0 or greater"),
+        (Broker(BrokerId(-1), BrokerEpoch(0), ENDS, ONE.protocols), "a broker id is 0 or greater"),
         (Broker(BrokerId(1), BrokerEpoch(0), ()), "no endpoints"),
         (Broker(BrokerId(1), BrokerEpoch(0), ENDS, {"EXTERNAL": "PLAINTEXT"}), "no security protocol for .*CONTROLLER"),
         (Broker(BrokerId(1), BrokerEpoch(0), (ENDS[0], ENDS[0]), ONE.protocols), "more than one endpoint"),
-        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "", 1),), {"E": "SSL"}), "cannot be dialled"),
-        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "h", 0),), {"E": "SSL"}), "cannot be dialled"),
+        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "", 1),), {"E": "SSL"}), "is not a reachable address"),
+        (Broker(BrokerId(1), BrokerEpoch(0), (Endpoint("E", "h", 0),), {"E": "SSL"}), "is not a reachable address"),
     ],
 )
-def test_a_description_that_helps_nobody_is_refused(broker: Broker, why: str) -> None:
+def test_unreachable_description_is_refused(broker: Broker, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Registration(lambda: zab.connect("h"), broker, lambda: 1)
 
 
 @pytest.mark.mechanism(43, 44)
-def test_the_tree_is_kafkas(tmp_path: Path) -> None:
+def test_tree_has_kafka_layout(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, {1: None}) as (here, _):
             await prepare(here.session)

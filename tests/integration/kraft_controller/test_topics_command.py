@@ -14,7 +14,7 @@ async def leader(here: Site, topic: str, partition: int = 0) -> int:
     return int((await here.node(f"/brokers/topics/{topic}/partitions/{partition}/state"))["leader"])
 
 
-def test_a_topic_from_its_making_to_its_end(tmp_path: Path) -> None:
+def test_topic_from_creation_to_deletion(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, dict.fromkeys((1, 2, 3))) as (here, wires):
             words = ("--partitions", "2", "--config", "min.insync.replicas=2", "--wait", "--json")
@@ -69,7 +69,7 @@ async def _isr_is_without(here: Site, broker: int) -> bool:
     return all(broker not in row["last_known_isr"] for row in rows)
 
 
-def test_who_is_to_hold_it_is_said_by_hand(tmp_path: Path) -> None:
+def test_manual_replica_assignment(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, {1: "a", 2: "a", 3: "b"}) as (here, _):
             await here.done("topics", "create", "t", "--replica-assignment", "3:1,1:3", "--wait")
@@ -92,10 +92,10 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
         (1, "needs as many live brokers", ("create", "t", "--replication-factor", "4")),
         (1, "at least one is needed", ("create", "t", "--partitions", "-1")),
         (1, "letters, digits", ("create", "sp ace")),
-        (1, "no name for a topic", ("create", "..")),
+        (1, "no legal topic name", ("create", "..")),
         (1, "at most 249", ("create", "x" * 250)),
-        (1, "would be one in metrics", ("create", "a_b")),
-        (1, "there already", ("create", "a.b")),
+        (1, "would be equal in metrics", ("create", "a_b")),
+        (1, "exists already", ("create", "a.b")),
         (1, "it is one of delete, compact", ("create", "t", "--config", "cleanup.policy=compact,")),
         (1, "it is one of", ("create", "t", "--config", "cleanup.policy=burn")),
         (1, "is it min.insync.replicas?", ("create", "t", "--config", "min.in.sync.replicas=2")),
@@ -104,11 +104,11 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path) -> Non
         (2, "it looks like 1:2,2:3", ("create", "t", "--replica-assignment", "1;2")),
         (2, "it looks like 1:2,2:3", ("create", "t", "--replica-assignment", "")),
         (2, "it looks like 1:2,2:3", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "")),
-        (2, "says both", ("create", "t", "--replica-assignment", "1", "--partitions", "3")),
-        (2, "says both", ("create", "t", "--replica-assignment", "", "--partitions", "3")),
-        (1, "there can be more, not 1", ("alter", "a.b", "--partitions", "1")),
+        (2, "excludes", ("create", "t", "--replica-assignment", "1", "--partitions", "3")),
+        (2, "excludes", ("create", "t", "--replica-assignment", "", "--partitions", "3")),
+        (1, "the new total must be greater, not 1", ("alter", "a.b", "--partitions", "1")),
         (1, "2 assignments for 1 new", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1,2")),
-        (1, "give the new ones as many", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1")),
+        (1, "new ones need the same number", ("alter", "a.b", "--partitions", "2", "--replica-assignment", "1")),
         (1, "no topic nope", ("alter", "nope", "--partitions", "2")),
         (1, "no topic nope", ("delete", "nope")),
         (1, "no topic nope", ("describe", "nope")),
@@ -147,11 +147,11 @@ def test_elections(tmp_path: Path) -> None:
             await until(lambda: _led_by(here, "t", 3))
             dead = await here.command("elect", "preferred", "t", "--json")
             assert dead.code == 1
-            assert [row["outcome"] for row in dead.json] == ["broker 2, who is preferred, is not alive", "not needed"]
+            assert [row["outcome"] for row in dead.json] == ["the preferred broker 2 is not alive", "not needed"]
             wires.stuck.add(2)
             await here.register(2)
             behind = await here.command("elect", "preferred", "t:0", "--json")
-            assert (behind.code, behind.json[0]["outcome"]) == (1, "broker 2, who is preferred, is not in sync")
+            assert (behind.code, behind.json[0]["outcome"]) == (1, "the preferred broker 2 is not in sync")
             # Nobody in sync is left, and who is not may lead only when it is asked for.
             await session.delete("/brokers/ids/3")
             await until(lambda: _led_by(here, "t", -1))
@@ -166,7 +166,8 @@ def test_elections(tmp_path: Path) -> None:
             await until(lambda: _led_by(here, "u", 2))
 
             async def counted() -> bool:  # it stands in the store before it is counted
-                return wires.controller.desk is not None and wires.controller.desk.unclean_elections == 2
+                term = wires.controller.term
+                return term is not None and term.partitions.unclean_elections == 2
 
             await until(counted)
             await here.done("configs", "alter", "brokers", "--default", "--set", "unclean.leader.election.enable=true")
@@ -176,7 +177,7 @@ def test_elections(tmp_path: Path) -> None:
             await until(lambda: _in_sync(here, "t", 1, 3))
             back = await here.done("elect", "preferred", "--json")
             assert [(row["partition"], row["leader"]) for row in back] == [("t-1", 3)]
-            assert "no partition needs it" in (await here.command("elect", "preferred")).err
+            assert "no partition needs an election" in (await here.command("elect", "preferred")).err
             assert (await here.command("elect", "preferred", "t:7")).code == 1
             assert (await here.command("elect", "preferred", "nope")).code == 1
 
@@ -191,7 +192,7 @@ async def _in_sync(here: Site, topic: str, partition: int, broker: int) -> bool:
     return broker in (await here.node(f"/brokers/topics/{topic}/partitions/{partition}/state"))["isr"]
 
 
-def test_an_election_that_nobody_can_read_is_named_and_stands_in_the_way_of_no_controller(tmp_path: Path) -> None:
+def test_damaged_election_request_is_named_and_blocks_no_controller(tmp_path: Path) -> None:
     async def test() -> None:
         async with led(tmp_path, dict.fromkeys((1, 2))) as (here, wires):
             await here.done("topics", "create", "t", "--replica-assignment", "1:2", "--wait")
@@ -199,13 +200,13 @@ def test_an_election_that_nobody_can_read_is_named_and_stands_in_the_way_of_no_c
             await here.session.create(znodes.PREFERRED, b'{"version":1,"part')
             await here.done("reassign", "execute", str(_plan(tmp_path)), "--wait")
             said = await here.command("elect", "preferred", "t")
-            assert (said.code, f"{znodes.PREFERRED}: no JSON" in said.err, "remove the node" in said.err) == (
+            assert (said.code, f"{znodes.PREFERRED}: not JSON" in said.err, "remove the node" in said.err) == (
                 1,
                 True,
                 True,
             )
             shown = await here.command("controller", "show", "--json")
-            assert (shown.code, f"{znodes.PREFERRED}: no JSON" in shown.err, shown.json[0]["id"]) == (1, True, 1)
+            assert (shown.code, f"{znodes.PREFERRED}: not JSON" in shown.err, shown.json[0]["id"]) == (1, True, 1)
             await here.session.delete(znodes.PREFERRED)
             await here.done("elect", "preferred", "t")
             assert await leader(here, "t") == 2

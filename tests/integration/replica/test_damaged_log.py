@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.cli.produce import Producer
 from replica.core.errors import ErrorCode
 from replica.runtime.admin.overview import partitions_of, worries

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.admin import moves
-from kraft_controller.runtime.admin.configs import Entity, alter_config
-from kraft_controller.runtime.admin.picture import read_picture
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin import reassignment_requests as moves
+from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.runtime.broker import Broker
 from tests.integration.brokers import cluster, until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.core.errors import ErrorCode
 from replica.runtime.client import connect
 from replica.wire.api import ApiKey

@@ -11,7 +11,7 @@ from attrs import evolve
 
 import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.identity import META, former_sessions
+from kraft_controller.runtime.meta_properties import META, former_sessions
 from replica.cli.produce import Producer
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
 from kraft_controller.core.names import BrokerId
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.cli.properties.plan import plan_of
 from replica.runtime.client import connect, parse_bootstrap
 from replica.runtime.requests import ApiKey

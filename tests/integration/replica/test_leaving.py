@@ -12,9 +12,9 @@ import trio
 
 import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.admin.picture import read_picture
-from kraft_controller.runtime.admin.topics import create_topic
-from kraft_controller.runtime.leaving import LeaveSettings, ask_to_leave
+from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.topic_requests import create_topic
+from kraft_controller.runtime.shutdown_request import ShutdownSettings, request_shutdown
 from replica.runtime.client import Client, connect
 from replica.wire.api import ApiKey
 from tests.integration.broker_processes import store_processes
@@ -22,7 +22,7 @@ from tests.integration.brokers import cluster
 from tests.ports import free_port
 
 T0 = TopicPartition("t", 0)
-QUICK = LeaveSettings(tries=2, pause_s=0.01)
+QUICK = ShutdownSettings(tries=2, pause_s=0.01)
 
 
 async def isr_is(session: zab.Session, *brokers: int) -> None:
@@ -65,12 +65,12 @@ def test_what_nobody_else_can_lead_is_named(tmp_path: Path) -> None:
             def here() -> object:
                 return two.cache.endpoint(BrokerId(2), "CONTROLLER")
 
-            left = await ask_to_leave(BrokerId(2), lambda: two.epoch, here, QUICK)  # type: ignore[arg-type]
+            left = await request_shutdown(BrokerId(2), lambda: two.epoch, here, QUICK)  # type: ignore[arg-type]
             assert left == (T0,)
-            stale = await ask_to_leave(BrokerId(2), lambda: two.epoch - 1, here, QUICK)  # type: ignore[arg-type,return-value]
+            stale = await request_shutdown(BrokerId(2), lambda: two.epoch - 1, here, QUICK)  # type: ignore[arg-type,return-value]
             assert stale is None
-            assert await ask_to_leave(BrokerId(2), lambda: two.epoch, lambda: None, QUICK) is None
-            assert await ask_to_leave(BrokerId(2), lambda: two.epoch, lambda: None, None) == ()
+            assert await request_shutdown(BrokerId(2), lambda: two.epoch, lambda: None, QUICK) is None
+            assert await request_shutdown(BrokerId(2), lambda: two.epoch, lambda: None, None) == ()
 
     trio.run(main)
 

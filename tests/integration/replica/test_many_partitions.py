@@ -7,9 +7,9 @@ from pathlib import Path
 
 import trio
 
+from kraft_controller.core.command_handler import PIECE_MAX
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.admin.topics import create_topic
-from kraft_controller.runtime.orders import PIECE_MAX
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from tests.integration.brokers import cluster, until
 
 MANY = 300

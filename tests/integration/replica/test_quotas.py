@@ -9,7 +9,7 @@ from typing import Any
 import confluent_kafka
 import trio
 
-from kraft_controller.runtime.admin.configs import Entity, read_config
+from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.core.errors import ErrorCode
 from replica.core.quotas import Kind, Who
 from replica.runtime.client import ClientSettings, Connection

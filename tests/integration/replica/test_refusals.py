@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_controller.runtime.admin.topics import create_topic
+from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.core.errors import ErrorCode
 from replica.runtime.admin.metrics import samples
 from replica.runtime.client import connect

@@ -14,8 +14,8 @@ from attrs import evolve
 
 from kraft_controller.core.commands import UpdateMetadata
 from kraft_controller.core.names import ControllerEpoch, TopicId, TopicPartition
-from kraft_controller.runtime.admin.configs import Entity, alter_config
-from kraft_controller.runtime.admin.topics import create_topic, delete_topic
+from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
+from kraft_controller.runtime.admin.topic_requests import create_topic, delete_topic
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.wire import znodes
 from replica.runtime.admin.overview import partitions_of, worries

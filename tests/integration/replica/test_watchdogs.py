@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from kraft_controller.core import events
-from kraft_controller.runtime.operators import controller_health
+from kraft_controller.core import controller_events as events
+from kraft_controller.runtime.operator_port import controller_health
 from replica.core.groups.coordinator import Coordinator
 from replica.runtime.admin.overview import DEGRADED, DOWN, health, overview
 from replica.runtime.broker import Broker
@@ -60,7 +60,7 @@ async def test_controller_that_leaves_events_waiting_makes_its_broker_unhealthy(
         with monkeypatch.context() as patched:
             patched.setattr(controller, "_handle", handle)
             for _ in range(2):
-                controller.note(events.TimeToBalance())
+                controller.note(events.AutoPreferredElection())
                 controller.note(events.TopicsChanged())
                 await trio.sleep(0.1)
             await until(lambda: not health(broker)["healthy"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.controller.speed import head_of
-from kraft_controller.core.commands import Command, LeaderAndIsr, StopReplica, UpdateMetadata
+from kraft_controller.core.commands import Command, LeaderAndIsr, Numbered, StopReplica, UpdateMetadata
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch
-from kraft_controller.wire.commands import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, Numbered, encode
+from kraft_controller.wire.command_frames import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, encode
 
 FROM = (BrokerId(3), ControllerEpoch(17), BrokerEpoch(99))
 

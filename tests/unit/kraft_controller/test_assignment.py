@@ -33,7 +33,7 @@ def lists(text: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.mechanism(33)
-def test_the_formula_everybody_quotes() -> None:
+def test_plain_assignment_follows_the_textbook_formula() -> None:
     assert plain(ids(0, 1, 2), 4, 2) == lists("0,1 1,2 2,0 0,1")
 
 
@@ -46,7 +46,7 @@ def test_followers_are_shifted_after_each_round() -> None:
 
 
 @pytest.mark.mechanism(33)
-def test_a_start_that_was_drawn() -> None:
+def test_random_start_shifts_the_assignment() -> None:
     assert spread(ids(1, 2, 3, 4), 6, 3, Start(2, 1)) == lists("3,1,2 4,2,3 1,3,4 2,4,1 3,2,4 4,3,1")
 
 
@@ -86,7 +86,7 @@ def test_always(brokers: int, partitions: int, start: int, shift: int, factor: i
     assert all(len({in_racks[replica] for replica in replicas}) == min(factor, there) for replicas in made)
 
 
-def test_growth_goes_on_where_the_first_partitions_end() -> None:
+def test_new_partitions_continue_the_pattern() -> None:
     first = spread(ids(0, 1, 2, 3, 4), 3, 3, FIXED)
     more = spread(ids(0, 1, 2, 3, 4), 3, 3, growth(ids(0, 1, 2, 3, 4), first[0][0], 3))
     assert first + more == spread(ids(0, 1, 2, 3, 4), 6, 3, FIXED)
@@ -94,17 +94,17 @@ def test_growth_goes_on_where_the_first_partitions_end() -> None:
     assert growth(ids(0, 1), BrokerId(7), 1) == Start(0, 0, 1)
 
 
-def test_racks_for_all_or_for_none() -> None:
+def test_mixed_racks_are_refused() -> None:
     with pytest.raises(AssignmentError, match=r"brokers \[2\] have no rack"):
         assign({BrokerId(1): "a", BrokerId(2): None}, 1, 1, FIXED)
     assert assign({BrokerId(1): None, BrokerId(2): None}, 1, 2, FIXED) == [(1, 2)]
     assert assign({BrokerId(1): "a", BrokerId(2): "b"}, 1, 2, FIXED) == [(1, 2)]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_assignment_is_refused() -> None:
     with pytest.raises(InvalidPartitions, match="0 partitions"):
         plain(ids(1), 0, 1)
-    with pytest.raises(InvalidPartitions, match="10000 are the most at a time"):
+    with pytest.raises(InvalidPartitions, match="the limit is 10000 at a time"):
         spread(ids(3), 99_999_999_999, 3, FIXED)
     with pytest.raises(InvalidReplicationFactor, match="at least one replica"):
         spread(ids(1), 1, 0, FIXED)
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused() -> None:
         ({0: []}, "has no replicas"),
     ],
 )
-def test_an_assignment_by_hand_is_checked(assignment: dict[int, list[int]], why: str) -> None:
+def test_manual_assignment_is_checked(assignment: dict[int, list[int]], why: str) -> None:
     with pytest.raises(InvalidReplicaAssignment, match=why):
         check_manual(assignment, ids(1, 2))
     check_manual({3: [1, 2], 4: [2, 1]}, ids(1, 2), first=3)

@@ -10,7 +10,7 @@ import pytest
 
 import kraft_controller
 from kraft_controller.core.transitions import PARTITION_FROM, REPLICA_FROM, drawn
-from kraft_controller.runtime.metrics import table
+from kraft_controller.runtime.controller_metrics import table
 from replica.cli.reference import PAGES
 from replica.cli.root import COMMANDS, zab_broker
 from replica.runtime.admin.metrics import table as brokers_table
@@ -21,12 +21,12 @@ CONTROLLER = (DOCS / "protocol" / "controller.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_both_diagrams_are_the_tables() -> None:
+def test_state_diagrams_match_the_tables() -> None:
     drawings = [block.rstrip() for language, block in BLOCK.findall(CONTROLLER) if language == "mermaid"]
     assert drawings == [drawn(PARTITION_FROM), drawn(REPLICA_FROM)]
 
 
-def test_the_metrics_are_those_that_there_are() -> None:
+def test_metrics_table_is_current() -> None:
     assert table() in CONTROLLER
     assert brokers_table() in (DOCS / "reference" / "metrics.md").read_text()
 
@@ -48,12 +48,12 @@ def lines() -> list[str]:
 
 
 @pytest.mark.parametrize("line", lines())
-def test_a_command_that_is_shown_can_be_typed(line: str) -> None:
+def test_documented_commands_parse(line: str) -> None:
     command = re.split(r"\s{2,}|\s[#<>|]", line)[0]
     check_command_line(zab_broker, shlex.split(command)[1:])
 
 
-def test_every_public_name_is_there_and_no_other() -> None:
+def test_public_names_are_complete() -> None:
     for name in kraft_controller.__all__:
         assert getattr(kraft_controller, name) is not None
     assert set(kraft_controller.__all__) <= set(dir(kraft_controller))

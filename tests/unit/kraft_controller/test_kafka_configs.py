@@ -23,22 +23,22 @@ from zab.cli.kit.failures import Misused
         ("--describe --user u --json --auth digest:a:b", "describe users u --json --auth digest:a:b"),
     ],
 )  # fmt: skip
-def test_the_same_in_our_words(given: str, ours: str) -> None:
+def test_kafka_options_are_translated(given: str, ours: str) -> None:
     assert as_verbs(given.split()) == ours.split()
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("--alter --describe --topic t", "one of both"),
+        ("--alter --describe --topic t", "either --alter or --describe"),
         ("--alter --add-config a=1", "--entity-type"),
         ("--alter --entity-type topics --entity-name a --entity-name b", "each --entity-type"),
-        ("--alter --topic t --broker 1 --add-config a=1", "of two kinds"),
-        ("--alter --topic t --add-config a", "from character 1: this is no key=value"),
-        ("--alter --topic t --bootstrap-server h:1", "at the store"),
+        ("--alter --topic t --broker 1 --add-config a=1", "only users and clients"),
+        ("--alter --topic t --add-config a", "from character 1: expected key=value"),
+        ("--alter --topic t --bootstrap-server h:1", "in the store"),
         ("--alter --topic", "requires an argument"),
     ],
 )
-def test_what_makes_no_sense(given: str, why: str) -> None:
+def test_contradictory_options_are_refused(given: str, why: str) -> None:
     with pytest.raises(Misused, match=why):
         as_verbs(given.split())

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from kraft_controller.core import deletion, members, moves, rebalance, topics
-from kraft_controller.core.asks import Ask, Changed, DropMoves, MakeState, WriteState
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
-from kraft_controller.core.desk import Settings
+from kraft_controller.core.controller_context import ControllerSettings
+from kraft_controller.core.controller_store import Changed
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
+from kraft_controller.core.preferred_election import ElectionOutcome
 from kraft_controller.core.state import Assignment
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 from tests.unit.kraft_controller.cluster import Controller, Store, broker
+from tests.unit.kraft_controller.store_double import Access, CreateState, DropReassignments, WriteState
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
@@ -21,7 +22,7 @@ def ids(*numbers: int) -> tuple[BrokerId, ...]:
     return tuple(BrokerId(number) for number in numbers)
 
 
-def three(settings: Settings | None = None) -> Controller:
+def three(settings: ControllerSettings | None = None) -> Controller:
     store = Store()
     store.topic("t", (1, 2, 3), (2, 3, 1), (3, 1, 2))
     controller = Controller(store, settings=settings).take_over()
@@ -37,31 +38,31 @@ def die(controller: Controller, *brokers: int) -> None:
     for number in brokers:
         del controller.store.brokers[BrokerId(number)]
     controller.heard()
-    controller.run(members.brokers_changed(controller.desk, registrations(controller.store)))
+    controller.run(controller.term.brokers.process(registrations(controller.store)))
 
 
 def come(controller: Controller, number: int, epoch: int) -> None:
     controller.store.brokers[BrokerId(number)] = broker(number, epoch)
     controller.heard()
-    controller.run(members.brokers_changed(controller.desk, registrations(controller.store)))
+    controller.run(controller.term.brokers.process(registrations(controller.store)))
 
 
 # -- beginnings ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.mechanism(1, 2, 37)
-def test_new_partitions_are_led_by_their_first_replica_and_all_are_in_sync() -> None:
+def test_first_replica_leads_a_new_partition_with_all_in_sync() -> None:
     controller = three()
     assert controller.leaders() == {"t-0": (1, (1, 2, 3)), "t-1": (2, (2, 3, 1)), "t-2": (3, (3, 1, 2))}
     roles = controller.roles()
     assert len(roles) == 9
     assert all(is_new for _, _, is_new in roles.values())
-    assert set(controller.desk.cluster.phases.values()) == {PartitionPhase.ONLINE}
-    assert set(controller.desk.cluster.replicas.values()) == {ReplicaPhase.ONLINE}
+    assert set(controller.context.phases.values()) == {PartitionPhase.ONLINE}
+    assert set(controller.context.replicas.values()) == {ReplicaPhase.ONLINE}
 
 
 @pytest.mark.mechanism(56, 73, 80)
-def test_each_broker_is_told_once_and_of_the_living_before_anything_else() -> None:
+def test_each_broker_receives_one_command_of_each_kind() -> None:
     said = three().heard()
     kinds = [(to, type(command)) for to, command in said]
     assert sorted(kinds, key=str) == sorted({(to, kind) for to, kind in kinds}, key=str)
@@ -70,7 +71,7 @@ def test_each_broker_is_told_once_and_of_the_living_before_anything_else() -> No
 
 
 @pytest.mark.mechanism(69)
-def test_replicas_are_started_before_the_first_partition_is_decided() -> None:
+def test_replicas_start_before_the_first_election() -> None:
     store = Store()
     store.topic("t", (1, 2, 3), (2, 3, 1))
     Controller(store).take_over()
@@ -78,9 +79,9 @@ def test_replicas_are_started_before_the_first_partition_is_decided() -> None:
     controller = Controller(store, epoch=2, me=2)
     started: list[dict[BrokerId, ReplicaPhase]] = []
 
-    def look(ask: Ask) -> None:
-        if isinstance(ask, WriteState):
-            started.append({broker: phase for (where, broker), phase in controller.desk.cluster.replicas.items()})
+    def look(access: Access) -> None:
+        if isinstance(access, WriteState):
+            started.append({broker: phase for (where, broker), phase in controller.context.replicas.items()})
 
     store.before = look
     controller.take_over()
@@ -89,57 +90,57 @@ def test_replicas_are_started_before_the_first_partition_is_decided() -> None:
     assert all(phases[BrokerId(1)] is not ReplicaPhase.ONLINE for phases in started)
 
 
-def test_a_partition_none_of_whose_brokers_lives_stays_new() -> None:
+def test_partition_without_live_brokers_stays_new() -> None:
     store = Store(2)
     store.topic("t", (3,), (1, 2))
     controller = Controller(store).take_over()
     assert controller.leaders() == {"t-1": (1, (1, 2))}
-    assert controller.desk.cluster.phase(T0) is PartitionPhase.NEW
+    assert controller.context.phase(T0) is PartitionPhase.NEW
     come(controller, 3, 9)
     assert controller.leaders()["t-0"] == (3, (3,))
 
 
 @pytest.mark.mechanism(64)
-def test_a_topic_that_appears_gets_its_id_and_its_leaders() -> None:
+def test_new_topic_gets_an_id_and_leaders() -> None:
     controller = three()
     controller.store.topic("u", (2, 1), ident=None)
     controller.heard()
-    controller.run(topics.topics_changed(controller.desk, controller.new_id))
+    controller.run(controller.term.topic_changes.process_list())
     assert controller.store.topics["u"].id == "n" * 22
     assert controller.roles() == {(1, "u-0"): (2, (2, 1), True), (2, "u-0"): (2, (2, 1), True)}
 
 
 @pytest.mark.mechanism(67)
-def test_a_topic_that_grows() -> None:
+def test_added_partitions_get_leaders() -> None:
     controller = three()
     held = controller.store.topics["t"]
     grown = {**held.partitions, 3: Assignment(ids(1, 3))}
     controller.store.topics["t"] = evolve(held, partitions=grown, version=Version(held.version + 1))
     controller.heard()
-    controller.run(topics.topic_changed(controller.desk, "t", controller.new_id))
+    controller.run(controller.term.topic_changes.process_modification("t"))
     assert set(controller.roles()) == {(1, "t-3"), (3, "t-3")}
 
 
-def test_a_damaged_node_is_left_and_all_else_goes_on() -> None:
+def test_damaged_topic_does_not_affect_others() -> None:
     store = Store()
     store.topic("t", (1, 2))
     store.topic("u", (2, 1))
-    store.damaged["t"] = "/brokers/topics/t: no JSON"
+    store.damaged["t"] = "/brokers/topics/t: not JSON"
     controller = Controller(store).take_over()
     assert controller.leaders() == {"u-0": (2, (2, 1))}
     assert "damaged" in controller.noted()
 
 
-def test_the_dead_leave_the_isrs_of_a_topic_that_is_mended() -> None:
+def test_failed_brokers_leave_the_isrs_of_a_repaired_topic() -> None:
     """They died while it could not be read; so nobody has taken them out yet."""
     controller = three()
     store = controller.store
-    store.damaged["t"] = "/brokers/topics/t: no JSON"
+    store.damaged["t"] = "/brokers/topics/t: not JSON"
     after = Controller(store, epoch=2).take_over()
     die(after, 1)
-    assert not after.desk.cluster.states
+    assert not after.context.states
     del store.damaged["t"]
-    after.run(topics.topic_changed(after.desk, "t", after.new_id))
+    after.run(after.term.topic_changes.process_modification("t"))
     assert after.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
 
 
@@ -147,7 +148,7 @@ def test_the_dead_leave_the_isrs_of_a_topic_that_is_mended() -> None:
 
 
 @pytest.mark.mechanism(52, 53, 54, 77)
-def test_a_broker_dies() -> None:
+def test_broker_failure_elects_leaders_and_shrinks_isrs() -> None:
     """It is seen, the living are listed, what it held is found, leaders and ISRs are written, and all are told."""
     controller = three()
     die(controller, 1)
@@ -159,7 +160,7 @@ def test_a_broker_dies() -> None:
     }  # fmt: skip
 
 
-def test_every_change_has_a_leader_epoch_of_its_own() -> None:
+def test_each_decision_takes_one_leader_epoch() -> None:
     controller = three()
     die(controller, 1)
     assert {where.partition: state.leader_epoch for where, state in controller.store.states.items()} == {
@@ -170,7 +171,7 @@ def test_every_change_has_a_leader_epoch_of_its_own() -> None:
 
 
 @pytest.mark.mechanism(40, 54)
-def test_nobody_in_sync_is_left_and_the_last_one_stays_on_record() -> None:
+def test_partition_waits_for_its_last_isr_member() -> None:
     controller = three()
     die(controller, 2, 3)
     die(controller, 1)
@@ -182,26 +183,26 @@ def test_nobody_in_sync_is_left_and_the_last_one_stays_on_record() -> None:
 
 
 @pytest.mark.mechanism(10, 40)
-def test_nobody_in_sync_is_left_and_availability_counts() -> None:
-    controller = three(Settings(unclean_election=True))
+def test_unclean_election_if_configured() -> None:
+    controller = three(ControllerSettings(unclean_election=True))
     die(controller, 2, 3)
     die(controller, 1)
     come(controller, 2, 7)
     assert controller.leaders()["t-0"] == (2, (2,))
-    assert controller.desk.unclean_elections == 3
+    assert controller.term.partitions.unclean_elections == 3
     assert "unclean_election" in controller.noted()
 
 
-def test_a_topic_may_say_for_itself_whether_availability_counts() -> None:
+def test_topic_overrides_unclean_election() -> None:
     store = Store()
     store.topic("t", (1, 2, 3))
     store.configs["t"] = {"unclean.leader.election.enable": "false"}
-    controller = Controller(store, settings=Settings(unclean_election=True)).take_over()
-    assert controller.desk.cluster.unclean == set()
+    controller = Controller(store, settings=ControllerSettings(unclean_election=True)).take_over()
+    assert controller.context.unclean == set()
 
 
 @pytest.mark.mechanism(51)
-def test_a_broker_that_bounced_has_died_and_come_back() -> None:
+def test_bounced_broker_counts_as_failed_and_started() -> None:
     controller = three()
     come(controller, 1, 5)
     assert controller.leaders()["t-0"] == (2, (2, 3))
@@ -211,7 +212,7 @@ def test_a_broker_that_bounced_has_died_and_come_back() -> None:
     assert {type(command) for command in to_it} >= {LeaderAndIsr, UpdateMetadata}
 
 
-def test_who_was_started_again_between_two_controllers_has_died_and_come_back() -> None:
+def test_broker_restarted_between_controllers_counts_as_bounced() -> None:
     """It registered after the last word on its partition, so it may have lost what it held. Nobody has seen it go."""
     store = Store()
     store.topic("t", (1, 2, 3), (2, 3, 1))
@@ -224,7 +225,7 @@ def test_who_was_started_again_between_two_controllers_has_died_and_come_back() 
     assert (store.states[T1].leader, store.states[T1].isr) == (2, (2, 3))
 
 
-def test_the_only_one_in_sync_leads_on_in_another_epoch_when_it_was_started_again() -> None:
+def test_restarted_sole_isr_member_leads_in_a_new_leader_epoch() -> None:
     store = Store()
     store.topic("t", (1,))
     Controller(store).take_over()
@@ -237,13 +238,13 @@ def test_the_only_one_in_sync_leads_on_in_another_epoch_when_it_was_started_agai
 
 
 @pytest.mark.mechanism(85)
-def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
+def test_election_is_repeated_on_a_version_conflict() -> None:
     """The write is refused, the node is read, and the decision is taken again, on what is there now."""
     controller = three()
     store = controller.store
 
-    def meanwhile(ask: Ask) -> None:
-        if isinstance(ask, WriteState) and ask.where == T0 and store.states[T0].isr == (1, 2, 3):
+    def meanwhile(access: Access) -> None:
+        if isinstance(access, WriteState) and access.where == T0 and store.states[T0].isr == (1, 2, 3):
             store.shrink(T0, 1, 3)
 
     store.before = meanwhile
@@ -252,7 +253,7 @@ def test_a_leader_shrinks_its_isr_between_reading_and_writing() -> None:
 
 
 @pytest.mark.mechanism(84)
-def test_a_newer_controller_has_decided_and_this_one_does_not() -> None:
+def test_state_of_a_newer_controller_is_not_overwritten() -> None:
     controller = three()
     where = T0
     state = controller.store.states[where]
@@ -262,27 +263,27 @@ def test_a_newer_controller_has_decided_and_this_one_does_not() -> None:
     assert "no_leader" in controller.noted()
 
 
-def test_a_failed_disk_takes_its_replicas_and_no_others() -> None:
+def test_failed_disk_affects_only_its_replicas() -> None:
     controller = three()
     controller.heard()
-    controller.run(members.replicas_failed(controller.desk, BrokerId(1), [T0]))
+    controller.run(controller.term.brokers.replicas_failed(BrokerId(1), [T0]))
     assert controller.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3, 1)), "t-2": (3, (3, 1, 2))}
 
 
-def test_a_broker_asks_to_be_let_go() -> None:
+def test_controlled_shutdown_moves_leadership() -> None:
     controller = three()
     controller.heard()
-    left = controller.run(members.controlled_shutdown(controller.desk, BrokerId(1)))
+    left = controller.run(controller.term.brokers.controlled_shutdown(BrokerId(1)))
     assert left == ()
     assert controller.leaders() == {"t-0": (2, (2, 3)), "t-1": (2, (2, 3)), "t-2": (3, (3, 2))}
     assert (1, "t-1", False) in controller.stops()
 
 
-def test_a_broker_that_nobody_can_replace_is_told_so() -> None:
+def test_controlled_shutdown_returns_remaining_partitions() -> None:
     controller = three()
     controller.store.shrink(T0, 1)
-    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
-    assert controller.run(members.controlled_shutdown(controller.desk, BrokerId(1))) == (T0,)
+    controller.context.update_state(T0, controller.store.states[T0])
+    assert controller.run(controller.term.brokers.controlled_shutdown(BrokerId(1))) == (T0,)
 
 
 # -- moving --------------------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ def test_a_broker_that_nobody_can_replace_is_told_so() -> None:
 
 def caught_up(controller: Controller, where: TopicPartition, *isr: int) -> None:
     controller.store.shrink(where, *isr)
-    controller.run(moves.go_on(controller.desk, where))
+    controller.run(controller.term.reassignment.complete_if_caught_up(where))
 
 
 def six() -> Controller:
@@ -301,9 +302,9 @@ def six() -> Controller:
     return controller
 
 
-def test_replicas_move() -> None:
+def test_reassignment_to_other_brokers() -> None:
     controller = six()
-    assert controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)})) == {}
+    assert controller.run(controller.term.reassignment.alter({T0: ids(4, 5, 6)})) == {}
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5, 6, 1, 2, 3), ids(4, 5, 6), ids(1, 2, 3))
     roles = controller.roles()
     assert {to: is_new for (to, _), (_, _, is_new) in roles.items()} == {
@@ -315,46 +316,46 @@ def test_replicas_move() -> None:
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5, 6))
     assert controller.leaders() == {"t-0": (4, (4, 5, 6))}
     assert controller.stops() == {(1, "t-0", True), (2, "t-0", True), (3, "t-0", True)}
-    assert controller.desk.cluster.moving == {}
+    assert controller.context.moving == {}
 
 
-def test_a_move_only_ends_when_somebody_of_the_target_can_lead() -> None:
+def test_reassignment_waits_for_an_eligible_target_leader() -> None:
     controller = six()
-    controller.run(moves.start(controller.desk, {T0: ids(4)}))
+    controller.run(controller.term.reassignment.alter({T0: ids(4)}))
     controller.store.shrink(T0, 1, 4)
-    del controller.desk.cluster.brokers[BrokerId(4)]
-    controller.run(moves.go_on(controller.desk, T0))
+    del controller.context.brokers[BrokerId(4)]
+    controller.run(controller.term.reassignment.complete_if_caught_up(T0))
     assert controller.store.topics["t"].partitions[0].moving
-    assert T0 in controller.desk.cluster.moving
+    assert T0 in controller.context.moving
 
 
 @pytest.mark.parametrize("target", [(4, 1), (4, 5)], ids=["who leads stays", "another is to lead"])
-def test_a_move_does_not_end_without_somebody_who_has_just_left_the_isr(target: tuple[int, ...]) -> None:
+def test_reassignment_waits_for_a_target_that_left_the_isr(target: tuple[int, ...]) -> None:
     controller = six()
     store = controller.store
-    controller.run(moves.start(controller.desk, {T0: ids(*target)}))
+    controller.run(controller.term.reassignment.alter({T0: ids(*target)}))
     store.shrink(T0, *dict.fromkeys((1, 2, 3, *target)))
 
-    def leaves(ask: Ask) -> None:
-        if isinstance(ask, WriteState):
+    def leaves(access: Access) -> None:
+        if isinstance(access, WriteState):
             store.before = lambda _: None
             store.shrink(T0, 1, 2, 3)
 
     store.before = leaves
-    controller.run(moves.go_on(controller.desk, T0))
+    controller.run(controller.term.reassignment.complete_if_caught_up(T0))
     assert store.topics["t"].partitions[0].moving
     assert store.states[T0].isr == ids(1, 2, 3)
-    assert T0 in controller.desk.cluster.moving
+    assert T0 in controller.context.moving
     caught_up(controller, T0, *dict.fromkeys((1, 2, 3, *target)))
     assert store.topics["t"].partitions[0] == Assignment(ids(*target))
 
 
 @pytest.mark.parametrize("target", [(4, 1), (5, 4)], ids=["who leads stays", "another is to lead"])
-def test_a_move_does_not_end_while_somebody_of_the_target_asks_to_be_let_go(target: tuple[int, ...]) -> None:
+def test_reassignment_waits_for_a_target_in_controlled_shutdown(target: tuple[int, ...]) -> None:
     controller = six()
     everybody = tuple(dict.fromkeys((1, 2, 3, *target)))
-    controller.run(moves.start(controller.desk, {T0: ids(*target)}))
-    controller.run(members.controlled_shutdown(controller.desk, BrokerId(4)))
+    controller.run(controller.term.reassignment.alter({T0: ids(*target)}))
+    controller.run(controller.term.brokers.controlled_shutdown(BrokerId(4)))
     caught_up(controller, T0, *everybody)  # its leader has not heard of that yet
     assert controller.store.topics["t"].partitions[0].moving
     assert controller.stops() == {(4, "t-0", False)}
@@ -365,84 +366,84 @@ def test_a_move_does_not_end_while_somebody_of_the_target_asks_to_be_let_go(targ
 
 
 @pytest.mark.mechanism(71)
-def test_a_new_controller_goes_on_with_a_move() -> None:
+def test_new_controller_resumes_a_reassignment() -> None:
     controller = six()
-    controller.run(moves.start(controller.desk, {T0: ids(4, 2)}))
+    controller.run(controller.term.reassignment.alter({T0: ids(4, 2)}))
     controller.store.shrink(T0, 1, 2, 3, 4)
     after = Controller(controller.store, epoch=2).take_over()
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 2))
     assert after.leaders() == {"t-0": (4, (4, 2))} or after.leaders() == {"t-0": (4, (2, 4))}
 
 
-def test_a_move_is_cancelled() -> None:
+def test_reassignment_is_cancelled() -> None:
     controller = six()
-    controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)}))
+    controller.run(controller.term.reassignment.alter({T0: ids(4, 5, 6)}))
     controller.heard()
-    assert controller.run(moves.start(controller.desk, {T0: None})) == {}
+    assert controller.run(controller.term.reassignment.alter({T0: None})) == {}
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(1, 2, 3))
     assert {(4, "t-0", True), (5, "t-0", True), (6, "t-0", True)} <= controller.stops()
-    assert controller.run(moves.start(controller.desk, {T0: None})) == {
-        T0: "nothing is on the move that could be cancelled"
+    assert controller.run(controller.term.reassignment.alter({T0: None})) == {
+        T0: "no reassignment is in progress that could be cancelled"
     }
 
 
-def test_what_is_wanted_since_stays_when_the_move_before_has_ended() -> None:
+def test_newer_request_survives_the_end_of_the_reassignment() -> None:
     controller = six()
     controller.store.moves = {T0: ids(4, 5)}
-    controller.run(moves.requested(controller.desk))
+    controller.run(controller.term.reassignment.process_node())
     controller.store.moves = {T0: ids(6)}
     caught_up(controller, T0, 1, 2, 3, 4, 5)
     assert controller.store.topics["t"].partitions[0] == Assignment(ids(4, 5))
     assert controller.store.moves == {T0: ids(6)}
-    controller.run(moves.requested(controller.desk))
+    controller.run(controller.term.reassignment.process_node())
     assert controller.store.topics["t"].partitions[0].adding == ids(6)
     caught_up(controller, T0, 4, 5, 6)
     assert controller.store.moves == {}
 
 
-def test_moves_that_make_no_sense() -> None:
+def test_impossible_reassignments_are_refused() -> None:
     controller = six()
     wanted = {T0: ids(9), TopicPartition("u", 0): ids(1), TopicPartition("t", 7): ids(1)}
-    failed = controller.run(moves.start(controller.desk, wanted))
+    failed = controller.run(controller.term.reassignment.alter(wanted))
     assert failed == {
-        T0: "brokers [9] are not alive, and would have to begin",
-        TopicPartition("u", 0): "there is no such partition",
-        TopicPartition("t", 7): "there is no such partition",
+        T0: "brokers [9] are not alive, so they cannot add a replica",
+        TopicPartition("u", 0): "the partition does not exist",
+        TopicPartition("t", 7): "the partition does not exist",
     }
-    assert controller.run(moves.start(controller.desk, {T0: ids(1, 1)})).keys() == {T0}
-    assert controller.run(moves.start(controller.desk, {T0: ()})).keys() == {T0}
+    assert controller.run(controller.term.reassignment.alter({T0: ids(1, 1)})).keys() == {T0}
+    assert controller.run(controller.term.reassignment.alter({T0: ()})).keys() == {T0}
 
 
-def test_a_node_that_asks_for_no_move_goes() -> None:
+def test_empty_reassignment_request_is_removed() -> None:
     controller = six()
     controller.store.moves = {}
-    controller.run(moves.requested(controller.desk))
-    assert DropMoves(()) in controller.store.asked
+    controller.run(controller.term.reassignment.process_node())
+    assert DropReassignments(()) in controller.store.accesses
 
 
 @pytest.mark.mechanism(61)
-def test_moves_that_people_left_in_the_node() -> None:
+def test_reassignment_requests_in_the_node_are_processed() -> None:
     controller = six()
     controller.store.moves = {T0: ids(4, 5), TopicPartition("gone", 0): ids(1)}
-    controller.run(moves.requested(controller.desk))
+    controller.run(controller.term.reassignment.process_node())
     assert controller.store.moves == {T0: ids(4, 5)}
     caught_up(controller, T0, 1, 2, 3, 4, 5)
     assert controller.store.moves == {}
     assert "reassignment_refused" in controller.noted()
 
 
-def test_others_write_into_the_topics_node_meanwhile() -> None:
+def test_concurrent_topic_change_is_kept() -> None:
     controller = six()
     store = controller.store
 
-    def meanwhile(ask: Ask) -> None:
+    def meanwhile(access: Access) -> None:
         if len(store.topics["t"].partitions) == 1:
             held = store.topics["t"]
             grown = {**held.partitions, 1: Assignment(ids(1))}
             store.topics["t"] = evolve(held, partitions=grown, version=Version(held.version + 1))
 
     store.before = meanwhile
-    controller.run(moves.start(controller.desk, {T0: ids(4, 5, 6)}))
+    controller.run(controller.term.reassignment.alter({T0: ids(4, 5, 6)}))
     assert set(store.topics["t"].partitions) == {0, 1}
     assert store.topics["t"].partitions[0].moving
 
@@ -453,10 +454,10 @@ def test_others_write_into_the_topics_node_meanwhile() -> None:
 def delete(controller: Controller) -> None:
     controller.store.deletions.append("t")
     controller.heard()
-    controller.run(deletion.requested(controller.desk))
+    controller.run(controller.term.deletion.process_requests())
 
 
-def test_a_topic_is_deleted_when_all_have_said_that_it_is_gone() -> None:
+def test_topic_is_deleted_when_all_brokers_confirmed() -> None:
     controller = three()
     delete(controller)
     said = controller.heard()
@@ -466,15 +467,15 @@ def test_a_topic_is_deleted_when_all_have_said_that_it_is_gone() -> None:
     assert len(stops) == 9
     assert {(stop.delete, stop.leader_epoch) for stop in stops} == {(True, EPOCH_OF_DELETION)}
     for number in (1, 2):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
         assert "t" in controller.store.topics
-    controller.run(deletion.answered(controller.desk, BrokerId(3), [T0, T1, T2], []))
+    controller.run(controller.term.deletion.replicas_answered(BrokerId(3), [T0, T1, T2], []))
     assert (controller.store.topics, controller.store.states, controller.store.deletions) == ({}, {}, [])
-    assert controller.desk.cluster.topics == {}
+    assert controller.context.topics == {}
     assert "illegal_transition" not in controller.noted()
 
 
-def test_a_deletion_waits_for_a_dead_broker() -> None:
+def test_deletion_waits_for_a_failed_broker() -> None:
     controller = three()
     die(controller, 3)
     delete(controller)
@@ -482,34 +483,34 @@ def test_a_deletion_waits_for_a_dead_broker() -> None:
     come(controller, 3, 8)
     assert len(controller.stops()) == 9
     for number in (1, 2, 3):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert controller.store.topics == {}
     assert "illegal_transition" not in controller.noted()
 
 
-def test_a_broker_dies_in_the_middle_of_a_deletion() -> None:
+def test_deletion_resumes_when_a_broker_is_back() -> None:
     controller = three()
     delete(controller)
     for number in (1, 2):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     die(controller, 3)
     assert "t" in controller.store.topics
     come(controller, 3, 8)
     assert controller.stops() == {(3, f"t-{number}", True) for number in range(3)}
-    controller.run(deletion.answered(controller.desk, BrokerId(3), [T0, T1, T2], []))
+    controller.run(controller.term.deletion.replicas_answered(BrokerId(3), [T0, T1, T2], []))
     assert controller.store.topics == {}
     assert "illegal_transition" not in controller.noted()
 
 
 @pytest.mark.mechanism(75)
-def test_the_controller_dies_in_the_middle_of_a_deletion() -> None:
+def test_new_controller_repeats_a_deletion() -> None:
     controller = three()
     delete(controller)
-    controller.run(deletion.answered(controller.desk, BrokerId(1), [T0, T1, T2], []))
+    controller.run(controller.term.deletion.replicas_answered(BrokerId(1), [T0, T1, T2], []))
     after = Controller(controller.store, epoch=2).take_over()
     assert len(after.stops()) == 9
     for number in (1, 2, 3):
-        after.run(deletion.answered(after.desk, BrokerId(number), [T0, T1, T2], []))
+        after.run(after.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert after.store.topics == {}
 
 
@@ -521,7 +522,7 @@ def died_while_nodes_went() -> Controller:
     del before.store.states[T0]
     del before.store.brokers[BrokerId(3)]
     after = Controller(before.store, epoch=2).take_over()
-    assert after.desk.cluster.deletion_waits == {"t": "broker 3, which holds t-0, is not there"}
+    assert after.context.deletion_waits == {"t": "broker 3, which holds t-0, is not registered"}
     return after
 
 
@@ -532,18 +533,18 @@ def assert_nothing_began(controller: Controller) -> None:
 
 
 @pytest.mark.mechanism(75)
-def test_what_is_half_deleted_does_not_begin_anew_when_its_broker_comes() -> None:
+def test_half_deleted_topic_does_not_restart_when_its_broker_starts() -> None:
     after = died_while_nodes_went()
     come(after, 3, 8)
     assert_nothing_began(after)
     assert len(after.stops()) == 9
     for number in (1, 2, 3):
-        after.run(deletion.answered(after.desk, BrokerId(number), [T0, T1, T2], []))
+        after.run(after.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert (after.store.topics, after.store.states, after.store.deletions) == ({}, {}, [])
 
 
 @pytest.mark.mechanism(75)
-def test_what_is_half_deleted_does_not_begin_anew_when_another_broker_goes() -> None:
+def test_half_deleted_topic_does_not_restart_when_a_broker_fails() -> None:
     after = died_while_nodes_went()
     left = dict(after.store.states)
     die(after, 1)
@@ -551,49 +552,49 @@ def test_what_is_half_deleted_does_not_begin_anew_when_another_broker_goes() -> 
     assert after.store.states == left
 
 
-def test_what_is_half_deleted_does_not_begin_anew_when_it_grows() -> None:
+def test_half_deleted_topic_does_not_gain_partitions() -> None:
     after = died_while_nodes_went()
     topic = after.store.topics["t"]
     more = {**topic.partitions, 3: Assignment(ids(1, 2))}
     after.store.topics["t"] = evolve(topic, partitions=more, version=Version(topic.version + 1))
-    after.run(topics.topic_changed(after.desk, "t", after.new_id))
+    after.run(after.term.topic_changes.process_modification("t"))
     assert_nothing_began(after)
     assert set(after.store.topics["t"].partitions) == {0, 1, 2}
     come(after, 3, 8)
     assert_nothing_began(after)
 
 
-def test_a_topic_whose_nodes_did_not_all_go_is_deleted_on() -> None:
+def test_deletion_is_repeated_if_nodes_remain() -> None:
     controller = three()
     delete(controller)
     controller.store.keeps.add("t")
     for number in (1, 2, 3):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert controller.store.deletions == ["t"]
-    assert controller.desk.cluster.is_deleting("t")
-    assert controller.desk.cluster.deletion_waits == {"t": "somebody makes nodes below that of the topic"}
+    assert controller.context.is_deleting("t")
+    assert controller.context.deletion_waits == {"t": "another client creates nodes below the topic's node"}
     controller.store.keeps.clear()
     controller.heard()
-    controller.run(deletion.requested(controller.desk))
+    controller.run(controller.term.deletion.process_requests())
     assert len(controller.stops()) == 9
     for number in (1, 2, 3):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert (controller.store.topics, controller.store.deletions) == ({}, [])
-    assert controller.desk.cluster.topics == {}
+    assert controller.context.topics == {}
 
 
-def test_a_disk_that_cannot_delete_holds_the_topic() -> None:
+def test_replica_that_cannot_be_deleted_suspends_the_deletion() -> None:
     controller = three()
     delete(controller)
-    controller.run(deletion.answered(controller.desk, BrokerId(1), [T1, T2], [T0]))
+    controller.run(controller.term.deletion.replicas_answered(BrokerId(1), [T1, T2], [T0]))
     for number in (2, 3):
-        controller.run(deletion.answered(controller.desk, BrokerId(number), [T0, T1, T2], []))
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
     assert "t" in controller.store.topics
-    assert controller.desk.cluster.deletion_waits == {"t": "broker 1 could not delete t-0"}
+    assert controller.context.deletion_waits == {"t": "broker 1 could not delete t-0"}
 
 
-def test_deletions_that_are_not_to_be() -> None:
-    controller = three(Settings(deletion=False))
+def test_deletion_is_refused_if_disabled() -> None:
+    controller = three(ControllerSettings(deletion=False))
     controller.store.deletions.append("u")
     delete(controller)
     assert controller.store.deletions == []
@@ -604,41 +605,41 @@ def test_deletions_that_are_not_to_be() -> None:
 
 
 @pytest.mark.mechanism(63, 72)
-def test_preferred_elections_that_people_left_in_the_node() -> None:
+def test_preferred_election_requests_in_the_node_are_processed() -> None:
     controller = three()
     die(controller, 1)
     come(controller, 1, 5)
     controller.store.shrink(T0, 2, 3, 1)
-    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
+    controller.context.update_state(T0, controller.store.states[T0])
     controller.store.preferred = (T0, T1, TopicPartition("u", 0))
-    controller.run(rebalance.requested(controller.desk))
+    controller.run(controller.term.elections.process_node())
     assert controller.leaders()["t-0"] == (1, (2, 3, 1))
     assert not controller.store.preferred
 
 
-def test_an_unclean_election_on_request_only_where_nobody_leads() -> None:
+def test_requested_unclean_election_needs_a_leaderless_partition() -> None:
     controller = three()
     die(controller, 2, 3)
     die(controller, 1)
     come(controller, 3, 9)
-    verdicts = controller.run(rebalance.elect(controller.desk, [T0], unclean=True))
-    assert verdicts == {T0: rebalance.Verdict.ELECTED}
+    verdicts = controller.run(controller.term.elections.elect([T0], unclean=True))
+    assert verdicts == {T0: ElectionOutcome.ELECTED}
     assert controller.leaders()["t-0"] == (3, (3,))
-    verdicts = controller.run(rebalance.elect(controller.desk, [T0], unclean=True))
-    assert verdicts == {T0: rebalance.Verdict.NOT_NEEDED}
+    verdicts = controller.run(controller.term.elections.elect([T0], unclean=True))
+    assert verdicts == {T0: ElectionOutcome.NOT_NEEDED}
 
 
 @pytest.mark.mechanism(74)
-def test_balance_takes_only_what_its_preferred_leader_is_in_sync_with() -> None:
+def test_balancing_needs_a_preferred_leader_in_sync() -> None:
     controller = three()
     die(controller, 1)
     come(controller, 1, 5)
-    elections = controller.desk.elections
-    controller.run(rebalance.balance(controller.desk))
-    assert controller.desk.elections == elections
+    elections = controller.term.partitions.elections
+    controller.run(controller.term.elections.balance())
+    assert controller.term.partitions.elections == elections
     controller.store.shrink(T0, 2, 3, 1)
-    controller.desk.cluster.learn_state(T0, controller.store.states[T0])
-    controller.run(rebalance.balance(controller.desk))
+    controller.context.update_state(T0, controller.store.states[T0])
+    controller.run(controller.term.elections.balance())
     assert controller.leaders()["t-0"] == (1, (2, 3, 1))
 
 
@@ -646,7 +647,7 @@ def test_balance_takes_only_what_its_preferred_leader_is_in_sync_with() -> None:
 
 
 @pytest.mark.mechanism(55)
-def test_a_new_controller_decides_under_its_own_epoch() -> None:
+def test_new_controller_writes_its_own_epoch() -> None:
     controller = three()
     del controller.store.brokers[BrokerId(1)]
     after = Controller(controller.store, epoch=2, me=2).take_over()
@@ -656,7 +657,7 @@ def test_a_new_controller_decides_under_its_own_epoch() -> None:
 
 
 @pytest.mark.mechanism(68, 78)
-def test_taking_over_takes_few_rounds_however_many_partitions_there_are() -> None:
+def test_failover_takes_constant_rounds() -> None:
     rounds = []
     for size in (5, 50):
         store = Store()
@@ -664,33 +665,33 @@ def test_taking_over_takes_few_rounds_however_many_partitions_there_are() -> Non
         Controller(store).take_over()
         rounds.append(store.rounds)
     assert rounds[0] == rounds[1]
-    assert len([ask for ask in store.asked if isinstance(ask, MakeState)]) == 50
+    assert len([access for access in store.accesses if isinstance(access, CreateState)]) == 50
 
 
-def test_what_is_configured_for_the_controllers_own_broker_stands_before_what_is_for_all() -> None:
+def test_configuration_of_the_controllers_broker_precedes_the_default() -> None:
     store = Store()
     store.topic("t", (1, 2, 3))
     unclean = "unclean.leader.election.enable"
     store.configs["<default>"] = {unclean: "false", "min.insync.replicas": "2"}
     store.configs["1"] = {unclean: "true"}
     controller = Controller(store).take_over()
-    assert controller.desk.cluster.unclean == {"t"}
-    assert controller.desk.min_isr_by_default == 2
+    assert controller.context.unclean == {"t"}
+    assert controller.context.defaults.min_isr == 2
     store.configs["1"] = {}
-    store.config_changes.append("brokers/2")
-    controller.run(topics.configs_changed(controller.desk))
-    assert controller.desk.cluster.unclean == {"t"}  # another broker's is its own matter
-    store.config_changes.append("brokers/1")
-    controller.run(topics.configs_changed(controller.desk))
-    assert controller.desk.cluster.unclean == set()
+    store.config_notes.append("brokers/2")
+    controller.run(controller.term.topic_changes.process_config_changes())
+    assert controller.context.unclean == {"t"}  # another broker's is its own matter
+    store.config_notes.append("brokers/1")
+    controller.run(controller.term.topic_changes.process_config_changes())
+    assert controller.context.unclean == set()
 
 
-def test_who_is_not_in_sync_and_dies_cannot_be_let_in_on_what_was_known_of_that_life() -> None:
+def test_failed_follower_cannot_join_the_isr_on_an_old_version() -> None:
     """A leader has asked for 3 in the ISR. Before it is written 3 has died, and is back with less than it had."""
     controller = three()
     store = controller.store
     seen = store.states[T0] = evolve(store.states[T0], isr=ids(1, 2), version=Version(7))
-    controller.desk.cluster.learn_state(T0, seen)
+    controller.context.update_state(T0, seen)
     asked = WriteState(T0, evolve(seen, isr=ids(1, 2, 3)))
     controller.heard()
     come(controller, 3, 9)
@@ -702,11 +703,11 @@ def test_who_is_not_in_sync_and_dies_cannot_be_let_in_on_what_was_known_of_that_
     assert told == [store.states[T0].version]
 
 
-def test_who_was_let_in_before_his_death_was_seen_is_taken_out_by_it() -> None:
+def test_failed_follower_that_just_joined_leaves_the_isr() -> None:
     controller = three()
     store = controller.store
     store.states[T0] = evolve(store.states[T0], isr=ids(1, 2), version=Version(7))
-    controller.desk.cluster.learn_state(T0, store.states[T0])
+    controller.context.update_state(T0, store.states[T0])
     store.states[T0] = evolve(store.states[T0], isr=ids(1, 2, 3), version=Version(8))  # by the leader, a moment ago
     come(controller, 3, 9)
     assert store.states[T0].isr == ids(1, 2)

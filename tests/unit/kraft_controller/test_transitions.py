@@ -17,16 +17,16 @@ REPLICAS = {
 }  # fmt: skip
 
 
-def test_partitions_go_only_where_they_may() -> None:
+def test_partition_transitions() -> None:
     for before, after in itertools.product(PartitionPhase, repeat=2):
         assert may(PARTITION_FROM, before, after) is ((before.name, after.name) in PARTITIONS)
 
 
-def test_replicas_go_only_where_they_may() -> None:
+def test_replica_transitions() -> None:
     for before, after in itertools.product(ReplicaPhase, repeat=2):
         assert may(REPLICA_FROM, before, after) is ((before.name, after.name) in REPLICAS)
 
 
-def test_the_drawing_has_every_arrow() -> None:
+def test_state_diagram_shows_every_transition() -> None:
     assert len(drawn(PARTITION_FROM).splitlines()) == 1 + len(PARTITIONS)
     assert "    OfflineReplica --> ReplicaDeletionStarted" in drawn(REPLICA_FROM).splitlines()

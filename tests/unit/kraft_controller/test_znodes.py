@@ -141,30 +141,30 @@ READERS: dict[str, Callable[[bytes], object]] = {
 @pytest.mark.parametrize(
     ("which", "data", "why"),
     [
-        ("state", b'{"version":1,"leader":1,"leader_', "/brokers/topics/t/partitions/0/state: no JSON"),
+        ("state", b'{"version":1,"leader":1,"leader_', "/brokers/topics/t/partitions/0/state: not JSON"),
         ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1}', "state: isr is missing"),
         ("state", b'{"version":1,"leader":"x","leader_epoch":0,"controller_epoch":1,"isr":[]}', "state: leader: "),
-        ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1,1]}', "stands twice"),
+        ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1,1]}', "listed twice"),
         ("topic", b'[1]', "/brokers/topics/t: expected an object, not list"),
-        ("topic", b'{"version":0,"partitions":{}}', "version 0 is none; 1 to 3 are known"),
+        ("topic", b'{"version":0,"partitions":{}}', "version 0 is unknown; 1 to 3 are known"),
         ("topic", b'{"version":3,"partitions":{"0":[]}}', "partitions: 0 has no replicas"),
-        ("topic", b'{"version":3,"partitions":{"-1":[1]}}', "partitions: -1 is no partition"),
-        ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"1":[2]}}', "partition 1 moves"),
-        ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"0":[2]}}', r"moves \[2\]"),
+        ("topic", b'{"version":3,"partitions":{"-1":[1]}}', "partitions: -1 is not a valid partition"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"1":[2]}}', "partition 1 is in"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"0":[2]}}', r"\[2\] are not among"),
         ("broker", b'{"version":5,"endpoints":["nonsense"]}', "endpoints: 'nonsense' is not LISTENER://host:port"),
         ("controller_epoch", b"many", "/controller_epoch: expected a number from 0 to 2147483646, not b'many'"),
         # Numbers that no client could be told: once let in, they would end up in every reply that names the topic.
         ("controller_epoch", b"2147483647", "/controller_epoch: expected a number from 0 to"),
-        ("controller", b'{"version":1,"brokerid":2147483648}', "2147483648 is no broker id"),
-        ("state", b'{"version":1,"leader":1,"leader_epoch":99999999999,"controller_epoch":1,"isr":[1]}', "is no epoch"),
-        ("state", b'{"version":1,"leader":-2,"leader_epoch":0,"controller_epoch":1,"isr":[1]}', "-2 is no leader"),
-        ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[-1]}', "-1 is no broker id"),
-        ("topic", b'{"version":3,"partitions":{"99999999999":[1]}}', "partitions: 99999999999 is no partition"),
-        ("topic", b'{"version":3,"partitions":{"0":[99999999999]}}', "99999999999 is no broker id"),
-        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"zz"}', "topic_id: 'zz' is no id of a topic"),
-        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"%s"}' % (b"!" * 22), "is no id of a topic"),
-        ("broker", b'{"version":5,"endpoints":["PLAINTEXT://h:70000"]}', "endpoints: 70000 is no port: 0 to 65535"),
-        ("broker", b'{"version":1,"host":"h","port":-7}', "-7 is no port"),
+        ("controller", b'{"version":1,"brokerid":2147483648}', "2147483648 is not a valid broker id"),
+        ("state", b'{"version":1,"leader":1,"leader_epoch":99999999999,"controller_epoch":1,"isr":[1]}', "valid epoch"),
+        ("state", b'{"version":1,"leader":-2,"leader_epoch":0,"controller_epoch":1,"isr":[1]}', "-2 is not a valid"),
+        ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[-1]}', "-1 is not a valid"),
+        ("topic", b'{"version":3,"partitions":{"99999999999":[1]}}', "99999999999 is not a valid"),
+        ("topic", b'{"version":3,"partitions":{"0":[99999999999]}}', "99999999999 is not a valid broker id"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"zz"}', "topic_id: 'zz' is not a topic id"),
+        ("topic", b'{"version":3,"partitions":{"0":[1]},"topic_id":"%s"}' % (b"!" * 22), "is not a topic id"),
+        ("broker", b'{"version":5,"endpoints":["PLAINTEXT://h:70000"]}', "70000 is not a valid port: 0 to 65535"),
+        ("broker", b'{"version":1,"host":"h","port":-7}', "-7 is not a valid port"),
         ("reassignment", b'{"version":1,"partitions":[{"topic":"t","partition":0}]}', "partitions: 'replicas'"),
     ],
 )  # fmt: skip
@@ -173,8 +173,8 @@ def test_damage_is_named(which: str, data: bytes, why: str) -> None:
         READERS[which](data)
 
 
-def test_a_registration_under_an_id_that_is_none() -> None:
-    with pytest.raises(DamagedNode, match="/brokers/ids/99999999999: 99999999999 is no broker id"):
+def test_registration_under_an_illegal_id_is_damaged() -> None:
+    with pytest.raises(DamagedNode, match="/brokers/ids/99999999999: 99999999999 is not a valid broker id"):
         znodes.read_broker(BrokerId(99999999999), b'{"version":1,"host":"h","port":1}', BrokerEpoch(1))
 
 
@@ -189,17 +189,17 @@ json_values = st.recursive(
 
 @pytest.mark.parametrize("which", READERS)
 @given(data=st.binary(max_size=40) | json_values.map(lambda value: json.dumps(value).encode()))
-def test_whatever_a_node_holds_it_is_read_or_refused(which: str, data: bytes) -> None:
+def test_any_bytes_parse_or_are_damaged(which: str, data: bytes) -> None:
     with suppress(DamagedNode):
         READERS[which](data)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ü", "x" * 250])
-def test_names_that_no_topic_may_have(name: str) -> None:
+def test_illegal_topic_names(name: str) -> None:
     assert wrong_with_name(name)
 
 
-def test_names_that_topics_may_have() -> None:
+def test_legal_topic_names() -> None:
     for name in ("a", "A.b_c-9", "x" * 249, "__consumer_offsets"):
         assert wrong_with_name(name) is None
     assert collides("a.b", "a_b")
@@ -208,30 +208,30 @@ def test_names_that_topics_may_have() -> None:
 
 
 @pytest.mark.parametrize("half", [b'"\\ud800"', b'"\xed\xa0\x80"'])
-def test_half_a_character_is_damage(half: bytes) -> None:
+def test_lone_surrogate_is_damage(half: bytes) -> None:
     """It can be told to nobody: neither to brokers nor to whoever looks."""
     made = b'{"version":5,"endpoints":["P://h:1"],"listener_security_protocol_map":{"P":"PLAINTEXT"},"rack":%b}' % half
-    with pytest.raises(DamagedNode, match="/brokers/ids/1: no JSON"):
+    with pytest.raises(DamagedNode, match="/brokers/ids/1: not JSON"):
         znodes.read_broker(BrokerId(1), made, BrokerEpoch(1))
-    with pytest.raises(DamagedNode, match="no JSON"):
+    with pytest.raises(DamagedNode, match="not JSON"):
         znodes.read_config("/config/topics/t", b'{"version":1,"config":{"retention.ms":%b}}' % half)
 
 
-def test_a_whole_character_may_be_written_in_two_halves() -> None:
+def test_surrogate_pair_is_parsed() -> None:
     config = b'{"version":1,"config":{"k":"\\ud83d\\ude00 \\u00e4"}}'
     assert znodes.read_config("/config/users/u", config) == {"k": "\U0001f600 \u00e4"}
 
 
 @pytest.mark.parametrize("named", ["topics", "topics/", "/t", "topics//t", "topics/..", "topics/a\\u0000b", ""])
-def test_a_change_of_nobodys_configuration(named: str) -> None:
+def test_notification_without_an_entity_is_damaged(named: str) -> None:
     note = f'{{"version":2,"entity_path":"{named}"}}'.encode()
-    with pytest.raises(DamagedNode, match="names nobody"):
+    with pytest.raises(DamagedNode, match="is not an entity"):
         znodes.read_config_change("/config/changes/config_change_1", note)
 
 
-def test_numbers_that_no_frame_can_hold() -> None:
+def test_numbers_beyond_the_protocol_are_damaged() -> None:
     made = (
         b'{"version":5,"endpoints":["P://h:1"],"features":{"f":{"min_version":1,"max_version":99999999999999999999}}}'
     )
-    with pytest.raises(DamagedNode, match="is no version of a feature"):
+    with pytest.raises(DamagedNode, match="is not a valid version of a feature"):
         znodes.read_broker(BrokerId(1), made, BrokerEpoch(1))

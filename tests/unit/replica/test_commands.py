@@ -81,8 +81,8 @@ def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("topics create t --bootstrap h:9092", "--bootstrap: this is read and written in the store: --store"),
-        ("brokers list --bootstrap-server=h:9092", "--bootstrap-server: this is read and written in the store"),
+        ("topics create t --bootstrap h:9092", "--bootstrap: this command works on the store: --store"),
+        ("brokers list --bootstrap-server=h:9092", "--bootstrap-server: this command works on the store"),
         ("groups list --store h:2181", "--store: this is asked of brokers: --bootstrap"),
         ("consume t --zookeeper", "--zookeeper: this is asked of brokers: --bootstrap"),
     ],

@@ -10,8 +10,8 @@ import trio
 
 import zab
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.admin.configs import Entity, NoSuchEntity, read_configs
-from kraft_controller.runtime.feed import ConfigFeed
+from kraft_controller.runtime.admin.entity_configs import Entity, NoSuchEntity, read_configs
+from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode as E
 from replica.core.wants import Wanted
@@ -119,7 +119,7 @@ def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(
     feed = ConfigFeed(apply)
     with caplog.at_level(logging.ERROR):
         for name in ("bad", "good"):
-            feed._tell(Entity.of("topics", name), {"retention.ms": "1"})
+            feed._take(Entity.of("topics", name), {"retention.ms": "1"})
     assert heard == ["topics/good"]
     assert len([each for each in caplog.records if each.exc_info]) == 1
 

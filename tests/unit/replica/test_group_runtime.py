@@ -12,7 +12,7 @@ import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
-from kraft_controller.runtime.metrics import exposition
+from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core.commands import Command, Role, UpdateMetadata
+from kraft_controller.core.command_handler import ControllerCommandHandler
+from kraft_controller.core.commands import Command, Numbered, Role, UpdateMetadata
+from kraft_controller.core.error_codes import STALE_CONTROLLER_EPOCH
 from kraft_controller.core.names import (
     DELETED,
     BrokerEpoch,
@@ -15,8 +17,6 @@ from kraft_controller.core.names import (
     TopicPartition,
 )
 from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
-from kraft_controller.runtime.orders import STALE_CONTROLLER_EPOCH, Orders
-from kraft_controller.wire.commands import Numbered
 from replica.runtime.metadata import MetadataCache
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -45,9 +45,9 @@ def test_what_an_older_controller_says_is_not_told_to_clients() -> None:
         cache.update(command)
         return {}
 
-    orders = Orders(lambda: BrokerEpoch(5), obey)
-    orders.answer(Numbered(1, says(role(T0, TWO), epoch=4, controller=TWO)))
-    answer = orders.answer(Numbered(2, says(role(T0, ONE), epoch=3)))
+    handler = ControllerCommandHandler(lambda: BrokerEpoch(5), obey)
+    handler.handle(Numbered(1, says(role(T0, TWO), epoch=4, controller=TWO)))
+    answer = handler.handle(Numbered(2, says(role(T0, ONE), epoch=3)))
     assert answer.error == STALE_CONTROLLER_EPOCH
     assert (cache.controller, cache.leader(T0)) == (TWO, TWO)
 

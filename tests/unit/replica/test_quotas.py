@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraft_controller.runtime.admin.configs import Entity
+from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.quotas import DEFAULT, Kind, Limits, Quotas, Who
 from replica.runtime.quotas import hear, user_and_client
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraft_controller.core.configs import ConfigError
+from kraft_controller.core.config_keys import ConfigError
 from kraft_controller.core.scram import Credential, Mechanism, asked_for, credentials_in, of_password, read_credential
 from replica.core.plain import TOKEN_BYTES_MAX, PlainExchange
 from replica.core.sasl import Refused

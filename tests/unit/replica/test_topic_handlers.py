@@ -15,7 +15,7 @@ from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.topics import Made, Topics
 
-LIKE_RAW = "would be one in metrics, where both '.' and '_' are written '_'"
+LIKE_RAW = "would be equal in metrics, which write both '.' and '_' as '_'"
 
 
 class Store:

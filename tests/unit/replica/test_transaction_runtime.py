@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from kraft_controller.core.names import TopicPartition
-from kraft_controller.runtime.metrics import exposition
+from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of

@@ -15,16 +15,28 @@ from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.controller.people import NEEDED, prepare
 from harness.worlds.controller.replicas import Replicas
+from harness.worlds.cores.controller.candidate import Candidate
 from harness.worlds.cores.controller.nodes import Job, NodesClient, Note, Pause
-from harness.worlds.cores.controller.office import Office
-from kraft_controller.core.commands import Command, Role
+from kraft_controller.core.broker_epoch import BrokerEpochFence
+from kraft_controller.core.command_handler import ControllerCommandHandler
+from kraft_controller.core.commands import Answer, Command, Numbered, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Broker as Known
 from kraft_controller.core.state import Endpoint, PartitionState
-from kraft_controller.runtime.orders import UNREGISTERED, Orders
+from kraft_controller.core.store_requests import (
+    Create,
+    Done,
+    Exists,
+    Failed,
+    Get,
+    Multi,
+    Node,
+    Set,
+    StoreRequests,
+    Sync,
+    Why,
+)
 from kraft_controller.wire import znodes
-from kraft_controller.wire.commands import Answer, Numbered
-from kraft_controller.wire.work import Create, Done, Exists, Failed, Get, Multi, Node, Set, Sync, Why, Work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,10 +63,9 @@ class Broker:
         """No controller can reach it."""
         self.life = 0
         self.session = 0
-        self.epoch = UNREGISTERED
-        """The zxid of its node, or the least that it will be."""
+        self._fence = BrokerEpochFence()
         self.client: NodesClient | None = None
-        self.office: Office | None = None
+        self.candidate: Candidate | None = None
         self._jobs: list[Job] = []
         self._writing: set[TopicPartition] = set()
         self._backlog: list[Callable[[], None]] = []
@@ -66,9 +77,9 @@ class Broker:
         if self.up:
             return
         self.up, self.life = True, self.life + 1
-        self.epoch, self.session = UNREGISTERED, 0
+        self._fence, self.session = BrokerEpochFence(), 0
         self.replicas.restarted()
-        self.orders = Orders(lambda: self.epoch, self._obey, me=self.id)
+        self.commands = ControllerCommandHandler(lambda: self.epoch, self._obey, me=self.id)
         self._writing.clear()
         self._begin()
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
@@ -117,9 +128,9 @@ class Broker:
             job.drop()
         self._jobs.clear()
         self._writing.clear()
-        if self.office is not None:
-            self.office.end()
-            self.office = None
+        if self.candidate is not None:
+            self.candidate.end()
+            self.candidate = None
         self.session = 0
 
     def pause(self) -> bool:
@@ -162,11 +173,18 @@ class Broker:
         """At once, or when it goes on; not at all if it is gone by then."""
         self._now(act, self.life)
 
-    def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None) -> None:
-        """For as long as its session lasts."""
+    @property
+    def epoch(self) -> BrokerEpoch:
+        """The zxid of its node, or the least that it can be."""
+        return self._fence.accepts_from
+
+    def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None) -> Job:
+        """Run a procedure while the session lasts."""
         assert self.client is not None
         self._jobs = [job for job in self._jobs if not job.over]
-        self._jobs.append(Job(self.client, self.later, work, done, failed or self._fell))
+        job = Job(self.client, self.later, work, done, failed or self._fell)
+        self._jobs.append(job)
+        return job
 
     def _fell(self, error: Exception) -> None:
         self.world.violated(Violation(NoCrash.promise, f"broker {self.id} fell over {error!r}"))
@@ -192,15 +210,15 @@ class Broker:
             server = self.world.servers[1 + int(self.random.random() * self.world.script.voters)]
             self.client.connect(server, self.world.session_ms)
 
-    def _register(self) -> Work[int]:
+    def _register(self) -> StoreRequests[int]:
         """Its node, of this session: that of an earlier one must go first."""
         yield from prepare(self.needed)
         path, session = znodes.broker_path(self.id), self.session
-        if self.epoch == UNREGISTERED:
+        if not self._fence.listed:
             yield [Sync(znodes.BROKERS)]
             [above] = yield [Exists(znodes.BROKERS)]
             assert isinstance(above, Node)
-            self.epoch = BrokerEpoch(above.below + 1)
+            self._fence.list_read(above.below)
         endpoint = Endpoint("PLAINTEXT", f"b{self.id}", 9_092)
         known = Known(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
         while True:
@@ -216,19 +234,19 @@ class Broker:
                 yield [Sync(path)]
 
     def _registered(self, made: int) -> None:
-        self.epoch = BrokerEpoch(made)
+        self._fence.registered(BrokerEpoch(made))
         self.world.fact(Registered(self.world.now, self.id, self.life, self.session, made))
-        self.office = Office(self)
+        self.candidate = Candidate(self)
 
     def _fired(self, path: str) -> None:
-        if self.up and self.office is not None:
-            office = self.office
-            self.later(0, lambda: office.fired(path))
+        if self.up and self.candidate is not None:
+            candidate = self.candidate
+            self.later(0, lambda: candidate.fired(path))
 
     # -- commands ----------------------------------------------------------------------------------------
 
     def hear(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
-        self.later(0, lambda: answered(self.orders.answer(numbered)))
+        self.later(0, lambda: answered(self.commands.handle(numbered)))
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         world = self.world
@@ -246,7 +264,7 @@ class Broker:
 
     def _look_at_followers(self) -> None:
         self.later(LOOKS_MS * 1_000, self._look_at_followers)
-        if not self.session or self.office is None:
+        if not self.session or self.candidate is None:
             return
         for where, isr in self.replicas.wishes(self.world.now_ms, self._fetches).items():
             if where not in self._writing:
@@ -258,7 +276,7 @@ class Broker:
         other = self.world.brokers[follower]
         return other.up and not other.paused and other.replicas.fetches(self.id, where, epoch)
 
-    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> Work[None]:
+    def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> StoreRequests[None]:
         """Only on the state that it knows. If that is not the one any more, what is there is looked at, not written."""
         where, path = role.where, znodes.state_path(role.where)
         wished = self.replicas.wish(role, isr)

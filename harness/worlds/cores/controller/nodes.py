@@ -11,7 +11,7 @@ from harness.history import Became, Event, Fired, Lost, Reply, Request, Told
 from harness.worlds.cores.store.calls import Call
 from harness.worlds.cores.store.client import Client
 from kraft_controller.core.names import Version
-from kraft_controller.wire.work import (
+from kraft_controller.core.store_requests import (
     Change,
     Check,
     Children,
@@ -109,8 +109,10 @@ class Job:
         self._step(None)
 
     def drop(self) -> None:
-        """Whatever is under way, nobody waits for it any more."""
-        self.over = True
+        """Give the procedure up. Requests in flight may still be applied."""
+        if not self.over:
+            self.over = True
+            self._work.close()
 
     def _step(self, heard: Sequence[Result] | None) -> None:
         if self.over:

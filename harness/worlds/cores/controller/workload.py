@@ -25,7 +25,9 @@ from harness.faults import (
 from harness.worlds.controller import people
 from harness.worlds.cores.controller.nodes import Job, NodesClient
 from harness.worlds.cores.store.workload import StoreWorkload
-from kraft_controller.core import events
+from kraft_controller.core import controller_events as events
+from kraft_controller.core.controlled_shutdown import ControlledShutdown, shutdown_granted, shutdown_refused
+from kraft_controller.core.event_queue import NotController
 
 if TYPE_CHECKING:
     from harness.worlds.cores.controller.broker import Broker
@@ -78,34 +80,34 @@ class ControllerWorkload(StoreWorkload):
             self._ask(people.reassign(op, self.world.script.brokers))
         else:
             where = people.where_of(op.topic, op.partition)
-            self._call(events.MovesAsked({where: people.wanted_by(op, self.world.script.brokers)}))
+            self._call(events.AlterReassignmentsRequested({where: people.wanted_by(op, self.world.script.brokers)}))
 
     def _cancel(self, op: CancelMove) -> None:
-        self._call(events.MovesAsked({people.where_of(op.topic, op.partition): None}))
+        self._call(events.AlterReassignmentsRequested({people.where_of(op.topic, op.partition): None}))
 
     def _elect(self, op: ElectPreferred) -> None:
         if op.way == "node":
             self._ask(people.elect_preferred(op))
         else:
-            self._call(events.ElectionAsked((people.where_of(op.topic, op.partition),)))
+            self._call(events.ElectLeadersRequested((people.where_of(op.topic, op.partition),)))
 
     def _balance(self, _: Balance) -> None:
         controller = self.world.controller()
-        if controller is not None and controller.office is not None:
-            controller.office.note(events.TimeToBalance())
+        if controller is not None and controller.candidate is not None:
+            controller.candidate.note(events.AutoPreferredElection())
 
     def _call(self, event: events.Event, told: Callable[[Any], None] = lambda result: None) -> None:
         controller = self.world.controller()
-        if controller is None or controller.office is None or controller.paused:
+        if controller is None or controller.candidate is None or controller.paused:
             told(None)
         else:
-            controller.office.ask(event, told)
+            controller.candidate.ask(event, told)
 
     def _resign(self, _: Resign) -> None:
         controller = self.world.controller()
-        if controller is not None and controller.office is not None and not controller.paused:
+        if controller is not None and controller.candidate is not None and not controller.paused:
             self._hit(Resign(0))
-            controller.office.resign()
+            controller.candidate.resign()
 
     # -- brokers -----------------------------------------------------------------------------------------
 
@@ -142,24 +144,27 @@ class ControllerWorkload(StoreWorkload):
 
     def _depart(self, op: Depart) -> None:
         if (broker := self._who(op)) is not None:
-            self._farewell(broker, broker.life, op, FAREWELLS_MAX)
+            self._ask_to_leave(broker, broker.life, op, ControlledShutdown(broker.id, FAREWELLS_MAX))
 
-    def _farewell(self, broker: Broker, life: int, op: Depart, tries: int) -> None:
+    def _ask_to_leave(self, broker: Broker, life: int, op: Depart, shutdown: ControlledShutdown) -> None:
         if not broker.up or broker.life != life:
             return
+        request = shutdown.request(broker.epoch)
 
-        def told(left: Any) -> None:
-            """What it still leads; None if there was nobody to ask."""
-            if left != () and tries > 1:
-                broker.later(FAREWELL_US, lambda: self._farewell(broker, life, op, tries - 1))
-            else:
+        def told(remaining: Any) -> None:
+            refused = remaining is None
+            answer = shutdown_refused(request, NotController()) if refused else shutdown_granted(request, remaining)
+            shutdown.replied(answer)
+            if shutdown.finished:
                 broker.later(0, gone)
+            else:
+                broker.later(FAREWELL_US, lambda: self._ask_to_leave(broker, life, op, shutdown))
 
         def gone() -> None:
             broker.end()
             self.world.start_later(broker, op.down_ms)
 
-        self._call(events.ShutdownAsked(broker.id, broker.epoch), told)
+        self._call(events.ControlledShutdownRequested(request.broker, request.epoch), told)
 
     def _pause(self, op: PauseBroker) -> None:
         broker = self._who(op)

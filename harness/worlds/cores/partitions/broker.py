@@ -20,8 +20,8 @@ from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from harness.worlds.cores.partitions.flushing import Due, Waited
 from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
+from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Failed
 from replica.core.log import Origin
 from replica.core.manager import Replicas
 from replica.core.notices import Notices

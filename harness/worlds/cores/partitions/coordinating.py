@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.store_requests import Get, Node, StoreRequests
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Get, Node, Work
 from replica.core.errors import KafkaError
 from replica.core.groups.coordinator import Coordinator
 from replica.core.groups.desk import Settings
@@ -185,7 +185,7 @@ class Groups:
                     self.coordinator.replay(load, record.offset, entry)
 
 
-def _partitions() -> Work[int | None]:
+def _partitions() -> StoreRequests[int | None]:
     [node] = yield [Get(znodes.topic_path(OFFSETS_TOPIC))]
     if not isinstance(node, Node):
         return None

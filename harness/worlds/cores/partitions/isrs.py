@@ -6,15 +6,27 @@ from typing import Final
 
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.state import PartitionState
+from kraft_controller.core.store_requests import (
+    Check,
+    Done,
+    Exists,
+    Failed,
+    Get,
+    Multi,
+    Node,
+    Set,
+    StoreRequests,
+    Sync,
+    Why,
+)
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Check, Done, Exists, Failed, Get, Multi, Node, Set, Sync, Why, Work
 from replica.core.wants import WriteIsr
 from replica.runtime.isr_store import DISK_NOTICE, NOTICE, Outcome
 
 ANY: Final = Version(-1)
 
 
-def write(asked: WriteIsr) -> Work[Version | Outcome]:
+def write(asked: WriteIsr) -> StoreRequests[Version | Outcome]:
     lives = [(broker, life) for broker, life in zip(asked.joins, asked.lives, strict=False) if life != -1]
     if lives:
         yield [Sync(znodes.BROKERS)]
@@ -35,7 +47,7 @@ def write(asked: WriteIsr) -> Work[Version | Outcome]:
     return Outcome.LOST if outcome.why is Why.UNKNOWN else Outcome.REFUSED
 
 
-def read(where: TopicPartition) -> Work[PartitionState | None]:
+def read(where: TopicPartition) -> StoreRequests[PartitionState | None]:
     path = znodes.state_path(where)
     yield [Sync(path)]
     [node] = yield [Get(path)]

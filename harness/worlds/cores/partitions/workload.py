@@ -29,8 +29,8 @@ from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
 from harness.worlds.cores.partitions.members import Committer, Hasty, Member, Named
 from harness.worlds.cores.partitions.wires import add
 from kraft_controller.core.names import TopicPartition, Version
+from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Create, Get, Multi, Node, Set, Work
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -187,7 +187,7 @@ class PartitionsWorkload(ControllerWorkload):
     }
 
 
-def _set_unclean(topic: str, allowed: bool) -> Work[None]:
+def _set_unclean(topic: str, allowed: bool) -> StoreRequests[None]:
     path = znodes.config_path("topics", topic)
     data = znodes.config({"unclean.leader.election.enable": str(allowed).lower()})
     [node] = yield [Get(path)]

@@ -21,13 +21,13 @@ from harness.worlds.cores.partitions.disk import CALLS
 from harness.worlds.stack.brokers.sockets import PROCESS
 from harness.worlds.stack.controller.broker import EARS_FROM, PAUSE_S, Ear
 from harness.worlds.stack.controller.broker import Broker as Facade
-from harness.worlds.stack.controller.office import Office
+from harness.worlds.stack.controller.observed_controller import Candidate
 from harness.worlds.stack.network import Net, Party
 from harness.worlds.stack.scheduler import WHOSE
 from harness.worlds.stack.store.client import Outdoors
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
-from kraft_controller.runtime.leaving import LeaveSettings
+from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.groups.desk import Settings as GroupSettings
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
@@ -84,9 +84,9 @@ class Life:
         return self.ear if host.startswith("e") else self.data
 
     @property
-    def office(self) -> Office | None:
+    def candidate(self) -> Candidate | None:
         controller: Any = None if self.program is None or self.program.session() is None else self.program.controller
-        return None if controller is None else Office(self.world, controller)
+        return None if controller is None else Candidate(self.world, controller)
 
     def _open(self) -> AbstractAsyncContextManager[zab.Session]:
         return self.broker.door.opened(self.world.session_ms, lambda: self.killed or self.world.over)
@@ -156,7 +156,7 @@ class Broker(Facade):
             transactions_topic=TransactionsTopicSettings(2, min(3, self.brokers_world.script.brokers), 2),
             transactions=TransactionSettings(abort_check_ms=200, write_ms=1_000, again_ms=100),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0),
-            leaving=LeaveSettings(tries=5, pause_s=0.03, answer_s=0.3),
+            leaving=ShutdownSettings(tries=5, pause_s=0.03, answer_s=0.3),
             pace=PACE,
         )
 

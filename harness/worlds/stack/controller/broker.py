@@ -19,20 +19,22 @@ from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.stack.controller.links import Frail
-from harness.worlds.stack.controller.office import Office, ToldController
+from harness.worlds.stack.controller.observed_controller import Candidate, ObservedController
 from harness.worlds.stack.controller.session import Door
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.scheduler import WHOSE
 from harness.worlds.stack.store.client import Outdoors
+from kraft_controller.core.broker_epoch import UNREGISTERED
+from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
+from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
+from kraft_controller.runtime.command_server import CommandServer
 from kraft_controller.runtime.controller import Chance, Pace
-from kraft_controller.runtime.leaving import LeaveSettings, ask_to_leave, grant
-from kraft_controller.runtime.links import BrokerLinks, LinkSettings
-from kraft_controller.runtime.orders import UNREGISTERED, Orders
 from kraft_controller.runtime.registration import NO_EPOCH, Registration, RegistrationSettings, prepare
+from kraft_controller.runtime.shutdown_request import ShutdownSettings, grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
 from zab.net.wakeup import Wakeup
 
@@ -72,8 +74,9 @@ class Life:
         self.scope = trio.CancelScope()
         self.ear = Ear(broker.id)
         self.killed = self.ending = False
-        self.office: Office | None = None
-        self.orders = Orders(self._obeys_from, self._obey, lambda asked: grant(self._controller, asked), me=broker.id)
+        self.candidate: Candidate | None = None
+        handler = ControllerCommandHandler(self._obeys_from, self._obey, me=broker.id)
+        self.commands = CommandServer(handler, lambda request: grant_shutdown(self._controller, request))
         random = broker.random
         former = broker.sessions if random.random() < 0.7 else ()
         self.registration = Registration(
@@ -112,7 +115,7 @@ class Life:
     async def _hear(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         while True:
             end = await listener.accept()
-            nursery.start_soon(self.orders.serve, Frail(end, self.broker.random))
+            nursery.start_soon(self.commands.serve, Frail(end, self.broker.random))
 
     async def _prepare(self) -> None:
         while True:
@@ -126,23 +129,23 @@ class Life:
     async def _live(self, session: zab.Session) -> None:
         world, broker = self.world, self.broker
         world.fact(Registered(world.now, broker.id, self.number, session.id, self.registration.epoch))
-        settings = LinkSettings(BACKOFF_S, CONNECT_S, ANSWER_S, dial=self._dial)
-        links = BrokerLinks(self._answered, settings)
+        settings = ConnectionSettings(BACKOFF_S, CONNECT_S, ANSWER_S, dial=self._dial)
+        links = CommandConnections(self._answered, settings)
         chance = Chance(self._now_ms, broker.random.randbytes)
-        controller = ToldController(session, broker.id, links, chance, pace=PACE)
+        controller = ObservedController(session, broker.id, links, chance, pace=PACE)
         controller.broker = broker
-        self.office = Office(world, controller)
+        self.candidate = Candidate(world, controller)
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(links.run)
                 nursery.start_soon(controller.run)
                 nursery.start_soon(self._keep_isrs, session)
         finally:
-            self.office = None
+            self.candidate = None
 
     @property
-    def _controller(self) -> ToldController | None:
-        controller: Any = None if self.office is None else self.office.controller
+    def _controller(self) -> ObservedController | None:
+        controller: Any = None if self.candidate is None else self.candidate.controller
         return controller  # type: ignore[no-any-return]
 
     def _answered(self, event: Any) -> None:
@@ -155,13 +158,13 @@ class Life:
 
     async def leave(self) -> None:
         WHOSE.set(self.broker)
-        settings = LeaveSettings(tries=FAREWELLS, pause_s=0.03, answer_s=ANSWER_S, dial=self._dial)
-        await ask_to_leave(self.broker.id, lambda: self.registration.epoch, self.find_controller, settings)
+        settings = ShutdownSettings(tries=FAREWELLS, pause_s=0.03, answer_s=ANSWER_S, dial=self._dial)
+        await request_shutdown(self.broker.id, lambda: self.registration.epoch, self.find_controller, settings)
 
     # -- commands --------------------------------------------------------------------------------------
 
     def _obeys_from(self) -> BrokerEpoch:
-        return UNREGISTERED if self.killed else self.registration.obeys_from
+        return UNREGISTERED if self.killed else self.registration.accepts_from
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         world, broker = self.world, self.broker
@@ -244,8 +247,8 @@ class Broker:
         return self.now is not None and not self.now.ending
 
     @property
-    def office(self) -> Office | None:
-        return None if self.now is None else self.now.office
+    def candidate(self) -> Candidate | None:
+        return None if self.now is None else self.now.candidate
 
     # -- its lives -------------------------------------------------------------------------------------
 

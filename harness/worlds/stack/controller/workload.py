@@ -10,9 +10,9 @@ from harness.worlds.cores.controller.workload import ControllerWorkload as CoreW
 from harness.worlds.stack.controller.broker import Broker, Life
 from harness.worlds.stack.controller.session import Door
 from harness.worlds.stack.store.world import StoreWorkload
-from kraft_controller.runtime.store import Nodes
+from kraft_controller.core.store_requests import Delete, Multi, StoreRequests
+from kraft_controller.runtime.store_session import StoreSession
 from kraft_controller.wire import znodes
-from kraft_controller.wire.work import Delete, Multi, Work
 
 if TYPE_CHECKING:
     from harness.worlds.stack.controller.world import ControllerWorld
@@ -46,9 +46,9 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
         self._stack.beside(self._do, self._at_desk.alive, work)
 
     @staticmethod
-    async def _do(session: zab.Session, work: Work[Any]) -> None:
+    async def _do(session: zab.Session, work: StoreRequests[Any]) -> None:
         try:
-            await Nodes(session, cast(Any, None)).do(work)  # nobody watches
+            await StoreSession(session, cast(Any, None)).run(work)  # nobody watches
         except zab.ZabError:
             pass
 
@@ -72,5 +72,5 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
             self._stack.start_later(same, down_ms)
 
 
-def _remove() -> Work[None]:
+def _remove() -> StoreRequests[None]:
     yield [Multi((Delete(znodes.CONTROLLER),))]

@@ -12,7 +12,7 @@ from harness.worlds.controller.people import topic_ids
 from harness.worlds.controller.ruling import ruling, with_rulers
 from harness.worlds.stack.controller.broker import Broker
 from harness.worlds.stack.controller.liveness import ControllerLiveness
-from harness.worlds.stack.controller.office import listening
+from harness.worlds.stack.controller.observed_controller import listening
 from harness.worlds.stack.controller.workload import ControllerWorkload
 from harness.worlds.stack.store.world import StoreWorld
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraft_controller.core.configs import TOPIC
+from kraft_controller.core.config_keys import TOPIC
 from replica.core.errors import ErrorCode, KafkaError
 from replica.storage.config import NAMES, LogConfig
 from replica.wire.compression import Codec

@@ -1,0 +1,212 @@
+"""One broker's candidacy on virtual time: the pure parts of `kraft_controller.core`, without tasks of Trio.
+
+It decides nothing. The candidacy decides when to stand, the event queue what is next, the controller what to write and
+the channel what to send; this shell carries requests to the simulated store and commands to the simulated brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.checkers.controller.facts import Reigns
+from harness.checkers.ghost import Violation
+from harness.checkers.service import NoCrash
+from harness.worlds.cores.controller.channel import Channel
+from harness.worlds.cores.controller.nodes import Job
+from kraft_controller.core.candidacy import Candidacy, CandidacyPace, CandidacyPhase, ElectionBlocked, ElectionResult
+from kraft_controller.core.controller_context import ControllerContext, ControllerSettings
+from kraft_controller.core.controller_events import ControllerElected, Event
+from kraft_controller.core.event_queue import EventQueue, process_event
+from kraft_controller.core.kafka_controller import KafkaController
+from kraft_controller.core.operator_log import OperatorMessage
+from kraft_controller.core.store_requests import ControllerMoved, RepliesLost
+from kraft_controller.runtime.controller import event_of_path
+from kraft_controller.wire import znodes
+from kraft_controller.wire.controller_election import resign, stand, verify
+from kraft_controller.wire.epoch_fence import Fence
+from kraft_controller.wire.znode_store import ZnodeStore
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.controller.broker import Broker
+    from harness.worlds.cores.controller.world import ControllerWorld
+
+SETTINGS: Final = ControllerSettings()
+PACE: Final = CandidacyPace(pause_s=0.05, pause_s_max=0.4)
+Reply = Callable[[Any], None]
+"""Receives the result of a request; None if this broker is not the controller, or refuses it."""
+
+
+class Candidate:
+    """One session of one broker process."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.world: ControllerWorld = broker.world
+        self.random = Random(f"{self.world.script.seed}/office/{broker.id}/{broker.life}/{broker.session}")
+        self.channel = Channel(self)
+        self.term: KafkaController | None = None
+        """The current term; None unless this broker is the controller."""
+        self.over = False
+        """The session or the process has ended."""
+        self._candidacy = Candidacy(broker.id, PACE)
+        self._queue = EventQueue(self._now_s)
+        self._job: Job | None = None
+        """The procedure of the event in progress."""
+        self._busy = False
+        """An event is in progress."""
+        self._standing = self._resigning = self._pausing = False
+        self._follow_phase()
+
+    def _now_s(self) -> float:
+        return self.world.now / 1e6
+
+    # -- from outside ------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        return self.term is not None and not self.over
+
+    def note(self, event: Event) -> None:
+        if self.active:
+            self._queue.note(event)
+            self._process_next()
+
+    def ask(self, event: Event, reply: Reply) -> None:
+        if not self.active:
+            reply(None)
+            return
+
+        def done() -> None:
+            try:
+                reply(result.get())
+            except Exception:  # refused, or not the controller any more; others are violations already
+                reply(None)
+
+        result = self._queue.ask(event, done)
+        self._process_next()
+
+    def fired(self, path: str) -> None:
+        if path == znodes.CONTROLLER:
+            self._candidacy.controller_changed()
+            self._follow_phase()
+        if self.active and (event := event_of_path(path)) is not None:
+            self.note(event)
+
+    def end(self) -> None:
+        self.over = True
+        self._end_term()
+
+    def resign(self, *, failed: bool = False) -> None:
+        """Give up the term although the session lasts."""
+        elected = self._candidacy.elected
+        if elected is None or self._resigning:
+            return
+        self._resigning = True
+        self._end_term()
+
+        def resigned(_: object) -> None:
+            self._resigning = False
+            if self._candidacy.phase is CandidacyPhase.LEADING:
+                self._candidacy.term_ended(failed=failed)
+            self._follow_phase()
+
+        self.broker.do(resign(elected), resigned, self._fell)
+
+    # -- the phases --------------------------------------------------------------------------------------
+
+    def _follow_phase(self) -> None:
+        """Do what the phase of the candidacy requires."""
+        if self.over or self._resigning:
+            return
+        phase = self._candidacy.phase
+        if phase is not CandidacyPhase.LEADING:
+            self._end_term()
+        if phase is CandidacyPhase.STANDING and not self._standing:
+            self._standing = True
+            self.broker.do(stand(self.broker.session, self.broker.id, self.world.now_ms), self._stood, self._fell)
+        elif phase is CandidacyPhase.LEADING and self.term is None:
+            self._begin_term()
+        elif phase is CandidacyPhase.PAUSED and not self._pausing:
+            self._pausing = True
+            self.broker.later(int(self._candidacy.pause_s * 1e6), self._paused)
+
+    def _stood(self, result: ElectionResult) -> None:
+        self._standing = False
+        if isinstance(result, ElectionBlocked):
+            self._fell(ValueError(result.why))
+        self._candidacy.election_ended(result)
+        self._follow_phase()
+
+    def _paused(self) -> None:
+        self._pausing = False
+        self._candidacy.pause_ended()
+        self._follow_phase()
+
+    def _begin_term(self) -> None:
+        elected, broker = self._candidacy.elected, self.broker
+        assert elected is not None
+        self.world.counted("controller elected")
+        self.world.fact(Reigns(self.world.now, broker.id, broker.session, elected.epoch))
+        self._queue = EventQueue(self._now_s)
+        context = ControllerContext(broker.id, elected.epoch, SETTINGS)
+        store = ZnodeStore(Fence(elected.version))
+        self.term = term = KafkaController(context, store, self.channel, self._write_log, self.world.new_id)
+
+        def verified(owned: bool) -> None:
+            if self.term is term:
+                self._candidacy.verified(owned)
+                self._follow_phase()
+
+        broker.do(verify(broker.session), verified, self._fell)
+        self.note(ControllerElected())
+
+    def _end_term(self) -> None:
+        self.term = None
+        self._busy = False
+        job, self._job = self._job, None
+        if job is not None:
+            job.drop()
+        self.channel.close()
+        self._queue.close()
+
+    # -- events ------------------------------------------------------------------------------------------
+
+    def _process_next(self) -> None:
+        term = self.term
+        queued = None if term is None or self._busy else self._queue.take()
+        if term is None or queued is None:
+            return
+        self._busy = True
+
+        def done(_: object) -> None:
+            if self.term is term:
+                self._busy = False
+                self._process_next()
+
+        def failed(error: Exception) -> None:
+            if self.term is not term:
+                return
+            if isinstance(error, ControllerMoved):
+                self.world.counted("controller fenced")
+                self._candidacy.term_ended(failed=False)
+                self._follow_phase()
+            elif isinstance(error, RepliesLost):
+                self.resign(failed=True)
+            else:
+                self._fell(error)
+
+        job = self.broker.do(process_event(term, queued), done, failed)
+        if not job.over:
+            self._job = job
+
+    def _write_log(self, message: OperatorMessage) -> None:
+        self.world.counted(f"controller {message.event}")
+        if self.world.trace is not None:
+            self.world.record(0, f"controller {self.broker.id}", 0, f"{message.event} {dict(message.fields)}")
+        if message.event in ("illegal_transition", "damaged"):
+            self.world.violated(Violation(NoCrash.promise, f"controller {self.broker.id}: {message}"))
+
+    def _fell(self, error: Exception) -> None:
+        self.world.violated(Violation(NoCrash.promise, f"controller {self.broker.id} fell over {error!r}"))

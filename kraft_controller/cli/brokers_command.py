@@ -1,0 +1,86 @@
+"""`zab-broker brokers`: the registered brokers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+import zab
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
+from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.admin.cluster_description import Acting, Picture, Registered, read_acting, read_picture
+from zab.cli.kit.failures import Failed
+from zab.cli.kit.output import show, show_json
+from zab.cli.kit.verb_group import Arguments
+
+
+@click.group(cls=StoreVerbs)
+def brokers() -> None:
+    """Show the registered brokers: address, rack, since when, and how many partitions each leads and holds.
+
+    \b
+    zab-broker brokers list
+    zab-broker brokers describe 1 --json
+
+    A broker is registered for as long as its session with the store lasts. Each start gives it a new epoch.
+    """
+
+
+@brokers.verb("list", "Print one line for each registered broker.")
+async def _list(session: zab.Session, arguments: Arguments) -> int:
+    picture, acting = await read_picture(session), await read_acting(session)
+    rows = [_row(picture, acting, each) for each in picture.brokers.values()]
+    show(arguments.json, rows, ["id", "endpoints", "rack", "epoch", "since", "leads", "holds", "controller"])
+    return report_damage(picture)
+
+
+@brokers.verb("describe", "Show all that is known of the brokers with these numbers (default: all).")
+@click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
+async def _describe(session: zab.Session, arguments: Arguments) -> int:
+    picture, acting = await read_picture(session), await read_acting(session)
+    missing = sorted(set(arguments.ids) - set(picture.brokers))
+    if missing:
+        raise Failed(f"brokers {missing} are not registered; there are {list(picture.brokers)}")
+    rows = [
+        _row(picture, acting, each) | _more(picture, each)
+        for ident, each in picture.brokers.items()
+        if not arguments.ids or ident in arguments.ids
+    ]
+    if arguments.json:
+        show_json(rows)
+        return report_damage(picture)
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        show(arguments.json, [{"of broker": name, "": value} for name, value in row.items()], ["of broker", ""])
+    return report_damage(picture)
+
+
+def _row(picture: Picture, acting: Acting | None, each: Registered) -> dict[str, object]:
+    broker = each.broker
+    return {
+        "id": broker.id,
+        "endpoints": [f"{one.listener}://{_bracketed(one.host)}:{one.port}" for one in broker.endpoints],
+        "rack": broker.rack,
+        "epoch": broker.epoch,
+        "since": datetime.fromtimestamp(each.since_ms / 1000).astimezone().isoformat(" ", "seconds"),
+        "leads": len(picture.led_by(broker.id)),
+        "holds": len(picture.on(broker.id)),
+        "controller": acting is not None and acting.id == broker.id,
+    }
+
+
+def _more(picture: Picture, each: Registered) -> dict[str, object]:
+    ident: BrokerId = each.broker.id
+    held = picture.on(ident)
+    return {
+        "protocols": dict(each.broker.protocols),
+        "features": {name: f"{least}-{most}" for name, (least, most) in each.broker.features.items()},
+        "preferred": sum(picture.assignment(where).replicas[0] == ident for where in held),
+        "behind": [str(where) for where in held if ident not in picture.isr(where)],
+    }
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

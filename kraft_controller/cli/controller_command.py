@@ -1,0 +1,74 @@
+"""`zab-broker controller`: which broker is the controller, and asking it to step down."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+import trio
+
+import zab
+from kraft_controller.cli.store_connection import StoreVerbs
+from kraft_controller.core.names import ControllerEpoch
+from kraft_controller.runtime.admin.cluster_description import Acting, read_acting, read_epoch, read_wrong_requests
+from kraft_controller.wire import znodes
+from zab.cli.kit.failures import DONE, FAILED, Failed
+from zab.cli.kit.output import progress, say, show
+from zab.cli.kit.verb_group import Arguments
+
+
+@click.group(cls=StoreVerbs)
+def controller() -> None:
+    """Show which broker is the controller, since when and of which epoch, or ask it to step down.
+
+    \b
+    zab-broker controller show
+    zab-broker controller resign --wait
+
+    `show` exits with 1 if there is no controller, and if a request to the controller cannot be read; it names the node.
+    A controller that has resigned may be elected again.
+    """
+
+
+@controller.verb("show", "Show the controller, its epoch, and since when it is the controller.")
+async def _show(session: zab.Session, arguments: Arguments) -> int:
+    acting, epoch = await read_acting(session), await read_epoch(session)
+    wrong = await read_wrong_requests(session)
+    for why in wrong:
+        progress(f"damaged: {why}; the controller leaves it as it is: remove the node, or write it again")
+    if acting is None:
+        progress(f"there is no controller; the last one was of epoch {epoch}")
+        show(arguments.json, [], ["id", "epoch", "since"])
+        return FAILED
+    since = datetime.fromtimestamp(acting.since_ms / 1000).astimezone().isoformat(" ", "seconds")
+    show(arguments.json, [{"id": acting.id, "epoch": epoch, "since": since}], ["id", "epoch", "since"])
+    return FAILED if wrong else DONE
+
+
+@controller.verb("resign", "Make the controller step down. The brokers then elect one, perhaps the same.")
+@click.option("--wait", is_flag=True, help="Wait until there is a controller of a later epoch.")
+@click.option("--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Wait no longer.")
+async def _resign(session: zab.Session, arguments: Arguments) -> int:
+    epoch = await read_epoch(session)
+    try:
+        await session.delete(znodes.CONTROLLER)
+    except zab.NoNode:
+        raise Failed("there is no controller") from None
+    if not arguments.wait:
+        say(arguments.json, f"the controller of epoch {epoch} was asked to step down", resigned_epoch=epoch)
+        return DONE
+    with trio.move_on_after(arguments.wait_s):
+        acting, later = await _after(session, epoch)
+        say(arguments.json, f"broker {acting.id} is the controller, epoch {later}", id=acting.id, epoch=later)
+        return DONE
+    raise Failed(f"no broker has become the controller in {arguments.wait_s:g} s: is one running?")
+
+
+async def _after(session: zab.Session, epoch: ControllerEpoch) -> tuple[Acting, ControllerEpoch]:
+    async with session.watcher() as watch:
+        while True:
+            await session.exists(znodes.CONTROLLER, watch)
+            acting, later = await read_acting(session), await read_epoch(session)
+            if acting is not None and later > epoch:
+                return acting, later
+            await anext(watch)

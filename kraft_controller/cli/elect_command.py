@@ -1,0 +1,131 @@
+"""`zab-broker elect`: elections of partition leaders, held by the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+import trio
+
+import zab
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.runtime.admin.cluster_description import Picture, read_picture
+from kraft_controller.runtime.admin.election_requests import ElectionUnderWay, ask_for_elections, until_held
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.output import progress, show
+from zab.cli.kit.verb_group import Arguments
+
+
+@click.group(cls=StoreVerbs)
+def elect() -> None:
+    """Have the controller elect leaders of partitions.
+
+    \b
+    zab-broker elect preferred                     each partition returns to the first of its replicas
+    zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
+    zab-broker elect unclean orders:0 --yes        any live replica, if none in sync is alive: loses records
+
+    Exits with 1 if a partition that was named is not led as it was asked for.
+    """
+
+
+_partitions: Final = click.argument("partitions", nargs=-1, metavar="[TOPIC[:PARTITION]]...")
+_wait_s: Final = click.option(
+    "--wait-s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait no longer for the controller.",
+)
+
+
+@elect.verb(
+    "preferred",
+    "Elect the first replica, if it is alive and in sync. Without arguments: of every partition that needs it.",
+)
+@_partitions
+@_wait_s
+async def _preferred(session: zab.Session, arguments: Arguments) -> int:
+    return await _elect(session, arguments, unclean=False)
+
+
+@elect.verb(
+    "unclean", "Elect any live replica of partitions without a leader. Records that only dead replicas have are lost."
+)
+@_partitions
+@_wait_s
+@click.option("--yes", is_flag=True, help="Confirm that records may be lost.")
+async def _unclean(session: zab.Session, arguments: Arguments) -> int:
+    if not arguments.yes:
+        raise Misused("records that only dead replicas have will be lost; confirm with --yes")
+    return await _elect(session, arguments, unclean=True)
+
+
+async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -> int:
+    picture = await read_picture(session)
+    report_damage(picture)
+    named = selected(picture, arguments.partitions)
+    wanted = [where for where in named if not _fine(picture, where, unclean) and where.topic not in picture.deleting]
+    if wanted:
+        try:
+            await ask_for_elections(session, wanted, unclean=unclean)
+        except ElectionUnderWay as error:
+            raise Failed(str(error)) from None
+        with trio.move_on_after(arguments.wait_s) as patience:
+            await until_held(session)
+        if patience.cancelled_caught:
+            raise Failed(f"no controller held the election in {arguments.wait_s:g} s; the request stays")
+    after = await read_picture(session, {where.topic for where in named})
+    rows = [_row(picture, after, where, unclean) for where in (named if arguments.partitions else wanted)]
+    show(arguments.json, rows, ["partition", "before", "leader", "outcome"])
+    if not rows and not arguments.json:
+        progress("no partition needs an election")
+    return DONE if all(row["done"] for row in rows) else FAILED
+
+
+def selected(picture: Picture, names: Sequence[str]) -> list[TopicPartition]:
+    """Return the named partitions: `t` is all of t, `t:0` one partition. Without names, return all partitions."""
+    found: dict[TopicPartition, None] = {}
+    for name in names:
+        topic, colon, number = name.partition(":")
+        if topic not in picture.topics:
+            raise Failed(f"there is no topic {topic}")
+        some = picture.partitions([topic])
+        if colon:
+            some = [where for where in some if str(where.partition) == number]
+            if not some:
+                raise Failed(f"topic {topic} has no partition {number}")
+        found.update(dict.fromkeys(some))
+    return list(found) if names else picture.partitions()
+
+
+def _fine(picture: Picture, where: TopicPartition, unclean: bool) -> bool:
+    leader = picture.leader(where)
+    return leader is not None and (unclean or leader == picture.assignment(where).replicas[0])
+
+
+def _row(before: Picture, after: Picture, where: TopicPartition, unclean: bool) -> dict[str, object]:
+    gone = where.topic not in after.topics
+    done = not gone and _fine(after, where, unclean)
+    first = None if gone else after.assignment(where).replicas[0]
+    if done:
+        outcome = "not needed" if _fine(before, where, unclean) else "elected"
+    elif gone:
+        outcome = "the topic is gone"
+    elif unclean:
+        outcome = "none of its brokers is alive"
+    elif first not in after.brokers:
+        outcome = f"the preferred broker {first} is not alive"
+    else:
+        outcome = f"the preferred broker {first} is not in sync"
+    leader = None if gone else after.leader(where)
+    return {
+        "partition": str(where),
+        "before": before.leader(where),
+        "leader": leader,
+        "outcome": outcome,
+        "done": done,
+    }

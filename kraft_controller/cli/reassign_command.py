@@ -1,0 +1,235 @@
+"""`zab-broker reassign`: move replicas to other brokers while they serve."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+import zab
+from kraft_controller.cli.store_connection import StoreVerbs, report_damage
+from kraft_controller.cli.waiting import Waiting, wait_options, waited
+from kraft_controller.core.assignment import AssignmentError
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.runtime.admin import reassignment_requests as admin
+from kraft_controller.runtime.admin.cluster_description import read_picture
+from kraft_controller.runtime.admin.reassignment_requests import MoveError, Moves, Progress
+from kraft_controller.wire.znodes import DamagedNode
+from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
+from zab.cli.kit.options import check_exclusive
+from zab.cli.kit.output import progress, say, show
+from zab.cli.kit.verb_group import Arguments
+from zab.core.plurals import counted
+
+THROTTLE = 10_000_000
+
+
+@click.group(cls=StoreVerbs)
+def reassign() -> None:
+    """Move replicas to other brokers while they serve.
+
+    \b
+    zab-broker reassign generate --topics orders,payments --brokers 2,3,4 > plan.json
+    zab-broker reassign execute plan.json --wait
+    zab-broker reassign execute plan.json --throttle 20000000     bytes a second, for each broker
+    zab-broker reassign list
+    zab-broker reassign verify plan.json                          exits with 0 when all of it is done
+    zab-broker reassign cancel plan.json
+
+    The first line of `execute` on stderr is the plan that undoes it. Moves are throttled to 10 MB a second unless an
+    option says otherwise. `verify`, `cancel` and `execute --wait` remove the throttle when nothing moves any more.
+    """
+
+
+_plan_argument: Final = click.argument("plan", type=click.Path(path_type=Path))
+_preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Leave the throttles as they are.")
+
+
+@reassign.verb("generate", "Print a plan that spreads topics over some brokers.")
+@click.option("--topics", metavar="T,T", help="Only these topics.  [default: all]")
+@click.option(
+    "--topics-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help='In Kafka\'s format: {"topics":[{"topic":"t"}]}.',
+)
+@click.option("--brokers", metavar="B,B", help="The brokers to use.  [default: all that are registered]")
+@click.option("--ignore-racks", is_flag=True, help="Allow replicas of a partition to share a rack.")
+async def _generate(session: zab.Session, arguments: Arguments) -> int:
+    picture = await read_picture(session)
+    report_damage(picture)
+    try:
+        names = sorted(picture.topics)
+        if arguments.topics_file is not None:
+            names = admin.topics_from_json(_text(arguments.topics_file))
+        elif arguments.topics is not None:
+            names = arguments.topics.split(",")
+        brokers = list(picture.brokers) if arguments.brokers is None else _brokers(arguments.brokers)
+        plan = admin.plan(picture, names, brokers, secrets.randbelow, racks=not arguments.ignore_racks)
+    except (MoveError, AssignmentError) as error:
+        raise Failed(str(error)) from None
+    progress(f"current: {admin.as_json(admin.now(picture, plan))}")
+    print(admin.as_json(plan))
+    return DONE
+
+
+@reassign.verb("execute", "Begin the moves of a plan. PLAN is a file, or - for stdin.")
+@_plan_argument
+@click.option("--throttle", type=int, metavar="BYTES", help=f"Bytes a second, for each broker.  [default: {THROTTLE}]")
+@click.option("--no-throttle", is_flag=True, help="Move as fast as possible, which slows clients down.")
+@click.option("--additional", is_flag=True, help="Begin even if other partitions are moving.")
+@wait_options("all of it is done")
+async def _execute(session: zab.Session, arguments: Arguments) -> int:
+    check_exclusive(arguments, "--throttle", "--no-throttle")
+    plan = _plan(arguments.plan)
+    throttle: int = THROTTLE if arguments.throttle is None else arguments.throttle
+    if throttle <= 0:
+        raise Misused("--throttle: at least one byte a second")
+    picture = await read_picture(session)
+    report_damage(picture)
+    moving = admin.moving(picture)
+    try:
+        admin.check(picture, plan)
+        if moving and not arguments.additional:
+            already = counted(len(moving), "partition")
+            raise MoveError(f"{already} in reassignment already; wait, cancel, or use --additional")
+        progress(f"to undo: {admin.as_json(admin.now(picture, plan))}")
+        if not arguments.no_throttle:
+            await admin.throttle(session, picture, {**moving, **plan}, throttle)
+        await admin.ask_for(session, plan)
+    except (MoveError, DamagedNode) as error:
+        raise Failed(str(error)) from None
+    if arguments.wait:
+        await waited(arguments, _Arriving(session, plan))
+        picture = await read_picture(session)
+        await admin.unthrottle(session, picture, {where.topic for where in plan})
+    told = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
+    say(arguments.json, f"{counted(len(plan), 'partition')}: {told}", partitions=len(plan), done=arguments.wait)
+    return DONE
+
+
+@reassign.verb(
+    "verify",
+    "Show how far a plan is. Exit with 0 if all of it is done; then no throttle is left. PLAN may be - for stdin.",
+)
+@_plan_argument
+@_preserve
+async def _verify(session: zab.Session, arguments: Arguments) -> int:
+    plan = _plan(arguments.plan)
+    asked = await _asked(session)
+    picture = await read_picture(session)
+    report_damage(picture)
+    rows = admin.progress(picture, plan, asked)
+    shown = [
+        {
+            "partition": str(row.where),
+            "state": row.progress.value,
+            "target": list(row.target),
+            "behind": list(row.behind),
+        }
+        for row in rows
+    ]
+    show(arguments.json, shown, ["partition", "state", "target", "behind"])
+    under_way = [row for row in rows if row.progress in (Progress.MOVING, Progress.WAITING)]
+    if not under_way and not arguments.preserve_throttles:
+        freed = await admin.unthrottle(session, picture, {where.topic for where in plan})
+        if freed:
+            progress(f"removed throttles: {', '.join(freed)}")
+    return DONE if all(row.progress is Progress.DONE for row in rows) else FAILED
+
+
+@reassign.verb("cancel", "Undo moves that are under way: those of PLAN, or all. Replicas stay where they were.")
+@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@_preserve
+@wait_options("none of it moves any more")
+async def _cancel(session: zab.Session, arguments: Arguments) -> int:
+    picture = await read_picture(session)
+    report_damage(picture)
+    named = list(_plan(arguments.plan)) if arguments.plan else list(admin.moving(picture))
+    unknown = [where for where in named if where not in set(picture.partitions())]
+    if unknown:
+        raise Failed(f"there is no partition {unknown[0]}")
+    back = admin.origins(picture, named)
+    if back:
+        try:
+            await admin.ask_for(session, back)
+        except DamagedNode as error:
+            raise Failed(str(error)) from None
+        if arguments.wait:
+            await waited(arguments, _Arriving(session, back))
+    if not arguments.preserve_throttles:
+        await admin.unthrottle(session, await read_picture(session), {where.topic for where in named}, back)
+    said = f"{counted(len(back), 'partition')}: {'restored' if arguments.wait else 'being restored'}"
+    line = said if back else "nothing moves"
+    say(arguments.json, line, cancelled=[str(where) for where in back])
+    return DONE
+
+
+@reassign.verb("list", "List partitions that are moving.")
+async def _list(session: zab.Session, arguments: Arguments) -> int:
+    picture = await read_picture(session)
+    rows = []
+    for where, target in admin.moving(picture).items():
+        held = picture.assignment(where)
+        behind = [broker for broker in target if broker not in picture.isr(where)]
+        rows.append(
+            {
+                "partition": str(where),
+                "from": list(held.origin),
+                "to": list(target),
+                "adding": list(held.adding),
+                "removing": list(held.removing),
+                "behind": behind,
+            }
+        )
+    show(arguments.json, rows, ["partition", "from", "to", "adding", "removing", "behind"])
+    return report_damage(picture)
+
+
+class _Arriving(Waiting):
+    def __init__(self, session: zab.Session, moves: Moves) -> None:
+        super().__init__(session)
+        self._moves = moves
+
+    async def left(self) -> str | None:
+        asked = await _asked(self._session)  # first: a request that is processed after it shows in the picture
+        picture = await read_picture(self._session, {where.topic for where in self._moves})
+        rows = admin.progress(picture, self._moves, asked)
+        gone = [row for row in rows if row.progress is Progress.GONE]
+        refused = [row for row in rows if row.progress is Progress.ELSEWHERE and row.where not in admin.moving(picture)]
+        if gone or refused:
+            row = (gone or refused)[0]
+            raise Failed(f"{row.where}: {row.progress.value}; the log of the controller says why")
+        left = [row for row in rows if row.progress is not Progress.DONE]
+        return f"{len(left)} of {counted(len(rows), 'partition')}, including {left[0].where}" if left else None
+
+
+async def _asked(session: zab.Session) -> Moves:
+    try:
+        return await admin.asked_for(session)
+    except DamagedNode as error:
+        raise Failed(str(error)) from None
+
+
+def _plan(path: Path) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    try:
+        return admin.from_json(_text(path))
+    except MoveError as error:
+        raise Failed(str(error)) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misused(f"{path}: {error}") from None
+
+
+def _brokers(text: str) -> list[BrokerId]:
+    words = text.split(",")
+    if not all(word.isdecimal() for word in words) or len(set(words)) != len(words):
+        raise Misused(f"--brokers {text!r}: it looks like 1,2,3")
+    return [BrokerId(int(word)) for word in words]

@@ -1,0 +1,139 @@
+"""One broker's candidacy for controller (elect, resign and the ControllerChange handlers of Apache Kafka).
+
+All brokers watch `/controller`. If it does not exist, each tries to create it, and the one that succeeds leads a term
+with the next controller epoch. The candidacy decides; its driver runs the election procedures of
+`wire.controller_election`, reports their results, and acts on `phase`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+from kraft_controller.core.names import BrokerId, ControllerEpoch, Version
+
+
+@frozen
+class Elected:
+    """This broker is the controller. Every change is checked against `version` of `/controller_epoch`."""
+
+    epoch: ControllerEpoch
+    version: Version
+
+
+@frozen
+class Follows:
+    """Another broker is the controller."""
+
+    controller: BrokerId
+
+
+@frozen
+class ElectionBlocked:
+    """A node of the election cannot be parsed, so nobody can stand until it is repaired."""
+
+    why: str
+
+
+ElectionResult = Elected | Follows | ElectionBlocked
+
+
+@frozen
+class CandidacyPace:
+    pause_s: float = 0.25
+    """The pause after a failed term; it doubles from one to the next."""
+    pause_s_max: float = 10.0
+    """The longest pause."""
+
+
+class CandidacyPhase(Enum):
+    STANDING = "standing"
+    """The election procedure runs."""
+    FOLLOWING = "following"
+    """Another broker is the controller, and its node is watched."""
+    LEADING = "leading"
+    """This broker is the controller."""
+    PAUSED = "paused"
+    """A term failed, or the election is impossible; the broker stands again after `pause_s`."""
+
+
+class Candidacy:
+    """The phases of a candidacy during one session."""
+
+    def __init__(self, me: BrokerId, pace: CandidacyPace) -> None:
+        self._me = me
+        self._pace = pace
+        self.phase = CandidacyPhase.STANDING
+        self.elected: Elected | None = None
+        """The current term; set exactly in the phase LEADING."""
+        self.controller: BrokerId | None = None
+        """The current controller, as far as this broker knows."""
+        self._pause_s = pace.pause_s
+        """The next pause."""
+        self.pause_s = 0.0
+        """The current pause, in the phase PAUSED."""
+        self._missed_change = False
+        """`/controller` changed while the election procedure ran; its result may be outdated."""
+        self._verified = False
+        """The node of the current term was read and is watched."""
+
+    # -- the election ------------------------------------------------------------------------------------
+
+    def election_ended(self, result: ElectionResult) -> None:
+        assert self.phase is CandidacyPhase.STANDING
+        missed, self._missed_change = self._missed_change, False
+        match result:
+            case Elected():
+                self.phase, self.elected, self.controller = CandidacyPhase.LEADING, result, self._me
+                self._verified = False
+            case Follows(controller):
+                self.controller = controller
+                self.phase = CandidacyPhase.STANDING if missed else CandidacyPhase.FOLLOWING
+            case ElectionBlocked():
+                self._pause()
+
+    def controller_changed(self) -> None:
+        """The watch on `/controller` fired: follow the change.
+
+        In a term the first change may be the creation of this broker's own node. The driver verifies the node once
+        after the election; a change after that ends the term.
+        """
+        if self.phase is CandidacyPhase.STANDING:
+            self._missed_change = True
+        elif self.phase is CandidacyPhase.FOLLOWING:
+            self.phase = CandidacyPhase.STANDING
+        elif self.phase is CandidacyPhase.LEADING and self._verified:
+            self.term_ended(failed=False)
+
+    def verified(self, owned: bool) -> None:
+        """Report whether `/controller` is this broker's, as read with a watch after the election."""
+        if self.phase is CandidacyPhase.LEADING:
+            self._verified = True
+            if not owned:
+                self.term_ended(failed=False)
+
+    # -- the end of a term ---------------------------------------------------------------------------------
+
+    def term_ended(self, *, failed: bool, lasted_s: float = 0.0) -> None:
+        """End the term. A failed one is followed by a pause, so a failure that repeats does not load the store.
+
+        The pause starts short again after a term that did not fail, or that lasted longer than the longest pause.
+        """
+        assert self.phase is CandidacyPhase.LEADING
+        self.elected = None
+        if not failed or lasted_s > self._pace.pause_s_max:
+            self._pause_s = self._pace.pause_s
+        if failed:
+            self._pause()
+        else:
+            self.phase, self.controller = CandidacyPhase.STANDING, None
+
+    def _pause(self) -> None:
+        self.phase, self.controller = CandidacyPhase.PAUSED, None
+        self.pause_s = self._pause_s
+        self._pause_s = min(2 * self._pause_s, self._pace.pause_s_max)
+
+    def pause_ended(self) -> None:
+        if self.phase is CandidacyPhase.PAUSED:
+            self.phase = CandidacyPhase.STANDING

@@ -1,0 +1,98 @@
+"""The state of the cluster as counts, for metrics and health checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.names import BrokerId
+from kraft_controller.core.transitions import ReplicaPhase
+
+
+@frozen
+class Health:
+    """Counts of one moment. Partitions of topics being deleted appear in no partition count."""
+
+    brokers: int = 0
+    leaving: int = 0
+    """Brokers in controlled shutdown."""
+    topics: int = 0
+    partitions: int = 0
+    offline: int = 0
+    """Partitions without a live leader."""
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    """Partitions with fewer in-sync replicas than `min.insync.replicas`: they refuse acks=all."""
+    at_min_isr: int = 0
+    """Partitions that refuse acks=all once another replica falls behind."""
+    imbalanced: int = 0
+    """Partitions led by another replica than the preferred one."""
+    moving: int = 0
+    """Partitions in reassignment."""
+    recovering: int = 0
+    """Partitions whose leader was elected uncleanly and has not recovered yet."""
+    deleting: int = 0
+    """Topics being deleted."""
+    waiting_for_deletion: int = 0
+    """Topics whose deletion cannot proceed now."""
+    offline_replicas: int = 0
+    """Replicas in failed log directories."""
+    replicas_to_delete: int = 0
+    replicas_ineligible: int = 0
+    """Replicas that cannot be deleted now."""
+    led_by: Mapping[BrokerId, int] = field(factory=dict)
+    held_by: Mapping[BrokerId, int] = field(factory=dict)
+
+    @property
+    def worries(self) -> tuple[str, ...]:
+        """The conditions that an operator has to act on."""
+        conditions = (
+            (self.offline, "partition without a leader", "partitions without a leader"),
+            (self.under_min_isr, "partition that refuses acks=all", "partitions that refuse acks=all"),
+            (self.offline_replicas, "replica on a failed disk", "replicas on failed disks"),
+        )
+        return tuple(f"{count} {one if count == 1 else many}" for count, one, many in conditions if count)
+
+
+def health(context: ControllerContext) -> Health:
+    """Count everything in one pass over all partitions."""
+    partitions = offline = behind = under = at_least = imbalanced = recovering = 0
+    for tp in context.all_partitions():
+        if context.is_deleting(tp.topic):
+            continue
+        partitions += 1
+        state, held = context.states.get(tp), context.assignment(tp)
+        if state is None:
+            offline += 1
+            continue
+        offline += state.leader not in context.brokers
+        in_sync = sum(broker in context.brokers for broker in state.isr)
+        behind += in_sync < len(held.target)
+        least = min(context.min_isr.get(tp.topic, context.defaults.min_isr), len(held.replicas))
+        under += in_sync < least
+        at_least += in_sync == least
+        imbalanced += held.replicas[0] != state.leader
+        recovering += bool(state.recovery)
+    phases = list(context.replicas.values())
+    return Health(
+        brokers=len(context.brokers),
+        leaving=len(context.shutting_down),
+        topics=len(context.topics),
+        partitions=partitions,
+        offline=offline,
+        under_replicated=behind,
+        under_min_isr=under,
+        at_min_isr=at_least,
+        imbalanced=imbalanced,
+        moving=len(context.moving),
+        recovering=recovering,
+        deleting=len(context.deleting),
+        waiting_for_deletion=len(context.deletion_waits),
+        offline_replicas=sum(map(len, context.offline_dirs.values())),
+        replicas_to_delete=phases.count(ReplicaPhase.DELETION_STARTED),
+        replicas_ineligible=phases.count(ReplicaPhase.DELETION_INELIGIBLE),
+        led_by={broker: len(context.led_by(broker)) for broker in context.brokers},
+        held_by={broker: len(context.held_by(broker)) for broker in context.brokers},
+    )

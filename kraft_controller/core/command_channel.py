@@ -1,0 +1,197 @@
+"""The command channel from the controller to the brokers (ControllerChannelManager in Apache Kafka).
+
+Each broker has one queue with one command in flight. A command without a reply is sent again, on a new connection,
+until the broker replies, or its registration or this term ends. No command is skipped, since the epochs only fence what
+arrives in order. A slow or unreachable broker delays no other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Final
+
+from attrs import frozen
+
+from kraft_controller.core.commands import Answer, Command, LeaderAndIsr, Numbered, StopReplica
+from kraft_controller.core.controller_events import (
+    CommandQueueOverflowed,
+    Event,
+    LeaderAndIsrReplied,
+    StopReplicaReplied,
+)
+from kraft_controller.core.error_codes import (
+    ANOTHER_BROKER,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_CONTROLLER_EPOCH,
+)
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Broker
+
+UNUSABLE: Final = (KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID)
+"""Errors of a replica that can neither lead nor follow until an operator acts. Other ISR members can lead."""
+
+
+class WrongReply(ValueError):
+    """The receiver did not reply to the command in flight. The connection is closed, and the command is sent again."""
+
+
+class MisaddressedCommand(WrongReply):
+    """Another broker replied: the registered endpoint leads to it."""
+
+
+@frozen
+class CommandReply:
+    """The meaning of a reply for the controller."""
+
+    event: Event | None
+    """The event for the controller, if the reply is one."""
+    refused: Mapping[TopicPartition, int]
+    """The roles that the broker refused, by error code."""
+    stale_controller_epoch: bool
+    """The broker knows a newer controller."""
+
+
+class BrokerCommandQueue:
+    """The commands to one registration of one broker."""
+
+    def __init__(self, broker: Broker, numbers: Iterator[int]) -> None:
+        self.broker = broker
+        """The registration; new endpoints replace it while the epoch stays."""
+        self._numbers = numbers
+        """Correlation numbers, shared by all queues: a command that is sent later has a greater one."""
+        self._waiting: deque[Command] = deque()
+        """Commands without a reply; the first one may be in flight."""
+        self._in_flight: Numbered | None = None
+        """The first command of `_waiting`, once it has a number. It keeps the number when it is sent again."""
+        self.closed = False
+        """The registration or the term ended: nothing is sent any more."""
+        self.unreachable = False
+        """The latest attempt at a command failed."""
+        self.resent = 0
+        """How often a command was sent again."""
+        self.refused = 0
+        """Commands that the broker refused, in whole or in part."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def append(self, command: Command) -> None:
+        self._waiting.append(command)
+
+    def next(self) -> Numbered | None:
+        """Return the command to send now, or None."""
+        if self.closed or not self._waiting:
+            return None
+        if self._in_flight is None:
+            self._in_flight = Numbered(next(self._numbers), self._waiting[0], self.broker.id)
+        return self._in_flight
+
+    def attempt_failed(self) -> bool:
+        """Keep the command in flight for another attempt; return whether the broker was reachable before."""
+        self.resent += 1
+        before, self.unreachable = self.unreachable, True
+        return not before
+
+    def replied(self, answer: object) -> CommandReply:
+        """Take the reply to the command in flight, which is done."""
+        sent = self._in_flight
+        if sent is None or not isinstance(answer, Answer) or answer.number != sent.number:
+            raise WrongReply("this is not the reply to the command in flight")
+        if answer.error == ANOTHER_BROKER:
+            raise MisaddressedCommand("another broker replies there")
+        self._waiting.popleft()
+        self._in_flight, self.unreachable = None, False
+        refused = _refused_roles(sent.command, answer)
+        self.refused += bool(refused or answer.error)
+        stale = answer.error == STALE_CONTROLLER_EPOCH
+        return CommandReply(event_of(self.broker, sent.command, answer), refused, stale)
+
+
+def event_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
+    """Return the event that a reply is to the controller. A stale epoch is none: the fence in the store reports it."""
+    if isinstance(command, LeaderAndIsr):
+        offline = tuple(tp for tp, error in answer.errors.items() if error in UNUSABLE)
+        return LeaderAndIsrReplied(broker.id, broker.epoch, offline) if offline else None
+    if isinstance(command, StopReplica):
+        deleted = [stop.where for stop in command.stops if stop.delete]
+        failed = tuple(tp for tp in deleted if answer.error or answer.errors.get(tp))
+        done = tuple(tp for tp in deleted if tp not in failed)
+        return StopReplicaReplied(broker.id, broker.epoch, done, failed) if deleted else None
+    return None
+
+
+def _refused_roles(command: Command, answer: Answer) -> dict[TopicPartition, int]:
+    """Return the refused roles; a failed log directory is an event of its own and no refusal."""
+    if not isinstance(command, LeaderAndIsr):
+        return {}
+    return {tp: error for tp, error in answer.errors.items() if error not in (NONE, KAFKA_STORAGE_ERROR)}
+
+
+class CommandChannel:
+    """The queues to all registered brokers during one or several terms."""
+
+    def __init__(
+        self,
+        overflowed: Callable[[CommandQueueOverflowed], None],
+        opened: Callable[[BrokerCommandQueue], None],
+        appended: Callable[[BrokerCommandQueue], None],
+        closed: Callable[[BrokerCommandQueue], None],
+        waiting_max: int,
+    ) -> None:
+        self._overflowed = overflowed
+        """Receives the event of a dropped queue, for the controller."""
+        self._opened = opened
+        """Called with each new queue; the driver starts to send its commands."""
+        self._appended = appended
+        """Called with a queue that a command was added to."""
+        self._closed = closed
+        """Called with each queue that is dropped; the driver closes its connection."""
+        self._waiting_max = waiting_max
+        """Commands in one queue. A queue that would exceed it is dropped, and the broker receives the full state."""
+        self._queues: dict[BrokerId, BrokerCommandQueue] = {}
+        self._numbers = count(1)
+
+    def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
+        """Open a queue for each new broker, and drop the queues of all that are not registered any more."""
+        for ident, queue in list(self._queues.items()):
+            broker = brokers.get(ident)
+            if broker is None or broker.epoch != queue.broker.epoch:
+                self._drop(ident)
+            elif broker.endpoints != queue.broker.endpoints:
+                queue.broker = broker  # the next connection uses the new endpoint
+        for ident, broker in brokers.items():
+            if ident not in self._queues:
+                queue = self._queues[ident] = BrokerCommandQueue(broker, self._numbers)
+                self._opened(queue)
+
+    def send(self, to: BrokerId, command: Command) -> None:
+        queue = self._queues.get(to)
+        if queue is None or command.broker_epoch != queue.broker.epoch:
+            return
+        if len(queue) < self._waiting_max:
+            queue.append(command)
+            self._appended(queue)
+            return
+        self._drop(to)
+        self._overflowed(CommandQueueOverflowed(to, queue.broker.epoch))
+
+    def close(self) -> None:
+        """Drop all queues at the end of a term: none of their commands may be sent any more."""
+        for ident in list(self._queues):
+            self._drop(ident)
+
+    def waiting(self) -> dict[BrokerId, int]:
+        """Return the number of commands without a reply, by broker."""
+        return {ident: len(queue) for ident, queue in self._queues.items()}
+
+    def queues(self) -> list[BrokerCommandQueue]:
+        return list(self._queues.values())
+
+    def _drop(self, ident: BrokerId) -> None:
+        queue = self._queues.pop(ident)
+        queue.closed = True
+        self._closed(queue)

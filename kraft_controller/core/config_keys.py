@@ -1,0 +1,289 @@
+"""The keys of dynamic configurations of topics, brokers, clients and users.
+
+Values are text in the store. A row of the tables gives a key's type, its limits and its default, and the key of the
+brokers' properties that sets the default for topics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from kraft_controller.core.names import decimal
+
+Value: TypeAlias = bool | int | float | str | tuple[str, ...]
+
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+DEFAULT: Final = "<default>"
+
+
+class ConfigError(ValueError):
+    """An unknown key, or a value that the key does not accept; the message names it."""
+
+
+@frozen
+class Key:
+    name: str
+    kind: str
+    """boolean, int, long, double, string or list."""
+    default: str | None
+    about: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    broker: str | None = None
+    """The key of the brokers' properties that sets the default."""
+    words: str = ""
+    """A pattern for each item of a list."""
+    idle: str = ""
+    """Why it has no effect in this broker. The key is accepted, so tools that set it keep working."""
+
+    def value(self, text: str) -> Value:
+        text = text.strip()
+        match self.kind:
+            case "boolean":
+                if text.lower() not in ("true", "false"):
+                    raise self._wrong(text, "true or false")
+                return text.lower() == "true"
+            case "int" | "long" | "double":
+                return self._number(text)
+            case "list":
+                words = tuple(word.strip() for word in text.split(",") if word.strip() or self.choices) if text else ()
+                for word in words:
+                    self._choice(word, text)
+                    if self.words and not re.fullmatch(self.words, word):
+                        raise self._wrong(text, "*, or like 0:1,0:2 (partition 0 at brokers 1 and 2)")
+                return words
+            case _:
+                self._choice(text, text)
+                return text
+
+    def _number(self, text: str) -> int | float:
+        whole = self.kind != "double"
+        bound = {"int": INT_MAX, "long": LONG_MAX}.get(self.kind)
+        least = self.least if self.least is not None else None if bound is None else -bound - 1
+        most = self.most if self.most is not None else bound
+        wanted = f"a {'whole ' if whole else ''}number{_span(least, most)}"
+        try:
+            number = int(text) if whole else float(text)
+        except ValueError:
+            raise self._wrong(text, wanted) from None
+        if not (least is None or number >= least) or not (most is None or number <= most):
+            raise self._wrong(text, wanted)
+        return number
+
+    def _choice(self, word: str, text: str) -> None:
+        if self.choices and word not in self.choices:
+            raise self._wrong(text, f"one of {', '.join(self.choices)}")
+
+    def _wrong(self, text: str, wanted: str) -> ConfigError:
+        return ConfigError(f"{self.name}={text}: it is {wanted}")
+
+
+def _span(least: float | None, most: float | None) -> str:
+    if least is None and most is None:
+        return ""
+    if most in (None, INT_MAX, LONG_MAX):
+        return f", {least} or more" if least is not None else ""
+    return f" from {least} to {most}"
+
+
+_DAY_MS: Final = 24 * 3_600_000
+_REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
+_ONE_FORMAT: Final = "only the current record format is supported"
+_NO_CLEANER_BUFFERS: Final = "the cleaner's memory is bounded by the number of keys"
+_NO_THREADS: Final = "one event loop does all work; there are no such threads"
+_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
+
+TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
+    Key("cleanup.policy", "list", "delete", "how old records are removed", choices=("delete", "compact"),
+        broker="log.cleanup.policy"),
+    Key("compression.type", "string", "producer", "how records are stored",
+        choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), broker="compression.type"),
+    Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps deletion markers", 0,
+        broker="log.cleaner.delete.retention.ms"),
+    Key("file.delete.delay.ms", "long", "60000", "delay before obsolete files are deleted", 0,
+        broker="log.segment.delete.delay.ms"),
+    Key("flush.messages", "long", str(LONG_MAX), "records between two syncs to disk", 1,
+        broker="log.flush.interval.messages"),
+    Key("flush.ms", "long", str(LONG_MAX), "time between two syncs to disk", 0,
+        broker="log.flush.interval.ms"),
+    Key("follower.replication.throttled.replicas", "list", "", "followers that fetch at the throttled rate",
+        words=_REPLICAS),
+    Key("index.interval.bytes", "int", "4096", "bytes of records between two index entries", 0,
+        broker="log.index.interval.bytes"),
+    Key("leader.replication.throttled.replicas", "list", "", "leaders that send at the throttled rate",
+        words=_REPLICAS),
+    Key("max.compaction.lag.ms", "long", str(LONG_MAX), "longest time before a record is compacted", 1,
+        broker="log.cleaner.max.compaction.lag.ms"),
+    Key("max.message.bytes", "int", "1048588", "largest batch", 0, broker="message.max.bytes"),
+    Key("message.downconversion.enable", "boolean", "true", "convert records for old clients",
+        broker="log.message.downconversion.enable", idle=_ONE_FORMAT),
+    Key("message.format.version", "string", "3.0-IV1", "format of stored records",
+        broker="log.message.format.version", idle=_ONE_FORMAT),
+    Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a timestamp may be", 0,
+        broker="log.message.timestamp.after.max.ms"),
+    Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past a timestamp may be", 0,
+        broker="log.message.timestamp.before.max.ms"),
+    Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far a timestamp may deviate", 0,
+        broker="log.message.timestamp.difference.max.ms",
+        idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms replace it"),
+    Key("message.timestamp.type", "string", "CreateTime", "the clock that timestamps records",
+        choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
+    Key("min.cleanable.dirty.ratio", "double", "0.5", "share of uncompacted bytes that triggers compaction", 0, 1,
+        broker="log.cleaner.min.cleanable.ratio"),
+    Key("min.compaction.lag.ms", "long", "0", "shortest time before a record is compacted", 0,
+        broker="log.cleaner.min.compaction.lag.ms"),
+    Key("min.insync.replicas", "int", "1", "in-sync replicas that acks=all requires", 1,
+        broker="min.insync.replicas"),
+    Key("preallocate", "boolean", "false", "allocate a segment's file in full",
+        broker="log.preallocate"),
+    Key("retention.bytes", "long", "-1", "bytes kept for each partition; -1: unlimited", -1,
+        broker="log.retention.bytes"),
+    Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: forever", -1,
+        broker="log.retention.ms"),
+    Key("segment.bytes", "int", str(1 << 30), "size of one log file", 14, broker="log.segment.bytes"),
+    Key("segment.index.bytes", "int", str(10 << 20), "size of a segment's index", 24,
+        broker="log.index.size.max.bytes"),
+    Key("segment.jitter.ms", "long", "0", "random share subtracted from segment.ms", 0, broker="log.roll.jitter.ms"),
+    Key("segment.ms", "long", str(7 * _DAY_MS), "age at which a new file is started", 1, broker="log.roll.ms"),
+    Key("unclean.leader.election.enable", "boolean", "false", "elect a replica that is not in sync if no other is left",
+        broker="unclean.leader.election.enable"),
+)}  # fmt: skip
+
+_OF_TOPICS: Final = {
+    key.broker: Key(key.broker, key.kind, key.default, f"{key.name} for topics that do not set it",
+                    key.least, key.most, key.choices, idle=key.idle)
+    for key in TOPIC.values() if key.broker is not None
+}  # fmt: skip
+
+BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key for key in (
+    Key("leader.replication.throttled.rate", "long", None, "bytes a second sent to throttled replicas", 0),
+    Key("follower.replication.throttled.rate", "long", None, "bytes a second fetched by throttled replicas", 0),
+    Key("log.cleaner.enable", "boolean", "true", "compact logs"),
+    Key("log.cleaner.backoff.ms", "long", "15000", "pause between two searches for logs to compact", 0),
+    Key("log.cleaner.threads", "int", "1", "cleaner threads", 1, idle="there is one"),
+    Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner", (1 << 20) + 1,
+        idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner", 0, idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.load.factor", "double", "0.9", "load factor of the cleaner's memory",
+        idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.max.bytes.per.second", "double", "1.7976931348623157E308",
+        "bytes a second that the cleaner reads and writes",
+        idle="cleaning is not throttled"),
+    Key("max.connection.creation.rate", "int", str(INT_MAX), "connections a second of one listener", 0,
+        idle="only the number of connections is limited, not their rate"),
+    Key("max.connections.per.ip.overrides", "string", "", "limits for single addresses",
+        idle="max.connections.per.ip counts for every address"),
+    Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
+    Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
+    Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
+    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
+    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
+    Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "between two logins with Kerberos",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.principal.to.local.rules", "string", "DEFAULT", "rules for Kerberos principals",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.service.name", "string", None, "this broker's name in Kerberos", idle=_NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.jitter", "double", "0.05", "when tickets of Kerberos are renewed",
+        idle=_NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.window.factor", "double", "0.8", "when tickets of Kerberos are renewed",
+        idle=_NO_KERBEROS),
+    Key("max.connections", "int", "10000", "concurrent connections of one listener", 1),
+    Key("max.connections.per.ip", "int", str(INT_MAX), "connections from one address to one listener", 1),
+    Key("num.replica.fetchers", "int", "1", "connections to each leader", 1, idle="there is one"),
+)}}.items()))  # fmt: skip
+
+CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
+    Key("producer_byte_rate", "long", None, "bytes a second a client may produce", 1),
+    Key("consumer_byte_rate", "long", None, "bytes a second a client may fetch", 1),
+    Key("request_percentage", "double", None, "share of a broker's time for requests", 0,
+        idle="request time is not measured"),
+    Key("controller_mutation_rate", "double", None, "partitions a second created or deleted", 0,
+        idle="topic creation and deletion is not throttled"),
+)}  # fmt: skip
+
+USER: Final[Mapping[str, Key]] = {**CLIENT, **{
+    name: Key(name, "string", None, "SCRAM credential: [password=...] or [iterations=8192,password=...]")
+    for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+}}  # fmt: skip
+
+KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
+    "topics": TOPIC, "brokers": BROKER, "clients": CLIENT, "users": USER,
+    "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
+                                            idle="only their number is limited: max.connections.per.ip")},
+}  # fmt: skip
+"""By the kind of entity, as the store calls it."""
+
+
+def check(kind: str, values: Mapping[str, str]) -> None:
+    """Check each value; raise `ConfigError` for an unknown key or an invalid value."""
+    for name, text in values.items():
+        key_of(kind, name).value(text)
+
+
+def check_together(kind: str, values: Mapping[str, str]) -> None:
+    """Check constraints between keys of one configuration."""
+    keys = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    if kind == "topics" and set(keys) <= set(values):
+        least, most = (int(values[key]) for key in keys)
+        if least > most:
+            raise ConfigError(f"{keys[0]}={least} must not be above {keys[1]}={most}")
+
+
+def key_of(kind: str, name: str) -> Key:
+    keys = KEYS[kind]
+    if name not in keys:
+        close = [known for known in keys if known.replace(".", "").replace("_", "") == _bare(name)]
+        if kind == "brokers" and name in TOPIC and TOPIC[name].broker in keys:
+            close.append(str(TOPIC[name].broker))
+        hint = f"; is it {close[0]}?" if close else ""
+        raise ConfigError(f"{name}: {kind} have no such key{hint}")
+    return keys[name]
+
+
+def _bare(name: str) -> str:
+    return name.replace(".", "").replace("_", "").replace("-", "").lower()
+
+
+def values_of(
+    kind: str, said: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Return the effective value of every key, and the errors in the configured ones.
+
+    An invalid value counts as not set: a broker must not stop because of a mistyped number. `defaults` precede those
+    of the table.
+    """
+    found: dict[str, Value] = {}
+    wrong = [f"{name}: {kind} have no such key" for name in said if name not in KEYS[kind]]
+    for key in KEYS[kind].values():
+        for text in (said.get(key.name), (defaults or {}).get(key.name), key.default):
+            if text is None:
+                continue
+            try:
+                found[key.name] = key.value(text)
+                break
+            except ConfigError as error:
+                wrong.append(str(error))
+    return found, tuple(wrong)
+
+
+# -- replicas that are throttled ---------------------------------------------------------------------------
+
+
+def throttled(replicas: Iterable[tuple[int, int]]) -> str:
+    """Write throttled replicas as `0:1,0:2`: partition and broker."""
+    return ",".join(f"{partition}:{broker}" for partition, broker in sorted(replicas))
+
+
+def read_throttled(text: str) -> frozenset[tuple[int, int]] | None:
+    """Parse throttled replicas; None stands for all, written `*`. Malformed items are ignored."""
+    words = [word.strip() for word in text.split(",")]
+    if "*" in words:
+        return None
+    pairs = (tuple(map(decimal, word.split(":"))) for word in words if word.count(":") == 1)
+    return frozenset((pair[0], pair[1]) for pair in pairs if pair[0] is not None and pair[1] is not None)

@@ -1,0 +1,78 @@
+"""Controlled shutdown: a broker asks the controller to move its leadership away before it stops.
+
+Without it, each partition that the broker leads would have no leader until the broker's session expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kraft_controller.core.commands import Answer, ShutdownRequest
+from kraft_controller.core.controller_events import BrokerNotAvailable, StaleBrokerEpoch
+from kraft_controller.core.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_CONTROLLER,
+    STALE_BROKER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
+)
+from kraft_controller.core.event_queue import NotController
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+
+
+class ControlledShutdown:
+    """The attempts of one broker (controlledShutdown of KafkaServer).
+
+    The driver sends `request`, reports the reply or the failure, and repeats after a pause until `finished`.
+    """
+
+    def __init__(self, me: BrokerId, tries_max: int) -> None:
+        self._me = me
+        self._tries_max = tries_max
+        """`controlled.shutdown.max.retries`, plus the first attempt."""
+        self._tries = 0
+        """Attempts that ended."""
+        self.remaining: tuple[TopicPartition, ...] | None = None
+        """The partitions that the broker still leads, from the latest reply; None before any."""
+
+    @property
+    def finished(self) -> bool:
+        return self.remaining == () or self._tries >= self._tries_max
+
+    def request(self, epoch: BrokerEpoch) -> ShutdownRequest:
+        assert not self.finished
+        return ShutdownRequest(self._tries, self._me, epoch)
+
+    def replied(self, answer: object) -> str | None:
+        """Take the reply to the request; return why the attempt failed, or None."""
+        number, self._tries = self._tries, self._tries + 1
+        if not isinstance(answer, Answer) or answer.number != number:
+            return "this is not the reply to the request"
+        if answer.error:
+            return f"error {answer.error}"
+        self.remaining = tuple(answer.errors)
+        return None
+
+    def failed(self) -> None:
+        """The attempt ended without a reply."""
+        self._tries += 1
+
+
+def shutdown_granted(request: ShutdownRequest, remaining: Iterable[TopicPartition]) -> Answer:
+    """Return the controller's reply, which names the partitions that the broker still leads."""
+    return Answer(request.number, NONE, dict.fromkeys(remaining, LEADER_NOT_AVAILABLE))
+
+
+def shutdown_refused(request: ShutdownRequest, error: Exception) -> Answer:
+    """Return the reply to a request that failed with this error."""
+    match error:
+        case NotController():
+            code = NOT_CONTROLLER
+        case BrokerNotAvailable():
+            code = BROKER_NOT_AVAILABLE
+        case StaleBrokerEpoch():
+            code = STALE_BROKER_EPOCH
+        case _:
+            code = UNKNOWN_SERVER_ERROR
+    return Answer(request.number, code, {})

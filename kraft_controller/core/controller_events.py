@@ -1,0 +1,170 @@
+"""The events that a controller processes.
+
+An event says that something changed, never how: its procedure reads the current state. Several changes may arrive as
+one event, and a superfluous event does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from attrs import frozen
+
+from kraft_controller.core.alter_partition import IsrChange
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+
+# -- changes in the store --------------------------------------------------------------------------------
+
+
+@frozen
+class ControllerElected:
+    """This broker has been elected controller."""
+
+
+@frozen
+class BrokersChanged:
+    """The list of registered brokers has changed."""
+
+
+@frozen
+class BrokerModified:
+    """A broker's registration has changed."""
+
+    id: BrokerId
+
+
+@frozen
+class TopicsChanged:
+    """The list of topics has changed."""
+
+
+@frozen
+class TopicModified:
+    """A topic's node has changed."""
+
+    name: str
+
+
+@frozen
+class ConfigsChanged:
+    """There are notifications of changed configurations."""
+
+
+@frozen
+class PartitionStateChanged:
+    """The state of a partition in reassignment, or one that was unreadable, has changed."""
+
+    where: TopicPartition
+
+
+@frozen
+class PartitionStatesChanged:
+    """Several `PartitionStateChanged`, merged by the queue."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@frozen
+class TopicDeletionRequested:
+    """The list of topics to delete has changed."""
+
+
+@frozen
+class ReassignmentRequested:
+    """The node with requested reassignments has changed."""
+
+
+@frozen
+class PreferredElectionRequested:
+    """The node with requested preferred leader elections has changed."""
+
+
+@frozen
+class IsrChangeNotification:
+    """Leaders have changed ISRs."""
+
+
+@frozen
+class LogDirEventNotification:
+    """Brokers have a failed log directory."""
+
+
+@frozen
+class AutoPreferredElection:
+    """`leader.imbalance.check.interval.seconds` have passed."""
+
+
+# -- replies to commands ---------------------------------------------------------------------------------
+
+
+@frozen
+class LeaderAndIsrReplied:
+    """A broker cannot use its logs of some partitions that a LeaderAndIsr named."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+    offline: tuple[TopicPartition, ...]
+
+
+@frozen
+class StopReplicaReplied:
+    """A broker has processed the deletion of replicas."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+    done: tuple[TopicPartition, ...]
+    failed: tuple[TopicPartition, ...]
+
+
+@frozen
+class CommandQueueOverflowed:
+    """The command queue of a broker exceeded its limit and was dropped."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+
+
+# -- requests of brokers and administrators, which wait for a result -----------------------------------------
+
+
+@frozen
+class ControlledShutdownRequested:
+    broker: BrokerId
+    epoch: BrokerEpoch
+
+
+@frozen
+class AlterPartitionRequested:
+    broker: BrokerId
+    epoch: BrokerEpoch
+    changes: tuple[IsrChange, ...]
+
+
+@frozen
+class ElectLeadersRequested:
+    partitions: tuple[TopicPartition, ...]
+    unclean: bool = False
+
+
+@frozen
+class AlterReassignmentsRequested:
+    wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]
+    """The target replicas by partition; None cancels the reassignment."""
+
+
+Event: TypeAlias = (
+    ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged
+    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | ReassignmentRequested
+    | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification | AutoPreferredElection
+    | LeaderAndIsrReplied | StopReplicaReplied | CommandQueueOverflowed
+    | ControlledShutdownRequested | AlterPartitionRequested | ElectLeadersRequested | AlterReassignmentsRequested
+)  # fmt: skip
+
+
+class StaleBrokerEpoch(Exception):
+    """The requesting broker has registered again since: the request is of an earlier registration."""
+
+
+class BrokerNotAvailable(Exception):
+    """The requesting broker is not registered, as far as this controller knows."""

@@ -1,0 +1,182 @@
+"""The steps of a broker that is elected controller (onControllerFailover in Apache Kafka).
+
+Every list and node is watched from its first read on, so no change is missed. Whatever the previous controller left
+unfinished is finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+from kraft_controller.core.broker_changes import BrokerChanges
+from kraft_controller.core.broker_request_batch import BrokerRequestBatch
+from kraft_controller.core.controller_context import ControllerContext, Replica
+from kraft_controller.core.controller_store import ControllerStore
+from kraft_controller.core.names import BrokerId
+from kraft_controller.core.operator_log import OperatorLog
+from kraft_controller.core.partition_state_machine import Failures, PartitionStateMachine
+from kraft_controller.core.preferred_election import PreferredElection
+from kraft_controller.core.reassignment import PartitionReassignment
+from kraft_controller.core.replica_state_machine import ReplicaStateMachine
+from kraft_controller.core.store_requests import ControllerMoved, StoreRequests, in_parallel
+from kraft_controller.core.topic_changes import TopicChanges
+from kraft_controller.core.topic_deletion import TopicDeletionManager
+from kraft_controller.core.topic_registry import TopicRegistry
+from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
+
+
+class ControllerFailover:
+    """Fills the context from the store and brings the cluster to the state that it describes."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        batch: BrokerRequestBatch,
+        flush: Callable[[], None],
+        store: ControllerStore,
+        topics: TopicRegistry,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        deletion: TopicDeletionManager,
+        reassignment: PartitionReassignment,
+        elections: PreferredElection,
+        brokers: BrokerChanges,
+        topic_changes: TopicChanges,
+        log: OperatorLog,
+    ) -> None:
+        self._context = context
+        self._batch = batch
+        self._flush = flush
+        """Sends the gathered commands and writes the operator log. All writes behind them are confirmed."""
+        self._store = store
+        self._topics = topics
+        self._partitions = partitions
+        self._replicas = replicas
+        self._deletion = deletion
+        self._reassignment = reassignment
+        self._elections = elections
+        self._brokers = brokers
+        self._topic_changes = topic_changes
+        self._log = log
+
+    def run(self) -> StoreRequests[None]:
+        context, batch = self._context, self._batch
+        deletions = yield from self._read_cluster()
+        yield from self._check_epoch()
+        yield from self._deletion.enqueue(deletions)
+        restarted = {broker: context.brokers.pop(broker) for broker in self._restarted()}
+        context.returning.update(restarted)
+        # Endpoints first: a follower needs those of its leader before it can fetch.
+        batch.add_full_metadata(context.brokers)
+        batch.mark_full(context.brokers)
+        offline = self._start_replicas()
+        yield from self._start_partitions()
+        # After the elections: a partition with a new leader has a shrunk ISR already and needs no second write.
+        yield from self._replicas.take_offline(_restarted_last(offline, restarted))
+        if restarted:
+            # Before the requests of administrators, which may be about these brokers.
+            self._log.report("restarted", brokers=tuple(restarted))
+            context.brokers.update(restarted)
+            context.returning.clear()
+            yield from self._brokers.on_startup(tuple(restarted))
+            self._log.retract_no_leader({str(tp) for tp in context.in_phase(PartitionPhase.ONLINE)})
+        self._flush()  # leaders are announced before requests are processed
+        yield from self._reassignment.resume()
+        yield from self._reassignment.process_node()
+        yield from self._deletion.resume()
+        yield from self._elections.process_node()
+        counts = {"brokers": len(context.brokers), "topics": len(context.topics), "partitions": len(context.states)}
+        self._log.report("took_over", **counts)
+
+    def _read_cluster(self) -> StoreRequests[tuple[str, ...]]:
+        """Read brokers, topics, configurations and states into the context; return the requested topic deletions.
+
+        The notifications of brokers so far are removed: the states read afterwards supersede them.
+        """
+        context, store = self._context, self._store
+        lists: list[StoreRequests[Any]] = [
+            store.registered_brokers(),
+            store.topic_names(),
+            store.topic_deletions(),
+            self._topic_changes.follow_config_changes(),
+            store.take_isr_changes(),
+            store.take_log_dir_events(),
+        ]
+        registered, names, deletions, *_ = yield from in_parallel(lists)
+        yield from self._topics.read_defaults()
+        context.brokers.update((yield from self._brokers.read(*registered)))
+        yield from self._topics.read_topics(sorted(names))
+        # A partition without a state node is new: the previous controller failed before it created it.
+        failures: Failures = {}
+        yield from self._partitions.read_states(list(context.all_partitions()), failures)
+        return tuple(deletions)
+
+    def _check_epoch(self) -> StoreRequests[None]:
+        """Raise `/controller_epoch` if a state was written under a newer epoch than this controller's.
+
+        The node was removed or set back by hand, and brokers ignore commands of an epoch older than they know. The
+        write fences this controller; the next one counts on from there.
+        """
+        context = self._context
+        newest = max((state.controller_epoch for state in context.states.values()), default=context.epoch)
+        if newest > context.epoch:
+            why = "the epoch is raised to the newest that was found"
+            self._log.report("epoch_set_back", epoch=context.epoch, found=newest, why=why)
+            self._flush()
+            yield from self._store.raise_controller_epoch(newest)
+            raise ControllerMoved(f"epoch {context.epoch} is older than {newest}")
+
+    def _restarted(self) -> list[BrokerId]:
+        """Return brokers that registered after the last write to a partition in whose ISR they are.
+
+        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise
+        such a leader would lead on in the same leader epoch, and write other records at the offsets it lost.
+        """
+        context = self._context
+        return [
+            broker
+            for broker, known in context.brokers.items()
+            if any(
+                broker in state.isr and 0 < state.written < known.epoch
+                for tp in context.held_by(broker)
+                if not context.is_deleting(tp.topic) and (state := context.states.get(tp)) is not None
+            )
+        ]
+
+    def _start_replicas(self) -> list[Replica]:
+        """Initialize the replica state machine; return the replicas whose brokers are not registered."""
+        context = self._context
+        online: list[Replica] = []
+        offline: list[Replica] = []
+        for tp in context.all_partitions():
+            for broker in context.replicas_of(tp):
+                live = broker in context.brokers
+                context.start_replica((tp, broker), ReplicaPhase.ONLINE if live else ReplicaPhase.DELETION_INELIGIBLE)
+                if not context.is_deleting(tp.topic) and tp in context.states:
+                    (online if live else offline).append((tp, broker))
+        self._replicas.move(online, ReplicaPhase.ONLINE)
+        return offline
+
+    def _start_partitions(self) -> StoreRequests[None]:
+        """Initialize the partition state machine and elect leaders where none is alive."""
+        context = self._context
+        for tp in context.all_partitions():
+            state = context.states.get(tp)
+            if state is None:
+                context.phases[tp] = PartitionPhase.NEW
+            else:
+                led = state.leader in context.brokers
+                context.phases[tp] = PartitionPhase.ONLINE if led else PartitionPhase.OFFLINE
+        yield from self._partitions.bring_online(context.without_leader())
+
+
+def _restarted_last(offline: Sequence[Replica], restarted: Container[BrokerId]) -> list[Replica]:
+    """Order replicas for removal from the ISR: failed brokers first, restarted ones last, the preferred one at the end.
+
+    The last member of an ISR stays recorded. It must be a broker that is running, since a failed one may never return.
+    """
+    return [
+        *(replica for replica in offline if replica[1] not in restarted),
+        *(replica for replica in reversed(offline) if replica[1] in restarted),
+    ]

@@ -1,0 +1,19 @@
+"""Kafka's error codes in replies between brokers and the controller."""
+
+from __future__ import annotations
+
+from typing import Final
+
+UNKNOWN_SERVER_ERROR: Final = -1
+NONE: Final = 0
+LEADER_NOT_AVAILABLE: Final = 5
+BROKER_NOT_AVAILABLE: Final = 8
+STALE_CONTROLLER_EPOCH: Final = 11
+NOT_CONTROLLER: Final = 41
+KAFKA_STORAGE_ERROR: Final = 56
+"""The replica's log directory failed."""
+STALE_BROKER_EPOCH: Final = 77
+ANOTHER_BROKER: Final = 102
+"""The command is addressed to another broker, whose registered endpoint leads here."""
+INCONSISTENT_TOPIC_ID: Final = 103
+"""The log carries another topic id. It may be of another topic, or its metadata file may be damaged."""

@@ -1,0 +1,91 @@
+"""The leader election of a partition (PartitionLeaderElectionAlgorithms in Apache Kafka).
+
+The leader is the first eligible replica in the order of the assignment; the order of the ISR does not matter. Each
+function returns the state to write and the brokers to notify, or None if no replica is eligible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from attrs import frozen
+
+from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch
+from kraft_controller.core.state import PartitionState, Recovery
+
+
+@frozen
+class Election:
+    state: PartitionState
+    recipients: tuple[BrokerId, ...]
+    """The reachable replicas, which receive the new state as LeaderAndIsr."""
+    unclean: bool = False
+    """The new leader was not in the ISR: records that only the ISR held are lost."""
+
+
+def offline(
+    replicas: tuple[BrokerId, ...],
+    state: PartitionState,
+    live: Container[int],
+    by: ControllerEpoch,
+    *,
+    unclean: bool = False,
+) -> Election | None:
+    """Replace a failed leader from the ISR; with `unclean` from all live replicas if no ISR member is live."""
+    there = tuple(replica for replica in replicas if replica in live)
+    for replica in there:
+        if replica in state.isr:
+            isr = tuple(member for member in state.isr if member in live)
+            return Election(state.next(by, leader=replica, isr=isr), there)
+    if unclean and there:
+        state = state.next(by, leader=there[0], isr=(there[0],), recovery=Recovery.RECOVERING)
+        return Election(state, there, unclean=True)
+    return None
+
+
+def reassigned(
+    target: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
+) -> Election | None:
+    """Elect from the target replicas of a reassignment."""
+    for replica in target:
+        if replica in live and replica in state.isr:
+            isr = tuple(member for member in state.isr if member in live)
+            return Election(state.next(by, leader=replica, isr=isr), target)
+    return None
+
+
+def preferred(
+    replicas: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
+) -> Election | None:
+    """Elect the first replica of the assignment, and no other."""
+    if replicas and replicas[0] in live and replicas[0] in state.isr:
+        return Election(state.next(by, leader=replicas[0]), replicas)
+    return None
+
+
+def controlled_shutdown(
+    replicas: tuple[BrokerId, ...],
+    state: PartitionState,
+    live: Container[int],
+    shutting_down: Container[int],
+    by: ControllerEpoch,
+) -> Election | None:
+    """Replace a leader in controlled shutdown. It still receives commands and is notified as well."""
+    reachable = tuple(replica for replica in replicas if replica in live or replica in shutting_down)
+    for replica in reachable:
+        if replica in state.isr and replica not in shutting_down:
+            isr = tuple(member for member in state.isr if member not in shutting_down)
+            return Election(state.next(by, leader=replica, isr=isr), reachable)
+    return None
+
+
+def without(state: PartitionState, replica: BrokerId, by: ControllerEpoch) -> PartitionState | None:
+    """Remove an offline replica from the ISR; return None if it is not a member.
+
+    The last member of the ISR stays recorded, so the replica with all committed records is known when it returns.
+    """
+    if replica not in state.isr:
+        return None
+    leader = NOBODY if state.leader == replica else state.leader
+    isr = state.isr if len(state.isr) == 1 else tuple(member for member in state.isr if member != replica)
+    return state.next(by, leader=leader, isr=isr)

@@ -1,0 +1,57 @@
+"""Messages of the controller for operators, collected until the runtime writes them to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from kraft_controller.core.controller_store import Damaged
+
+DAMAGED_MAX: Final = 10_000
+"""Damaged nodes that are remembered as reported."""
+
+
+@frozen
+class OperatorMessage:
+    event: str
+    """One of few fixed words, for searching and counting."""
+    fields: tuple[tuple[str, object], ...]
+
+
+class OperatorLog:
+    """Collects messages; reports each damaged node once for each write that damaged it."""
+
+    def __init__(self, write: Callable[[OperatorMessage], None]) -> None:
+        self._write = write
+        """Writes a message where operators read it."""
+        self.messages: list[OperatorMessage] = []
+        """Messages that were not written yet, oldest first."""
+        self._damaged: dict[str, int] = {}
+        """The reported damages and the zxid of the write behind each."""
+
+    def report(self, event: str, **fields: object) -> None:
+        self.messages.append(OperatorMessage(event, tuple(fields.items())))
+
+    def report_damage(self, damage: Damaged) -> None:
+        """Report a node that cannot be parsed, unless this write of it was reported before."""
+        if self._damaged.get(damage.why) == damage.written:
+            return
+        if len(self._damaged) >= DAMAGED_MAX:
+            self._damaged.clear()
+        self._damaged[damage.why] = damage.written
+        self.report("damaged", why=damage.why)
+
+    def retract_no_leader(self, led: set[str]) -> None:
+        """Drop reports of leaderless partitions that have a leader again before anyone read them."""
+        self.messages[:] = [
+            message
+            for message in self.messages
+            if message.event != "no_leader" or dict(message.fields)["partition"] not in led
+        ]
+
+    def flush(self) -> None:
+        messages, self.messages = self.messages, []
+        for message in messages:
+            self._write(message)

@@ -1,0 +1,174 @@
+"""Requests to the coordination store, and their results: the one effect language of this package.
+
+A procedure is a generator of type `StoreRequests`. It yields a sequence of operations that may be in flight together,
+and receives their results in the same order. It never sees a session, a task or a clock, so a Trio session and a
+simulator on virtual time drive the same procedures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from enum import Enum
+from typing import Final, TypeAlias, TypeVar
+
+from attrs import frozen
+
+from kraft_controller.core.names import Version
+
+TRIES_MAX: Final = 20
+"""Attempts at one change whose replies are lost. A session rarely survives that many lost connections."""
+
+
+class RepliesLost(Exception):
+    """The replies to `TRIES_MAX` attempts at one change were lost, so its outcome is unknown."""
+
+
+class ControllerMoved(Exception):
+    """Another broker is the controller. No change that this one requested since then was applied."""
+
+
+# -- operations ------------------------------------------------------------------------------------------
+
+
+@frozen
+class Get:
+    path: str
+    watch: bool = False
+
+
+@frozen
+class Exists:
+    """Read a node's stat. With `watch`, a node that does not exist yet is watched as well."""
+
+    path: str
+    watch: bool = False
+
+
+@frozen
+class Children:
+    path: str
+    watch: bool = False
+
+
+@frozen
+class Sync:
+    path: str
+
+
+@frozen
+class Check:
+    path: str
+    version: Version
+
+
+@frozen
+class Create:
+    path: str
+    data: bytes | None = None
+    ephemeral: bool = False
+
+
+@frozen
+class Set:
+    path: str
+    data: bytes
+    version: Version
+
+
+@frozen
+class Delete:
+    path: str
+    version: Version = Version(-1)
+    """The expected data version; -1 matches any."""
+
+
+Change: TypeAlias = Check | Create | Set | Delete
+
+
+@frozen
+class Multi:
+    """Changes that are applied together or not at all. Every change is part of one."""
+
+    changes: tuple[Change, ...]
+
+
+Operation: TypeAlias = Get | Exists | Children | Sync | Multi
+
+# -- results ---------------------------------------------------------------------------------------------
+
+
+@frozen
+class Node:
+    """The result of a `Get` or an `Exists`; an `Exists` returns no data."""
+
+    data: bytes | None
+    version: Version
+    made: int
+    """The zxid that created the node."""
+    owner: int
+    """The session of an ephemeral node; 0 for a persistent one."""
+    below: int = 0
+    """The zxid that last created or deleted a child."""
+    written: int = 0
+    """The zxid of the last change."""
+
+
+@frozen
+class Listing:
+    names: tuple[str, ...]
+
+
+@frozen
+class Done:
+    """The result of a `Sync`, or of a `Multi` with the version that each of its `Set`s led to."""
+
+    versions: tuple[Version | None, ...] = ()
+
+
+class Why(Enum):
+    """The reasons for which an operation fails."""
+
+    NO_NODE = "the node does not exist"
+    EXISTS = "the node exists already"
+    BAD_VERSION = "the node has another version"
+    NOT_EMPTY = "the node has children"
+    UNKNOWN = "the reply was lost, and the outcome is unknown"
+
+
+@frozen
+class Failed:
+    why: Why
+    part: int = 0
+    """The index of the change in its `Multi` that failed."""
+
+
+Result: TypeAlias = Node | Listing | Done | Failed
+
+T = TypeVar("T")
+StoreRequests: TypeAlias = Generator[Sequence[Operation], Sequence[Result], T]
+"""A procedure that sends operations to the store and returns a `T`."""
+
+
+def in_parallel(procedures: Sequence[StoreRequests[T]]) -> StoreRequests[list[T]]:
+    """Run procedures side by side: each round sends what all of them request next."""
+    results: dict[int, T] = {}
+    replies: dict[int, Sequence[Result] | None] = dict.fromkeys(range(len(procedures)))
+    while replies:
+        operations: list[Operation] = []
+        spans: dict[int, int] = {}
+        for place, reply in replies.items():
+            try:
+                wanted = next(procedures[place]) if reply is None else procedures[place].send(reply)
+            except StopIteration as end:
+                results[place] = end.value
+                continue
+            spans[place] = len(wanted)
+            operations += wanted
+        if not spans:
+            break
+        found = yield operations
+        replies, at = {}, 0
+        for place, length in spans.items():
+            replies[place] = found[at : at + length]
+            at += length
+    return [results[place] for place in range(len(procedures))]

@@ -1,0 +1,221 @@
+"""A description of the cluster, read from its nodes, for tables and for plans.
+
+Many requests read it in parallel and outside of a transaction, so two nodes may be of different moments. A change that
+is planned on it is checked again when it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from attrs import frozen
+
+import zab
+from kraft_controller.core.names import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+    Version,
+    decimal,
+    wrong_with_name,
+)
+from kraft_controller.core.state import Assignment, Broker, PartitionState, Topic
+from kraft_controller.runtime.bounded_requests import run_bounded
+from kraft_controller.wire import znodes
+from kraft_controller.wire.znodes import DamagedNode
+
+
+@frozen
+class Registered:
+    broker: Broker
+    since_ms: int
+    """The time of the registration, by the clock of the store."""
+
+
+@frozen
+class Acting:
+    """The current controller."""
+
+    id: BrokerId
+    since_ms: int
+
+
+@frozen
+class Picture:
+    """Brokers, topics and partitions at about one moment."""
+
+    brokers: Mapping[BrokerId, Registered]
+    topics: Mapping[str, Topic]
+    states: Mapping[TopicPartition, PartitionState]
+    configs: Mapping[str, Mapping[str, str]]
+    """The configurations of topics."""
+    deleting: frozenset[str]
+    """Topics whose deletion is requested."""
+    damaged: tuple[str, ...]
+    """Descriptions of the nodes that cannot be parsed."""
+
+    def partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        names = self.topics if topics is None else topics
+        return [TopicPartition(name, number) for name in names for number in sorted(self.topics[name].partitions)]
+
+    def assignment(self, where: TopicPartition) -> Assignment:
+        return self.topics[where.topic].partitions[where.partition]
+
+    def isr(self, where: TopicPartition) -> tuple[BrokerId, ...]:
+        """Return the live members of the ISR. The recorded ISR may still name a broker that has just failed."""
+        state = self.states.get(where)
+        return () if state is None else tuple(broker for broker in state.isr if broker in self.brokers)
+
+    def leader(self, where: TopicPartition) -> BrokerId | None:
+        """Return the leader, or None if no live broker leads."""
+        state = self.states.get(where)
+        return None if state is None or state.leader not in self.brokers else state.leader
+
+    def min_isr(self, where: TopicPartition, default: int) -> int:
+        known = decimal(self.configs.get(where.topic, {}).get("min.insync.replicas", ""))
+        return default if known is None else known
+
+    def deletion_waits(self, name: str) -> str | None:
+        """Return what the deletion of this topic waits for. Only the controller knows of failed log directories."""
+        away = {
+            broker: None
+            for held in self.topics[name].partitions.values()
+            for broker in held.replicas
+            if broker not in self.brokers
+        }
+        if not away:
+            return None
+        named = ", ".join(map(str, sorted(away)))
+        return f"waits for broker {named}" if len(away) == 1 else f"waits for brokers {named}"
+
+    def led_by(self, broker: BrokerId) -> list[TopicPartition]:
+        return [where for where in self.partitions() if self.leader(where) == broker]
+
+    def on(self, broker: BrokerId) -> list[TopicPartition]:
+        return [where for where in self.partitions() if broker in self.assignment(where).replicas]
+
+
+async def read_picture(session: zab.Session, topics: Iterable[str] | None = None) -> Picture:
+    """Read the cluster with these topics, or with all. A topic that does not exist is left out."""
+    damaged: list[str] = []
+    brokers = await read_brokers(session, damaged)
+    names = []
+    for name in sorted(await names_below(session, znodes.TOPICS) if topics is None else set(topics)):
+        why = wrong_with_name(name)
+        if why is None:
+            names.append(name)
+        elif topics is None or await session.exists(znodes.topic_path(name)) is not None:
+            damaged.append(f"{znodes.topic_path(name)}: {why}; the controller ignores it")
+    found = {
+        topic.name: topic for topic in await run_bounded([partial(_topic, session, n, damaged) for n in names]) if topic
+    }
+    wheres = [TopicPartition(topic.name, number) for topic in found.values() for number in topic.partitions]
+    states = await run_bounded([partial(_state, session, where, damaged) for where in wheres])
+    configs = await run_bounded([partial(_config, session, name, damaged) for name in found])
+    return Picture(
+        brokers,
+        found,
+        {where: state for where, state in zip(wheres, states, strict=True) if state is not None},
+        dict(zip(found, configs, strict=True)),
+        frozenset(await names_below(session, znodes.DELETE_TOPICS)),
+        tuple(damaged),
+    )
+
+
+async def read_brokers(session: zab.Session, damaged: list[str] | None = None) -> dict[BrokerId, Registered]:
+    numbers = [number for name in await names_below(session, znodes.BROKERS) if (number := decimal(name)) is not None]
+    damaged = [] if damaged is None else damaged
+    found = await run_bounded([partial(_broker, session, BrokerId(number), damaged) for number in numbers])
+    return {each.broker.id: each for each in sorted((e for e in found if e), key=lambda each: each.broker.id)}
+
+
+async def read_acting(session: zab.Session) -> Acting | None:
+    """Return the controller, or None if there is none or its node cannot be parsed."""
+    try:
+        data, stat = await session.get(znodes.CONTROLLER)
+        return Acting(znodes.read_controller(data), stat.ctime)
+    except (zab.NoNode, DamagedNode):
+        return None
+
+
+async def read_epoch(session: zab.Session) -> ControllerEpoch:
+    """Return the newest controller epoch; 0 if there was no controller yet."""
+    try:
+        return znodes.read_controller_epoch((await session.get(znodes.CONTROLLER_EPOCH))[0])
+    except (zab.NoNode, DamagedNode):
+        return ControllerEpoch(0)
+
+
+async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
+    """Describe the nodes of requests and of the controller that cannot be parsed, which the controller leaves alone."""
+    found: list[str] = []
+    for path, read in _REQUESTS.items():
+        try:
+            read((await session.get(path))[0])
+        except zab.NoNode:
+            continue
+        except DamagedNode as error:
+            found.append(str(error))
+    return tuple(found)
+
+
+_REQUESTS: Final[Mapping[str, Callable[[bytes | None], object]]] = {
+    znodes.CONTROLLER: znodes.read_controller,
+    znodes.CONTROLLER_EPOCH: znodes.read_controller_epoch,
+    znodes.REASSIGN: znodes.read_reassignment,
+    znodes.PREFERRED: znodes.read_elections,
+}
+
+
+async def names_below(session: zab.Session, path: str) -> list[str]:
+    try:
+        return await session.children(path)
+    except zab.NoNode:
+        return []
+
+
+async def _broker(session: zab.Session, ident: BrokerId, damaged: list[str]) -> Registered | None:
+    try:
+        data, stat = await session.get(znodes.broker_path(ident))
+        return Registered(znodes.read_broker(ident, data, BrokerEpoch(stat.czxid)), stat.ctime)
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _topic(session: zab.Session, name: str, damaged: list[str]) -> Topic | None:
+    try:
+        data, stat = await session.get(znodes.topic_path(name))
+        return znodes.read_topic(name, data, Version(stat.version))
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _state(session: zab.Session, where: TopicPartition, damaged: list[str]) -> PartitionState | None:
+    try:
+        data, stat = await session.get(znodes.state_path(where))
+        return znodes.read_partition_state(where, data, Version(stat.version))
+    except zab.NoNode:
+        return None
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return None
+
+
+async def _config(session: zab.Session, name: str, damaged: list[str]) -> Mapping[str, str]:
+    path = znodes.config_path("topics", name)
+    try:
+        return znodes.read_config(path, (await session.get(path))[0])
+    except zab.NoNode:
+        return {}
+    except DamagedNode as error:
+        damaged.append(str(error))
+        return {}

@@ -1,0 +1,245 @@
+"""Reassignment by administrators: plans, requests, throttles and progress (ReassignPartitionsCommand).
+
+A request goes into the node that the controller watches; the topics' nodes tell the progress. During a reassignment
+brokers are configured with a replication rate, and topics with the replicas that it applies to (KIP-73).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from attrs import frozen
+
+import zab
+from kraft_controller.core.assignment import Start, assign
+from kraft_controller.core.config_keys import DEFAULT, throttled
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.runtime.admin.cluster_description import Picture
+from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities
+from kraft_controller.runtime.bounded_requests import run_bounded
+from kraft_controller.wire import znodes
+
+TRIES_MAX: Final = 20
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
+
+Moves = Mapping[TopicPartition, tuple[BrokerId, ...]]
+
+
+class MoveError(ValueError):
+    """A plan is impossible, or cannot be parsed; the message says why."""
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def as_json(moves: Moves) -> str:
+    """Write a plan in the format of kafka-reassign-partitions.sh."""
+    rows = [
+        {
+            "topic": where.topic,
+            "partition": where.partition,
+            "replicas": list(replicas),
+            "log_dirs": ["any"] * len(replicas),
+        }
+        for where, replicas in moves.items()
+    ]
+    return json.dumps({"version": 1, "partitions": rows})
+
+
+def from_json(text: str) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    try:
+        found = znodes.read_reassignment(text.encode())
+    except znodes.DamagedNode as error:
+        raise MoveError(f"the plan cannot be parsed: {str(error).partition(': ')[2]}") from None
+    if len(found) != len(json.loads(text)["partitions"]):
+        raise MoveError("the plan names a partition twice")
+    if not found:
+        raise MoveError("the plan names no partitions")
+    return found
+
+
+def topics_from_json(text: str) -> list[str]:
+    """Parse `{"version":1,"topics":[{"topic":"t"}]}`."""
+    try:
+        value: Any = json.loads(text)
+        return [str(row["topic"]) for row in value["topics"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MoveError(f'the topics cannot be parsed: {error!r}; expected {{"topics":[{{"topic":"t"}}]}}') from None
+
+
+# -- planning ----------------------------------------------------------------------------------------------
+
+
+def plan(
+    picture: Picture,
+    topics: Iterable[str],
+    brokers: Sequence[BrokerId],
+    below: Callable[[int], int],
+    *,
+    racks: bool = True,
+) -> Moves:
+    """Plan to spread topics over these brokers, each with its number of replicas."""
+    unknown = sorted(set(brokers) - set(picture.brokers))
+    if unknown:
+        raise MoveError(f"brokers {unknown} are not registered; there are {list(picture.brokers)}")
+    known = {ident: picture.brokers[ident].broker.rack if racks else None for ident in brokers}
+    moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+    for name in topics:
+        if name not in picture.topics:
+            raise MoveError(f"there is no topic {name}")
+        numbers = sorted(picture.topics[name].partitions)
+        factor = len(picture.topics[name].partitions[numbers[0]].target)
+        rows = assign(known, len(numbers), factor, Start(below(len(brokers)), below(len(brokers))))
+        moves.update((TopicPartition(name, number), row) for number, row in zip(numbers, rows, strict=True))
+    return moves
+
+
+def now(picture: Picture, partitions: Iterable[TopicPartition]) -> Moves:
+    """Return the current assignment as a plan that undoes a reassignment."""
+    return {where: picture.assignment(where).target for where in partitions}
+
+
+def check(picture: Picture, moves: Moves) -> None:
+    for where, replicas in moves.items():
+        topic = picture.topics.get(where.topic)
+        if topic is None or where.partition not in topic.partitions:
+            raise MoveError(f"there is no partition {where}")
+        if where.topic in picture.deleting:
+            raise MoveError(f"{where}: its topic is being deleted")
+        if not replicas:
+            raise MoveError(f"{where}: the list of replicas is empty")
+        unknown = sorted(set(replicas) - set(picture.brokers) - set(topic.partitions[where.partition].origin))
+        if unknown:
+            raise MoveError(f"{where}: brokers {unknown} are not registered; there are {list(picture.brokers)}")
+
+
+# -- requests -----------------------------------------------------------------------------------------
+
+
+async def ask_for(session: zab.Session, moves: Moves) -> None:
+    """Add a plan to the requested reassignments; it replaces earlier requests for the same partitions."""
+    await session.ensure_path(znodes.REASSIGN.rpartition("/")[0])
+    for _ in range(TRIES_MAX):
+        try:
+            try:
+                data, stat = await session.get(znodes.REASSIGN)
+            except zab.NoNode:
+                await session.create(znodes.REASSIGN, znodes.reassignment(moves))
+                return
+            wanted = {**znodes.read_reassignment(data), **moves}
+            await session.set(znodes.REASSIGN, znodes.reassignment(wanted), version=stat.version)
+            return
+        except (zab.NodeExists, zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
+            continue
+    raise zab.OutcomeUnknown(f"{znodes.REASSIGN} keeps being changed by other clients")
+
+
+def origins(picture: Picture, partitions: Iterable[TopicPartition]) -> Moves:
+    """Return the plan that cancels the reassignments in progress of these partitions."""
+    return {where: held.origin for where in partitions if (held := picture.assignment(where)).moving}
+
+
+class Progress(Enum):
+    DONE = "done"
+    MOVING = "moving"
+    WAITING = "requested, not started"
+    ELSEWHERE = "on other brokers, not moving"
+    GONE = "the partition does not exist"
+
+
+@frozen
+class Row:
+    where: TopicPartition
+    progress: Progress
+    target: tuple[BrokerId, ...]
+    behind: tuple[BrokerId, ...] = ()
+    """Target replicas that are not in sync yet."""
+
+
+def progress(picture: Picture, moves: Moves, asked: Iterable[TopicPartition]) -> list[Row]:
+    asked = set(asked)
+    rows = []
+    for where, target in moves.items():
+        topic = picture.topics.get(where.topic)
+        held = None if topic is None else topic.partitions.get(where.partition)
+        if held is None:
+            rows.append(Row(where, Progress.GONE, target))
+        elif held.moving:
+            behind = tuple(broker for broker in held.target if broker not in picture.isr(where))
+            same = held.target == target
+            rows.append(Row(where, Progress.MOVING if same else Progress.ELSEWHERE, target, behind))
+        elif held.replicas == target:
+            rows.append(Row(where, Progress.DONE, target))
+        else:
+            rows.append(Row(where, Progress.WAITING if where in asked else Progress.ELSEWHERE, target))
+    return rows
+
+
+async def asked_for(session: zab.Session) -> Moves:
+    """Read the requested reassignments; raise `DamagedNode` if they cannot be parsed."""
+    try:
+        return znodes.read_reassignment((await session.get(znodes.REASSIGN))[0])
+    except zab.NoNode:
+        return {}
+
+
+def moving(picture: Picture, partitions: Iterable[TopicPartition] | None = None) -> Moves:
+    named = picture.partitions() if partitions is None else partitions
+    return {where: held.target for where in named if (held := picture.assignment(where)).moving}
+
+
+# -- throttles ---------------------------------------------------------------------------------------
+
+
+async def throttle(session: zab.Session, picture: Picture, moves: Moves, bytes_per_s: int) -> None:
+    """Throttle a plan before it starts: what present replicas send and what adding replicas fetch."""
+    sending: dict[str, set[tuple[int, int]]] = {}
+    fetching: dict[str, set[tuple[int, int]]] = {}
+    involved: set[BrokerId] = set()
+    for where, target in moves.items():
+        held = picture.assignment(where)
+        coming = [broker for broker in target if broker not in held.origin]
+        if coming:
+            sending.setdefault(where.topic, set()).update((where.partition, broker) for broker in held.origin)
+            fetching.setdefault(where.topic, set()).update((where.partition, broker) for broker in coming)
+            involved.update(held.origin, target)
+    await run_bounded(
+        [
+            partial(
+                alter_config,
+                session,
+                Entity.of("topics", name),
+                {LEADER_REPLICAS: throttled(sending[name]), FOLLOWER_REPLICAS: throttled(fetching[name])},
+            )
+            for name in sending
+        ]
+    )
+    await _set_rates(session, involved, bytes_per_s)
+
+
+async def _set_rates(session: zab.Session, brokers: Iterable[BrokerId], bytes_per_s: int) -> None:
+    rates = dict.fromkeys(RATES, str(bytes_per_s))
+    entities = [Entity.of("brokers", str(broker)) for broker in sorted(brokers)]
+    await run_bounded([partial(alter_config, session, entity, rates) for entity in entities])
+
+
+async def unthrottle(
+    session: zab.Session, picture: Picture, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
+) -> list[str]:
+    """Remove the throttles of topics, and those of all brokers if nothing moves but `ending`.
+
+    Return the topics that were throttled.
+    """
+    freed = [name for name in topics if {LEADER_REPLICAS, FOLLOWER_REPLICAS} & set(picture.configs.get(name, {}))]
+    slowed = [Entity.of("topics", name) for name in freed if name in picture.topics]
+    if not set(moving(picture)) - set(ending):
+        slowed += [entity for entity in await entities(session, "brokers") if entity.name != DEFAULT]
+    removed = (*RATES, LEADER_REPLICAS, FOLLOWER_REPLICAS)
+    await run_bounded([partial(alter_config, session, entity, {}, removed) for entity in slowed])
+    return freed

@@ -1,0 +1,214 @@
+"""Creation, growth and deletion of topics: requests are checked and written for the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import zab
+from kraft_controller.core import config_alteration
+from kraft_controller.core.assignment import (
+    AssignmentError,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    Policy,
+    Start,
+    assign,
+    check_manual,
+    growth,
+)
+from kraft_controller.core.names import BrokerId, TopicId, Version, collides, wrong_beside, wrong_with_name
+from kraft_controller.core.state import Assignment, Topic
+from kraft_controller.runtime.admin.cluster_description import names_below, read_brokers
+from kraft_controller.runtime.admin.entity_configs import CHANGE, Entity, note
+from kraft_controller.wire import znodes
+from zab.core.plurals import counted
+
+TRIES_MAX = 20
+
+
+class TopicError(ValueError):
+    """The request is impossible; the message says why."""
+
+
+class InvalidName(TopicError):
+    pass
+
+
+class TopicExists(TopicError):
+    pass
+
+
+class NoSuchTopic(TopicError):
+    pass
+
+
+class Moving(TopicError):
+    """The topic's partitions are in reassignment."""
+
+
+async def plan_topic(
+    session: zab.Session,
+    name: str,
+    partitions: int,
+    factor: int | None,
+    below: Callable[[int], int],
+    policy: Policy = Policy.SPREAD,
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Assign a new topic to the registered brokers. The default factor is three, or the number of brokers if fewer."""
+    brokers = await read_brokers(session)
+    count = max(1, len(brokers))
+    if factor is None:
+        factor = min(3, count)
+    start = Start(below(count), below(count))
+    racks = {ident: each.broker.rack for ident, each in brokers.items()}
+    return dict(enumerate(assign(racks, partitions, factor, start, policy)))
+
+
+async def check_name(session: zab.Session, name: str) -> None:
+    why = wrong_with_name(name)
+    if why is not None:
+        raise InvalidName(why)
+    others = await names_below(session, znodes.TOPICS)
+    # Even if the topic's own node is gone: the new topic would inherit what is left.
+    if name in await names_below(session, znodes.DELETE_TOPICS):
+        raise TopicExists(f"topic {name} is being deleted; wait until it is gone")
+    if name in others:
+        raise TopicExists(f"topic {name} exists already")
+    alike = sorted(other for other in others if collides(name, other))
+    if alike:
+        raise InvalidName(wrong_beside(name, alike[0]))
+
+
+async def check_topic(
+    session: zab.Session, name: str, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
+) -> None:
+    """Check a new topic, and raise the error that `create_topic` would raise."""
+    await check_name(session, name)
+    config_alteration.replaced("topics", configs)({})
+    check_manual(assignment, list(await read_brokers(session)))
+
+
+async def create_topic(
+    session: zab.Session,
+    name: str,
+    assignment: Mapping[int, Sequence[BrokerId]],
+    configs: Mapping[str, str],
+    random_bytes: Callable[[int], bytes],
+) -> TopicId:
+    """Create a topic and its configuration in one multi. The controller then creates the partitions."""
+    await check_topic(session, name, assignment, configs)
+    ident = znodes.new_topic_id(random_bytes)
+    held = {number: Assignment(tuple(assignment[number])) for number in sorted(assignment)}
+    entity = Entity.of("topics", name)
+    while True:
+        stale = await session.exists(entity.node)
+        multi = zab.Multi()
+        if stale is None:
+            multi.create(entity.node, znodes.config(configs))
+        else:  # left by a topic that was removed by hand
+            multi.set(entity.node, znodes.config(configs), version=stale.version)
+        multi.create(znodes.topic_path(name), znodes.topic(ident, held))
+        if configs or stale is not None:
+            multi.create(CHANGE, note(entity), sequential=True)
+        try:
+            await session.multi(multi)
+            return ident
+        except zab.NodeExists as error:
+            if error.index:
+                raise TopicExists(f"topic {name} exists already") from None
+        except zab.BadVersion:
+            pass
+        except zab.NoNode:  # no broker has started yet, or the stale node is gone
+            for path in (znodes.TOPICS, "/config/topics", znodes.CONFIG_CHANGES):
+                await session.ensure_path(path)
+        except zab.OutcomeUnknown:
+            topic = await read_topic(session, name, missing_is_fine=True)
+            if topic is not None and topic.id == ident:
+                return ident
+            if topic is not None:
+                raise TopicExists(f"topic {name} exists already") from None
+
+
+async def read_topic(session: zab.Session, name: str, *, missing_is_fine: bool = False) -> Topic | None:
+    await session.sync(znodes.TOPICS)
+    try:
+        data, stat = await session.get(znodes.topic_path(name))
+    except zab.NoNode:
+        if missing_is_fine:
+            return None
+        raise NoSuchTopic(f"there is no topic {name}") from None
+    return znodes.read_topic(name, data, Version(stat.version))
+
+
+async def add_partitions(
+    session: zab.Session,
+    name: str,
+    total: int,
+    assignment: Sequence[Sequence[BrokerId]] | None = None,
+    *,
+    check_only: bool = False,
+) -> dict[int, tuple[BrokerId, ...]]:
+    """Add partitions up to `total` and return the new ones.
+
+    `assignment` is that of the new partitions; without it they continue the pattern of the existing ones.
+    """
+    for _ in range(TRIES_MAX):
+        topic = await read_topic(session, name)
+        assert topic is not None
+        if name in await names_below(session, znodes.DELETE_TOPICS):
+            raise NoSuchTopic(f"topic {name} is being deleted")
+        moving = [number for number, held in topic.partitions.items() if held.moving]
+        if moving:
+            raise Moving(f"topic {name}: partitions {moving} are in reassignment; wait for it, or cancel it")
+        made = await _growth(session, topic, total, assignment)
+        if check_only:
+            return made
+        grown = {**topic.partitions, **{number: Assignment(held) for number, held in made.items()}}
+        try:
+            await session.set(znodes.topic_path(name), znodes.topic(topic.id, grown), version=topic.version)
+            return made
+        except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
+            continue  # check again on the current topic
+    raise zab.OutcomeUnknown(f"other clients keep changing topic {name}")
+
+
+async def _growth(
+    session: zab.Session, topic: Topic, total: int, assignment: Sequence[Sequence[BrokerId]] | None
+) -> dict[int, tuple[BrokerId, ...]]:
+    existing = len(topic.partitions)
+    if total <= existing:
+        has = counted(existing, "partition")
+        raise InvalidPartitions(f"topic {topic.name} has {has}; the new total must be greater, not {total}")
+    brokers = await read_brokers(session)
+    first = topic.partitions[min(topic.partitions)].replicas
+    if assignment is None:
+        racks = {ident: each.broker.rack for ident, each in brokers.items()}
+        rows = assign(racks, total - existing, len(first), growth(list(brokers), first[0], existing))
+        return dict(enumerate(rows, start=existing))
+    if len(assignment) != total - existing:
+        given, new = counted(len(assignment), "assignment"), counted(total - existing, "new partition")
+        raise InvalidReplicaAssignment(f"{given} for {new}")
+    made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
+    check_manual(made, list(brokers), existing)
+    if len(made[existing]) != len(first):
+        raise InvalidReplicaAssignment(
+            f"existing partitions have {counted(len(first), 'replica')}: new ones need the same number"
+        )
+    return made
+
+
+async def delete_topic(session: zab.Session, name: str) -> None:
+    """Request the deletion of a topic. It is gone when every broker has deleted its replicas."""
+    if await session.exists(znodes.topic_path(name)) is None:
+        raise NoSuchTopic(f"there is no topic {name}")
+    await session.ensure_path(znodes.DELETE_TOPICS)
+    try:
+        await session.create(f"{znodes.DELETE_TOPICS}/{name}")
+    except zab.NodeExists:
+        pass
+
+
+__all__ = [
+    "AssignmentError", "InvalidName", "Moving", "NoSuchTopic", "TopicError", "TopicExists", "add_partitions",
+    "check_name", "check_topic", "create_topic", "delete_topic", "plan_topic", "read_topic",
+]  # fmt: skip

@@ -1,0 +1,107 @@
+"""The broker's server for commands of the controller, and for requests for controlled shutdown."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import trio
+
+from kraft_controller.core.command_handler import ControllerCommandHandler
+from kraft_controller.core.commands import Answer, Numbered, ShutdownRequest
+from kraft_controller.core.controlled_shutdown import shutdown_refused
+from kraft_controller.core.names import BrokerId
+from kraft_controller.runtime.frames import Frames
+from kraft_controller.wire.command_frames import FrameError, decode, encode
+
+logger: Final = logging.getLogger("kraft_controller")
+
+CONNECTIONS_MAX: Final = 100
+"""Connections at once. One more closes the connection that was silent for longest; its controller reconnects."""
+
+GrantShutdown: TypeAlias = Callable[[ShutdownRequest], Awaitable[Answer]]
+"""Processes a request for controlled shutdown, if this broker is the controller."""
+
+
+class CommandServer:
+    """Serves connections, and executes one command at a time whatever connection it arrived on."""
+
+    def __init__(
+        self,
+        handler: ControllerCommandHandler,
+        grant_shutdown: GrantShutdown | None = None,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        self._handler = handler
+        self._grant_shutdown = grant_shutdown
+        """None refuses such requests."""
+        self._turn = trio.Lock()
+        """Held by the command that is being executed."""
+        self._connections_max = connections_max
+        self._connections: dict[trio.CancelScope, None] = {}
+        """Open connections; the one that was silent for longest comes first."""
+
+    async def execute(self, numbered: Numbered) -> Answer:
+        """Execute a command piece by piece, with other tasks running in between."""
+        async with self._turn:
+            pieces = self._handler.handle_in_pieces(numbered)
+            while True:
+                try:
+                    next(pieces)
+                except StopIteration as end:
+                    answer: Answer = end.value
+                    return answer
+                await trio.lowlevel.checkpoint()
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection to its end. A malformed frame ends it, and the log says why."""
+        frames = Frames(stream)
+        self._make_room()
+        with trio.CancelScope() as scope:
+            self._connections[scope] = None
+            try:
+                await self._serve_frames(frames, scope)
+            except (FrameError, trio.BrokenResourceError) as error:
+                logger.warning("closed the connection of a controller: %s", error)
+            finally:
+                self._connections.pop(scope, None)
+                with trio.CancelScope(shield=True):
+                    await frames.aclose()
+
+    def _make_room(self) -> None:
+        if len(self._connections) >= self._connections_max:
+            silent = next(iter(self._connections))
+            logger.warning(
+                "more than %d connections of controllers: closed the one that was silent for longest",
+                self._connections_max,
+            )
+            del self._connections[silent]
+            silent.cancel()
+
+    async def _serve_frames(self, frames: Frames, scope: trio.CancelScope) -> None:
+        while (body := await frames.receive()) is not None:
+            if scope in self._connections:
+                del self._connections[scope]
+                self._connections[scope] = None
+            frame = decode(body)
+            if isinstance(frame, ShutdownRequest) and self._grant_shutdown is not None:
+                answer = await self._granted(self._grant_shutdown, frame)
+            elif isinstance(frame, Numbered):
+                answer = await self.execute(frame)
+            else:
+                raise FrameError(f"{type(frame).__name__}: expected a command")
+            await frames.send(encode(answer))
+
+    @staticmethod
+    async def _granted(grant: GrantShutdown, request: ShutdownRequest) -> Answer:
+        try:
+            return await grant(request)
+        except Exception as error:
+            logger.exception("the controlled shutdown of broker %d failed", request.broker)
+            return shutdown_refused(request, error)
+
+
+def report_misaddressed(me: BrokerId, other: BrokerId) -> None:
+    logger.error("broker %d receives commands for broker %d: did that one register an address of this one?", me, other)

@@ -1,0 +1,123 @@
+"""The controller epoch fence: changes that apply only while this broker is the controller (KIP-380 in Apache Kafka).
+
+Every change of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
+a change is lost, the node tells the outcome: it was applied if the node holds what was to be written, since nobody else
+writes that.
+"""
+
+from __future__ import annotations
+
+from kraft_controller.core.names import ControllerEpoch, Version
+from kraft_controller.core.store_requests import (
+    TRIES_MAX,
+    Change,
+    Check,
+    Children,
+    ControllerMoved,
+    Create,
+    Delete,
+    Done,
+    Failed,
+    Get,
+    Listing,
+    Multi,
+    Node,
+    RepliesLost,
+    Set,
+    StoreRequests,
+    Sync,
+    Why,
+)
+from kraft_controller.wire import znodes
+
+
+class Fence:
+    """Fenced changes of one controller term."""
+
+    def __init__(self, version: Version) -> None:
+        self._check = Check(znodes.CONTROLLER_EPOCH, version)
+        """`version` is that of `/controller_epoch` since the election of this controller."""
+
+    def change(self, *changes: Change) -> StoreRequests[Done | Failed]:
+        """Apply all changes or none. Raise `ControllerMoved` if another broker is the controller.
+
+        The index of a failed change does not count the check.
+        """
+        [outcome] = yield [Multi((self._check, *changes))]
+        if isinstance(outcome, Done):
+            return Done(outcome.versions[1:])
+        assert isinstance(outcome, Failed)
+        if outcome.why is Why.UNKNOWN:
+            return outcome
+        if outcome.part == 0:
+            raise ControllerMoved("another broker is the controller")
+        return Failed(outcome.why, outcome.part - 1)
+
+    def set(self, path: str, data: bytes, expect: Version) -> StoreRequests[Version | Failed]:
+        """Write a node that has version `expect`; return its new version."""
+        for _ in range(TRIES_MAX):
+            outcome = yield from self.change(Set(path, data, expect))
+            if isinstance(outcome, Done):
+                [version] = outcome.versions
+                assert version is not None
+                return version
+            if outcome.why is not Why.UNKNOWN:
+                return outcome
+            [found] = yield from read_synced(path)
+            if not isinstance(found, Node):
+                return Failed(Why.NO_NODE)
+            if found.data == data and found.version == expect + 1:
+                return found.version
+            if found.version != expect:
+                return Failed(Why.BAD_VERSION)
+        raise RepliesLost(path)
+
+    def raise_epoch(self, to: ControllerEpoch) -> StoreRequests[Version | Failed]:
+        """Write a newer controller epoch. The check of this fence fails from then on."""
+        return (yield from self.set(znodes.CONTROLLER_EPOCH, znodes.controller_epoch(to), self._check.version))
+
+    def create(self, *nodes: Create) -> StoreRequests[Why | None]:
+        """Create all nodes or none; return why it failed, or None."""
+        for _ in range(TRIES_MAX):
+            outcome = yield from self.change(*nodes)
+            if isinstance(outcome, Done):
+                return None
+            if outcome.why is not Why.UNKNOWN:
+                return outcome.why
+            [found] = yield from read_synced(nodes[-1].path)
+            if isinstance(found, Node):
+                return None if found.data == nodes[-1].data else Why.EXISTS
+        raise RepliesLost(nodes[-1].path)
+
+    def delete(self, *paths: str) -> StoreRequests[None]:
+        """Delete nodes one after the other. A node that does not exist is deleted already."""
+        for path in paths:
+            yield from self._delete(path)
+
+    def delete_tree(self, path: str) -> StoreRequests[bool]:
+        """Delete a node and everything below it; return False if others create nodes there again and again."""
+        for _ in range(TRIES_MAX):
+            [found] = yield [Children(path)]
+            for name in found.names if isinstance(found, Listing) else ():
+                if not (yield from self.delete_tree(f"{path}/{name}")):
+                    return False
+            if (yield from self._delete(path)) is not Why.NOT_EMPTY:
+                return True
+        return False
+
+    def _delete(self, path: str) -> StoreRequests[Why | None]:
+        """Delete a node; return why it failed, or None."""
+        for _ in range(TRIES_MAX):
+            outcome = yield from self.change(Delete(path))
+            if isinstance(outcome, Done):
+                return None
+            if outcome.why is not Why.UNKNOWN:
+                return outcome.why
+        raise RepliesLost(path)
+
+
+def read_synced(*paths: str) -> StoreRequests[list[Node | Failed]]:
+    """Read nodes after a sync, so that the reads see everything that was committed before."""
+    yield [Sync(paths[0])]
+    found = yield [Get(path) for path in paths]
+    return [each for each in found if isinstance(each, Node | Failed)]

@@ -1,0 +1,103 @@
+"""What the campaign that kills controllers takes for right: no more than must be."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from bench.controller.look import NotThere, Wanted, _look_at_state, _stays
+from bench.controller.processes import Brokers
+from kraft_controller.core.names import NOBODY, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
+from kraft_controller.core.state import Assignment, PartitionState
+
+T0 = TopicPartition("t", 0)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def state(leader: int, *isr: int) -> PartitionState:
+    return PartitionState(BrokerId(leader), ids(*isr), LeaderEpoch(0), ControllerEpoch(1))
+
+
+MOVING = Assignment(ids(3, 1), ids(3), ids(1))
+"""From 1 to 3."""
+REFUSED = "reassignment_refused partition=t-0 why=brokers [3] are not alive, and would have to begin\n"
+
+
+class Logs:
+    def __init__(self, said: str) -> None:
+        self._said = said
+
+    def log(self, ident: int) -> str:
+        return f"of before {self._said}" if ident == 2 else ""
+
+
+def look(
+    held: Assignment, *, away: int | None = None, led: int = 1, said: str = "", dead: tuple[int, ...] = (3,)
+) -> bool:
+    wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, set(dead), {2: len("of before ")})
+    fakes = cast(Brokers, cast(Any, Logs(said)))
+    return _stays(wanted, fakes, T0, held, state(led, 1), away)
+
+
+def test_a_move_to_who_is_away_stays() -> None:
+    assert look(MOVING, away=3)
+
+
+def test_a_move_of_what_only_the_one_has_who_is_away_stays() -> None:
+    assert look(MOVING, away=1, led=NOBODY)
+
+
+@pytest.mark.parametrize("away", [None, 2, 1])
+def test_any_other_move_must_end(away: int | None) -> None:
+    with pytest.raises(NotThere, match="on the move"):
+        look(MOVING, away=away)
+
+
+def test_what_has_arrived_is_right() -> None:
+    assert not look(Assignment(ids(3)))
+
+
+def test_what_was_refused_because_of_who_was_killed_is_right() -> None:
+    assert not look(Assignment(ids(1)), said=REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("said", "dead"),
+    [("", (3,)), (REFUSED, (2,)), (REFUSED.replace("t-0", "t-1"), (3,)), (REFUSED.replace("not alive", "ours"), (3,))],
+    ids=["nothing was said", "another was killed", "of another", "for another reason"],
+)
+def test_what_is_where_it_was_without_a_reason_is_wrong(said: str, dead: tuple[int, ...]) -> None:
+    with pytest.raises(NotThere, match="were asked for"):
+        look(Assignment(ids(1)), said=said, dead=dead)
+
+
+def test_what_a_broker_said_in_an_earlier_round_counts_no_more() -> None:
+    wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, {3}, {2: 1_000})
+    with pytest.raises(NotThere):
+        _stays(wanted, cast(Brokers, cast(Any, Logs(REFUSED))), T0, Assignment(ids(1)), state(1, 1), None)
+
+
+@pytest.mark.parametrize(
+    ("held", "found", "away", "right"),
+    [
+        (ids(1, 2), state(1, 1, 2), None, True),
+        (ids(1, 2), state(1, 1), None, False),
+        (ids(1, 2), state(1, 1), 2, True),
+        (ids(1, 2), state(2, 2), 2, False),
+        (ids(2,), state(NOBODY, 2), 2, True),
+        (ids(1, 2), state(NOBODY, 1), 2, False),
+        (ids(1, 2), state(2, 1), None, False),
+    ],
+)  # fmt: skip
+def test_leader_and_isr_are_read(
+    held: tuple[BrokerId, ...], found: PartitionState, away: int | None, right: bool
+) -> None:
+    if right:
+        _look_at_state(T0, Assignment(held), found, away)
+    else:
+        with pytest.raises(NotThere):
+            _look_at_state(T0, Assignment(held), found, away)

@@ -1,0 +1,86 @@
+"""What a configuration is after it was altered, and what is refused, by whichever door it comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraft_controller.core import config_alteration
+from kraft_controller.core.config_alteration import Alteration, Operation
+from kraft_controller.core.config_keys import KEYS, TOPIC, ConfigError
+
+SET, DELETE, APPEND, SUBTRACT = Operation
+
+
+def test_keys_are_altered_one_by_one() -> None:
+    change = config_alteration.altered(
+        "topics",
+        [
+            Alteration("retention.ms", SET, "5"),
+            Alteration("segment.bytes", DELETE),
+            Alteration("cleanup.policy", APPEND, "compact"),
+            Alteration("follower.replication.throttled.replicas", SUBTRACT, "0:1"),
+        ],
+        {"cleanup.policy": "delete"},
+    )
+    before = {"segment.bytes": "99", "preallocate": "true", "follower.replication.throttled.replicas": "0:1,0:2"}
+    assert change(before) == {
+        "preallocate": "true",
+        "retention.ms": "5",
+        "cleanup.policy": "delete,compact",
+        "follower.replication.throttled.replicas": "0:2",
+    }
+    assert change(change(before)) == change(before)  # once more does no harm: an answer may have been lost
+
+
+def test_a_topic_may_neither_delete_nor_compact() -> None:
+    """Kafka 3.9 takes an empty cleanup.policy, too: all records are kept."""
+    assert config_alteration.replaced("topics", {"cleanup.policy": ""})({}) == {"cleanup.policy": ""}
+    subtracted = config_alteration.altered("topics", [Alteration("cleanup.policy", SUBTRACT, "delete")], {})
+    assert subtracted({"cleanup.policy": "delete"}) == {"cleanup.policy": ""}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["sasl.kerberos.min.time.before.relogin", "log.cleaner.backoff.ms", "num.io.threads", "log.message.format.version"],
+)
+def test_keys_that_kafka_changes_while_it_runs_are_accepted(key: str) -> None:
+    value = KEYS["brokers"][key].default or ""
+    assert config_alteration.replaced("brokers", {key: value})({}) == {key: value}
+
+
+def test_configuration_is_replaced_as_a_whole() -> None:
+    before = {"retention.ms": "5", "of.another.broker": "x"}
+    assert config_alteration.replaced("topics", {"flush.ms": "1"})(before) == {"flush.ms": "1"}
+    assert config_alteration.put("topics", {"flush.ms": "1"}, ["retention.ms"])(before) == {
+        "of.another.broker": "x",
+        "flush.ms": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("why", "alterations"),
+    [
+        ("topics have no such key", [Alteration("colour", SET, "red")]),
+        ("is it retention.ms", [Alteration("retention_ms", SET, "1")]),
+        ("a whole number, -1 or more", [Alteration("retention.ms", SET, "-2")]),
+        ("has no value", [Alteration("retention.ms", SET)]),
+        ("is not a list", [Alteration("retention.ms", APPEND, "1")]),
+        ("one of delete, compact", [Alteration("cleanup.policy", SET, "compact,")]),
+        ("like 0:1,0:2", [Alteration("leader.replication.throttled.replicas", SET, "1")]),
+        ("twice", [Alteration("flush.ms", SET, "1"), Alteration("flush.ms", DELETE)]),
+        ("must not be above", [Alteration("min.compaction.lag.ms", SET, "8")]),
+    ],
+)
+def test_what_is_refused(why: str, alterations: list[Alteration]) -> None:
+    with pytest.raises(ConfigError, match=why):
+        config_alteration.altered("topics", alterations, {"cleanup.policy": "delete"})({"max.compaction.lag.ms": "7"})
+
+
+def test_every_default_is_a_value_and_every_topic_key_of_brokers_is_one_of_theirs() -> None:
+    for keys in KEYS.values():
+        for key in keys.values():
+            if key.default is not None:
+                key.value(key.default)
+    for key in TOPIC.values():
+        if key.broker is not None:
+            assert KEYS["brokers"][key.broker].default == key.default
