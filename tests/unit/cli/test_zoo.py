@@ -490,7 +490,7 @@ def test_a_peer_type_that_contradicts_its_line(folder: Path) -> None:
 
 
 def test_without_servers_and_not_alone(folder: Path) -> None:
-    assert "there must be server.N lines" in problems(folder, "standaloneEnabled=false\n")
+    assert "requires server.N lines, and there are none" in problems(folder, "standaloneEnabled=false\n")
 
 
 # -- the membership in a file of its own -------------------------------------------------------------------
