@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from zab.cli.data_files.state_reader import StoreState, read_state, their_files
+from zab.cli.data_files.state_reader import MisnamedError, StoreState, read_state, their_files
 from zab.cli.data_files.state_writer import check_new, export_to, found_in, write_file
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.options import log_dir_option
@@ -47,6 +47,8 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
     with byte_progress("reading", _bytes_of(source, log_dir)) as progress:
         try:
             state = read_state(source, log_dir, progress)
+        except MisnamedError:
+            raise
         except DamagedError as error:
             raise DamagedError(f"{error}. {_advice(source)}") from error
     _tell_notes(state)

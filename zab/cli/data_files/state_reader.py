@@ -42,6 +42,10 @@ Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 
 
+class MisnamedError(DamagedError):
+    """A sound snapshot file whose name is beyond its content."""
+
+
 def no_progress(count: int) -> None:
     """Ignore the progress."""
 
@@ -227,7 +231,7 @@ def _their_snapshot(
     elif zxid > content and not (
         reader.last_zxid is None and (_may_be_named(zxid, content, reader) or log_reaches(zxid))
     ):
-        raise DamagedError(
+        raise MisnamedError(
             f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {content:#x}: "
             f"rename it to {snapshot_name(content, compression)}"
         )
