@@ -361,7 +361,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a sync that is under way when the leader goes is not asked of the next one, and never answered",
         (
             f"{BARRIERS}.on_barrier",
-            "self.waiting += waiting  # asked again in a later turn, of the next leader",
+            "self.waiting += waiting  # a later turn asks the next leader",
             "pass",
         ),
         machine="store",

@@ -91,7 +91,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who watches the children of a node does not hear that one was deleted",
         (
             f"{WATCHES}.deleted",
-            "self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)",
+            "self._notify(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)",
             "pass",
         ),
         machine="store",
@@ -115,7 +115,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "data-watch-misses-creates",
         "who watches a node that is not there does not hear that it was created",
-        (f"{WATCHES}.created", "self._tell(self._data_watchers(path), EventType.CREATED, path, acl, zxid)", "pass"),
+        (f"{WATCHES}.created", "self._notify(self._data_watchers(path), EventType.CREATED, path, acl, zxid)", "pass"),
         machine="store",
     ),
     mutant(
@@ -242,7 +242,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "told-without-leave",
         "who watches a node is told of it, also if its list does not let him read it",
-        ("zab.store.server_watches:ServerWatches._tell", "if acl is not OPEN and not access.skip:", "if False:"),
+        ("zab.store.server_watches:ServerWatches._notify", "if acl is not OPEN and not access.skip:", "if False:"),
         machine="store",
     ),
 )

@@ -119,7 +119,7 @@ async def test_three_members_and_another_leader_when_the_first_is_stopped(tmp_pa
         document = await browse(url, tmp_path / "two")
         assert modes(document)[successor] == "leads"
         assert modes(document)[leader] in ("lost", "not reached")
-        assert "Needs a look" in document
+        assert "Needs attention" in document
 
 
 @asynccontextmanager

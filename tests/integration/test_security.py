@@ -222,8 +222,8 @@ class Tickets:
     def id_is_valid(self, name: str) -> bool:
         return name.isdigit()
 
-    def matches(self, name: str, who: str) -> bool:
-        return int(who) >= int(name)
+    def matches(self, name: str, identity: str) -> bool:
+        return int(identity) >= int(name)
 
 
 def create(xid: int, path: str, acl: Acl) -> bytes:

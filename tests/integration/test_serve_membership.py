@@ -154,7 +154,7 @@ def test_edited_lines_are_refused_and_the_file_stays(tmp_path: Path) -> None:
     edited = text.replace(old, line(3)) + f"{line(4)}\n"
     configs[0].write_text(edited)
     told = refused(configs[0])
-    assert f"remembered: {old}" in told
+    assert f"stored: {old}" in told
     assert "only in the file: server.4=" in told
     assert FORCE in told
     assert refused(configs[0], "--check") == told
@@ -214,7 +214,7 @@ def test_removed_server_logs_it_and_keeps_its_file(tmp_path: Path) -> None:
         assert configs[2].read_text() == text
         (again,) = started(stack, configs[2:])
         assert "IS NO MEMBER" in again.said.get(timeout=PATIENCE_S) + again.said.get(timeout=PATIENCE_S)
-        assert "Server 3 is no member by what it remembers: it was removed" in again.log.read_text()
+        assert "Server 3 is not a member in the stored membership: it was removed" in again.log.read_text()
         assert again.stop() == 0
     configs[2].write_text("".join(each for each in text.splitlines(True) if not each.startswith("server.3")))
     assert "It was removed by a reconfiguration" in refused(configs[2])

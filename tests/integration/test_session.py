@@ -528,7 +528,7 @@ async def test_a_watch_ends_with_its_block(door: Door) -> None:
         async with session.watch(a) as stays:
             async with session.watch(a) as events:
                 await session.get(a, events)
-            with pytest.raises(zab.LocalProtocolError, match="the block of this watch is left"):
+            with pytest.raises(zab.LocalProtocolError, match="the block of this watch has ended"):
                 await anext(events)
             assert await session.has_watch(a, WatchKind.PERSISTENT), "the other one is there still"
             assert not await session.has_watch(a, WatchKind.DATA)
@@ -542,7 +542,7 @@ async def test_a_watch_that_is_over_watches_nothing_more(door: Door) -> None:
         async with session.watcher() as events:
             pass
         for ask in (session.get, session.exists, session.children, session.add_watch):
-            with pytest.raises(zab.LocalProtocolError, match="the block of this watch is left"):
+            with pytest.raises(zab.LocalProtocolError, match="the block of this watch has ended"):
                 await ask(it.root or "/", events)
         assert not await session.has_watch(it.root or "/")
 

@@ -31,9 +31,9 @@ class SlowScheme:
     def id_is_valid(self, name: str) -> bool:
         return True
 
-    def matches(self, name: str, who: str) -> bool:
+    def matches(self, name: str, identity: str) -> bool:
         time.sleep(STALL_S + 0.1)
-        return name == who
+        return name == identity
 
 
 async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1 << 20
-"""Bytes read behind a refused request, so that the refusal arrives before the end of the connection."""
+"""Bytes read after a refused request, so that the refusal arrives before the end of the connection."""
 
 Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 """Returns the reply to a request. The second argument is the address of the caller."""
@@ -82,7 +82,7 @@ class AdminPort:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except Exception as error:
-            # An error of ours. It costs this caller the connection, and no other caller anything.
+            # A bug of ours: only this caller loses its connection.
             self._log.failed("admin_failed", error, peer=connection.peer)
         finally:
             await trio.aclose_forcefully(connection.stream)
@@ -129,7 +129,7 @@ class AdminPort:
             if patience.cancelled_caught:
                 if hurry:
                     raise HttpError(
-                        HTTPStatus.REQUEST_TIMEOUT, f"the request is not whole after {settings.request_ms} ms"
+                        HTTPStatus.REQUEST_TIMEOUT, f"the request is not complete after {settings.request_ms} ms"
                     )
                 return None
             if not data:
@@ -154,7 +154,7 @@ class AdminPort:
         with trio.move_on_after(self._settings.send_ms / 1000) as patience:
             await stream.send_all(data)
         if patience.cancelled_caught:
-            raise trio.ClosedResourceError("it does not read")
+            raise trio.ClosedResourceError("the client does not read the reply")
 
     async def _refuse(self, stream: trio.SocketStream, http: HttpConnection, error: HttpError) -> None:
         await self._send(stream, http, error_reply(error), True, False)

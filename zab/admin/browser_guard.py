@@ -7,9 +7,9 @@ too. Three rules close this:
 - `Host` must be an address or a name of this server. Rebinding needs a name that the attacker chose.
 - A POST must not come from another origin, and only a POST changes state.
 - A cross-site request is refused unless it is a GET for which the user sees the browser leave the page: no page can
-  have costly replies made behind the user's back.
+  cause costly replies unnoticed.
 
-A program that is no browser sends neither `Origin` nor `Sec-Fetch-Site`, and its user chose the `Host`.
+Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and their user chose the `Host`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BrowserGuard:
         self._lookup = trio.Lock()
 
     async def check(self, request: AdminRequest) -> None:
-        """Raise `HttpError` if a page of another site may be behind the request."""
+        """Raise `HttpError` if a page of another site may have caused the request."""
         await self._check_host(request)
         headers = request.headers
         site = headers.get("sec-fetch-site", "none")
@@ -80,6 +80,6 @@ def _name_of(host: str) -> str:
 
 
 def _names_of_machine() -> frozenset[str]:
-    """Block while DNS is asked."""
+    """Return the host names of this machine. Blocks while DNS is asked."""
     name = socket.gethostname()
     return frozenset({name.lower(), socket.getfqdn(name).lower()})

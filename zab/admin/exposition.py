@@ -46,7 +46,7 @@ def exposition(samples: Iterable[MetricSample]) -> bytes:
     """Write the samples, those of one metric together.
 
     `prometheus_client` appends `_total` to the name of each counter. The names of ZooKeeper's counters do not end so.
-    They are passed as gauges, and their TYPE lines are corrected behind it.
+    They are passed as gauges, and their TYPE lines are corrected afterwards.
     """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import generate_latest

@@ -1,7 +1,7 @@
 """The server's side of one HTTP/1.1 connection, on `h11`: bytes in, requests out, and the heads of replies.
 
 Any stranger can connect to this port. So everything has a bound, and an invalid request is refused with the matching
-status. After a refusal nothing more is read, because the begin of the next request is unknown then.
+status. After a refusal nothing more is read, because the beginning of the next request is unknown then.
 
 Only a running admin port imports this module: `h11` comes with an extra.
 """
@@ -94,7 +94,7 @@ class HttpConnection:
             )
         _check_line(bytes(self._fed[:_LINE_BYTES_MAX]))
         if _FOLDED.search(self._fed, 0, max(stop, 0)):
-            raise HttpError(HTTPStatus.BAD_REQUEST, "a header is Name: value, on one line")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "a header must be Name: value, on one line")
         if stop < 0:
             return False
         self._parser.receive_data(bytes(self._fed))
@@ -127,12 +127,12 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             # A hint at a chunked body of several codings is 501; all others are 400 or 431.
             hint = error.error_status_hint
-            raise HttpError(HTTPStatus(hint if hint in _STATUSES else 400), f"no HTTP request: {error}") from None
+            raise HttpError(HTTPStatus(hint if hint in _STATUSES else 400), f"invalid HTTP request: {error}") from None
 
     def _request(self, event: h11.Request) -> AdminRequest:
         method = event.method.decode("ascii")
         if method not in METHODS:
-            raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"{method:.20} is not known here; GET, HEAD and POST are")
+            raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"{method:.20} is not supported; GET, HEAD and POST are")
         if len(event.headers) > HEADERS_MAX:
             raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"a request may have {HEADERS_MAX} headers")
         headers: dict[str, str] = {}
@@ -141,7 +141,7 @@ class HttpConnection:
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
         if "transfer-encoding" in headers and "content-length" in headers:
             # One of the two is false, and a proxy in between may believe the other one.
-            raise HttpError(HTTPStatus.BAD_REQUEST, "two lengths of one body")
+            raise HttpError(HTTPStatus.BAD_REQUEST, "both Content-Length and Transfer-Encoding")
         path, parameters, authority = _target(event.target)
         if authority is not None:
             headers["host"] = authority
@@ -177,7 +177,7 @@ def _check_line(beginning: bytes) -> None:
     line, end, _ = beginning.partition(b"\r\n")
     method = line.partition(b" ")[0]
     if method and not _METHOD.fullmatch(method):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "this is a port for HTTP")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "this port speaks HTTP")
     if not end:
         return
     found = _LINE.fullmatch(line)
@@ -201,5 +201,5 @@ def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
         path = unquote_to_bytes(raw).decode()
         pairs = parse_qsl(query.decode(), keep_blank_values=True, max_num_fields=PARAMETERS_MAX, errors="strict")
     except ValueError:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the path is no text, or has too many parameters") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the path is not valid text, or has too many parameters") from None
     return path, dict(pairs), authority

@@ -17,7 +17,7 @@ SIGNS: Final = {"healthy": "●", "starting": "○", "degraded": "▲", "down": 
 HEADLINES: Final = {
     "healthy": "Healthy",
     "starting": "Serves; waits for the others to report",
-    "degraded": "Needs a look",
+    "degraded": "Needs attention",
     "down": "Not serving",
 }
 NONE: Final = "\N{EN DASH}"

@@ -1,4 +1,4 @@
-"""A number that is measured again and again: how often, how much, and how it is spread of late."""
+"""Summaries of repeated measurements: count, sum, and quantiles of the recent values."""
 
 from __future__ import annotations
 

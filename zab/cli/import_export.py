@@ -106,7 +106,7 @@ def _summary(state: StoreState) -> str:
 
 
 def _tell_changed_lists(state: StoreState) -> None:
-    """Report ACLs of old stores that ZooKeeper's format cannot hold as they are."""
+    """Report ACLs that had to be changed, because ZooKeeper's format cannot hold them."""
     for path, node in state.store.tree.nodes.items():
         if node[1] is not OPEN and any(not is_encodable(entry) for entry in node[1]):
             shown = path.encode("utf-8", "backslashreplace").decode()
@@ -119,7 +119,7 @@ def _tell_notes(state: StoreState) -> None:
 
 
 def _bytes_of(source: Path, log_dir: Path | None) -> int:
-    """Return the size of all that may be read."""
+    """Return the size of all files that may be read, for the progress bar."""
     folders = [folder for each in (source, log_dir) if each is not None and (folder := their_files(each))]
     files = [file for folder in folders for file in folder.iterdir()] or [source]
     return sum(file.stat().st_size for file in files if file.is_file())

@@ -80,7 +80,7 @@ def _as_text(line: LogLine, with_data: bool) -> str:
     if with_data and line.data is not None:
         parts.append(repr(readable(line.data)))
     text = " ".join(part for part in parts if part)
-    return text.encode("utf-8", "backslashreplace").decode()  # some paths of old logs are not valid text
+    return text.encode("utf-8", "backslashreplace").decode()  # old logs may hold paths that are not valid UTF-8
 
 
 def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
@@ -110,7 +110,7 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Verify every checksum, and print what the server would report at its next start.
 
     Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote; when it is
-    started, it gets the history from the others. A torn tail, which a crash leaves behind, is not damage.
+    started, it gets the history from the others. A torn tail, the usual trace of a crash, is not damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [

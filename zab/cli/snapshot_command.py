@@ -66,10 +66,10 @@ def dump(
             click.echo(json.dumps(line) if as_json else f"{line['nodes']:>10} {line['bytes']:>14} {line['path']}")
         return
     for each, node in state.store.tree.walk(under):
-        told = _node(each, node)
+        fields = _node(each, node)
         if with_data:
-            told["data"] = readable(node[0])
-        click.echo(json.dumps(told) if as_json else _as_text(told))
+            fields["data"] = readable(node[0])
+        click.echo(json.dumps(fields) if as_json else _as_text(fields))
 
 
 def _node(path: str, node: Znode) -> dict[str, object]:
@@ -98,11 +98,11 @@ def _node(path: str, node: Znode) -> dict[str, object]:
     }
 
 
-def _as_text(told: dict[str, object]) -> str:
-    size = "null" if told["bytes"] is None else f"{told['bytes']} bytes"
-    said = [f"{told['path']} {size}"]
+def _as_text(fields: dict[str, object]) -> str:
+    size = "null" if fields["bytes"] is None else f"{fields['bytes']} bytes"
+    said = [f"{fields['path']} {size}"]
     hidden = ("path", "bytes", "ctime", "czxid", "pzxid", "cversion", "aversion")
-    said += [f"{name}={value}" for name, value in told.items() if name not in hidden and value not in (0, "")]
+    said += [f"{name}={value}" for name, value in fields.items() if name not in hidden and value not in (0, "")]
     return " ".join(said)
 
 

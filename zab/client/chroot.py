@@ -36,7 +36,10 @@ def fields_below(root: str, op: int, fields: Fields) -> Fields:
     if op == Op.GET_EPHEMERALS:
         return (root + fields[0],)  # a prefix, not a path: "/" stands for every path below the root
     if op in CREATES and fields[0] == ROOT and fields[3] in _NUMBERED:
-        return (f"{root}/", *fields[1:])  # a child whose name is only its number, not a sibling of the root
+        return (
+            f"{root}/",
+            *fields[1:],
+        )  # below the root: "/app" and a sequence number would name a sibling of the root
     return path_below(root, fields[0]), *fields[1:]
 
 

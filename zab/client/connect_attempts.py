@@ -1,4 +1,4 @@
-"""The attempts to reach each server: a new outcome is logged once, and the final error lists all.
+"""The attempts to reach each server: each new outcome is logged once, and the final error lists them all.
 
 A client that cannot connect tries again and again. The log has one line for each new outcome, and one from time to time
 while nothing changes.
@@ -16,7 +16,7 @@ from zab.client.hosts import Host, shown
 QUIET_S: Final = 60.0
 """The shortest time between two log lines with the same outcome of the same server."""
 SERVERS_MAX: Final = 1_000
-"""Servers whose last line is remembered. Beyond this number an outcome may be logged twice."""
+"""Servers for which the last line is remembered. Beyond this number an outcome may be logged twice."""
 
 _log: Final = logging.getLogger("zab.client")
 
@@ -26,7 +26,7 @@ class ConnectAttempts:
 
     def __init__(self, hosts: tuple[Host, ...]) -> None:
         self._failures: dict[Host, dict[str, str]] = {host: {} for host in hosts}
-        """host -> address -> the reason of its last failure; empty while a server is connected"""
+        """host -> address -> the reason for its last failure; empty while a server is connected"""
         self._now: tuple[Host, str, str] | None = None
         """(host, address, the outcome if the caller gives up now) of the attempt in progress"""
         self._logged: dict[str, tuple[str, float]] = {}

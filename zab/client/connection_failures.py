@@ -67,7 +67,7 @@ def foreign_protocol(received: bytes | bytearray) -> str | None:
         if head.startswith(beginning):
             return what
     if len(head) >= 4 and all(32 <= byte < 127 or byte in b"\r\n\t" for byte in head):
-        return f"it says {head.decode()!r}, which is no ZooKeeper's protocol"
+        return f"it answers {head.decode()!r}, which is not ZooKeeper's protocol"
     return None
 
 

@@ -80,7 +80,7 @@ class Connector:
         self.server: Address | None = None
         """The server that the session is connected to; None without a connection."""
         self.wakeup = Wakeup()
-        """Rung when the protocol has bytes to send."""
+        """Wakes the sending task when the protocol has bytes to send."""
         self.on_permanent_failure: Callable[[], object] | None = None
         """Called after a round in which every server failed for a permanent reason."""
         self._may_recover = False
@@ -278,7 +278,7 @@ class Connector:
         self.heard_at = max(self.heard_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:
-        """End the connection, not the session, and try this server before all others. For tests."""
+        """End the connection, not the session, and try the server `then` first. For tests."""
         self._better = then or self._better
         if self._scope is not None:
             self._scope.cancel()

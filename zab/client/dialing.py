@@ -41,7 +41,7 @@ class ClientTls:
             what = f"cert={self.cert}, key={self.key}"
             if self.cert is not None:
                 context.load_cert_chain(self.cert, self.key)
-        except OSError as error:  # as SSLError is
+        except OSError as error:  # the base class of SSLError
             raise ConfigError(f"TLS: {what}: {error}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 OPTION_LINE: Final = 0
-"""The line of an entry that stands on the command line."""
+"""The line number of an entry from the command line."""
 _NAMES_A_FILE: Final = ("tore.location", "crl.location", "login.config")
 
 
@@ -215,9 +215,9 @@ class ConfigSource:
     def _warn_of_unknown(self, entry: ConfigEntry) -> None:
         near = self.table.suggestion(entry.key)
         if entry.value.strip("=") or near:
-            self.warn(entry.key, f"this key is not known here and has no effect{near}")
-        else:  # the line may be the rest of a password that stands on two lines, so it is not shown
-            self.warnings.append(f"{entry.place}: this line is no key=value, and has no effect")
+            self.warn(entry.key, f"this key is unknown and has no effect{near}")
+        else:  # the line may be the second half of a password, so it is not shown
+            self.warnings.append(f"{entry.place}: this line is not key=value, and has no effect")
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the values of keys that become settings, by group and field.

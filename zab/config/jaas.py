@@ -65,14 +65,14 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
         while not reader.has("}"):
             module, flag = reader.word("a login module"), reader.word("required")
             if flag.lower() not in _FLAGS:
-                raise reader.wrong("required, requisite, sufficient or optional is missing behind the login module")
+                raise reader.wrong("required, requisite, sufficient or optional is missing after the login module")
             options: dict[str, str] = {}
             while not reader.has(";"):
                 option = reader.word("an option")
                 reader.mark("=")
                 options[option] = reader.word("the value of an option")
                 if "${" in options[option]:
-                    raise reader.wrong("a value names a property of Java, of which there are none here")
+                    raise reader.wrong("a value names a Java property, and there are none here")
             modules.append((module, options))
         reader.mark(";")
     return sections

@@ -1,7 +1,7 @@
 """A table of configuration keys, as data.
 
-The reader of a file, its warnings and the generated reference page all take what they say from one table, so none of
-them can miss a key that another one has.
+The reader of a file, its warnings and the generated reference page all use one table, so none of them
+can miss a key that another one has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zab.config.values import Convert, text
 from zab.core import secrets
 
 LIKENESS_MIN: Final = 0.7
-"""How like a known key an unknown one must be before it is suggested."""
+"""The least similarity of an unknown key to a known one that is suggested for it."""
 _NO_VALUE: Final = ("none", "required")
 
 
@@ -26,17 +26,17 @@ _NO_VALUE: Final = ("none", "required")
 class ConfigKey:
     name: str
     default: str
-    """For people. `default_value` is the same for programs."""
+    """The default as the reference page shows it. `default_value` is the same for programs."""
     does: str
-    """What the key does here; if it has no effect, why."""
+    """The effect of the key; if it has none, why."""
     convert: Convert = text
-    """Also of a key without effect: a value that the original refuses is a mistake here, too."""
+    """Checks the value even of a key without effect: a value that the original refuses is a mistake here, too."""
     sets: str = ""
     """The setting that it becomes, as `group.field`; empty if the key is read by hand or has no effect."""
     ignored: bool = False
     """The key has no effect here."""
     agreed: tuple[str, ...] = ()
-    """Values of a key without effect that need no warning, because they ask for what happens anyway."""
+    """Values of a key without effect that need no warning: they request what happens anyway."""
 
     @property
     def default_value(self) -> str | None:

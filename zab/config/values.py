@@ -1,4 +1,4 @@
-"""Value kinds: converters from the text behind a key to a value.
+"""Value kinds: converters from the text of a value to the value.
 
 A converter raises `ValueError` with the value that would be right, as in "a whole number, 1 or more".
 """
@@ -15,7 +15,7 @@ SHORT_MAX: Final = (1 << 15) - 1
 INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 NO_LIMIT: Final = 1 << 30
-"""In place of a limit that is switched off."""
+"""The value of a limit that is switched off."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 

@@ -1,4 +1,4 @@
-"""Exemptions from Python's cyclic collector."""
+"""Exempt large tables from Python's cyclic garbage collector."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class RateLimit:
 
     def __init__(self) -> None:
         self._logged: dict[Hashable, tuple[float, int]] = {}
-        """By key: the time of the last line, and the lines suppressed since."""
+        """key -> the time of the last line, and the number of lines suppressed since"""
         self._by_cause: dict[Hashable, tuple[float, int]] = {}
-        """By cause: the begin of its interval, and the number of its lines in the interval."""
+        """cause -> when its interval began, and the number of its lines in the interval"""
 
     def suppressed(self, what: Hashable, now: float) -> int | None:
         """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
@@ -66,7 +66,7 @@ class KeyValueLog:
     """A log of `event key=value` lines in one logger. `always` returns the fields of every line."""
 
     value_chars_max: int | None = None
-    """A longer value of a line is cut."""
+    """The most characters of one value; None: no limit."""
 
     def __init__(self, logger: str, always: Callable[[], dict[str, object]]) -> None:
         self._logger = logging.getLogger(logger)
@@ -107,10 +107,10 @@ class KeyValueLog:
     def _write(
         self, level: int, event: str, fields: tuple[tuple[str, object], ...], error: BaseException | None = None
     ) -> None:
-        told = {**self._always(), **dict(fields)}
-        line = " ".join(f"{key}={self._clipped(shown(value))}" for key, value in told.items())
+        shown_fields = {**self._always(), **dict(fields)}
+        line = " ".join(f"{key}={self._clipped(shown(value))}" for key, value in shown_fields.items())
         # Other formats take the parts from the record: see `zab.cli.kit.log_options`.
-        self._logger.log(level, "%s %s", event, line, exc_info=error, extra={"event": event, "fields": told})
+        self._logger.log(level, "%s %s", event, line, exc_info=error, extra={"event": event, "fields": shown_fields})
 
     def _clipped(self, text: str) -> str:
         most = self.value_chars_max
@@ -135,7 +135,7 @@ def _number(level: str | int) -> int:
 
 
 def shown(value: object) -> str:
-    """Return the value as text, in quotes if it could be taken for something else.
+    """Return the value as text, in quotes if it contains blanks, quotes or control characters.
 
     Strangers choose names that end up in logs, and terminals obey escape sequences.
     """

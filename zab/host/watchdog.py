@@ -257,7 +257,7 @@ class LoopMonitor:
                 self._cause = "the process did not get the processor: it was stopped, swapped out or starved"
             else:
                 self._cause = where(sys._current_frames().get(self._thread_id))
-            if repeated or late > REPEAT_S:  # it may never end, and then only this line tells of it
+            if repeated or late > REPEAT_S:  # The stall may never end: then this is the only line about it.
                 self._dog.report(Stall(self._dog.name, late, f"not over yet, in {self._cause}", now))
 
 

@@ -22,7 +22,7 @@ present_as("zab", globals())
 _HINTS: Final = {
     errno.EADDRINUSE: "Is another server running there?",
     errno.EADDRNOTAVAIL: "This machine has no such address.",
-    errno.EACCES: "Ports below 1024 need a right of their own.",
+    errno.EACCES: "Ports below 1024 need special permission.",
     socket.EAI_NONAME: "The name has no address.",
 }
 

@@ -13,7 +13,7 @@ import trio
 
 
 class HalfOpenWait:
-    """The block of one connection. It ends early, without an exception, when the connection is dropped."""
+    """A block with a half-open connection. It ends early, without an exception, if the port drops the connection."""
 
     def __init__(self, half_open: HalfOpen, host: str) -> None:
         self.host = host
@@ -32,7 +32,7 @@ class HalfOpenWait:
         return self.scope.__exit__(kind, error, traceback)
 
     def shown(self) -> None:
-        """The connection is no longer one of those that may be dropped."""
+        """End the half-open state: the connection may no longer be dropped."""
         self._half_open.forget(self)
 
     @property

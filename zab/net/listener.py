@@ -19,7 +19,7 @@ from attrs import frozen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""The process or the system has too many of something open. It passes; until then the kernel queues connections."""
+"""Errors of `accept` at a limit of the process or the system. They pass; until then the kernel queues connections."""
 EXHAUSTED_PAUSE_S: Final = 0.1
 
 
@@ -63,7 +63,7 @@ class Accepted:
     pool: HalfOpen
 
     def half_open(self) -> HalfOpenWait:
-        """Bracket the time until the other end is identified. The connection may be dropped in it."""
+        """Bracket the time until the other end is identified. The port may drop the connection during it."""
         return self.pool.entered(self.host)
 
 
@@ -156,7 +156,7 @@ class LimitedListener:
             full = Limit.CONNECTIONS
         else:
             return None
-        # What was dropped is gone after the next pass of the loop. No more are dropped than were admitted.
+        # A dropped connection is gone after the next pass of the loop. No more are dropped than were admitted.
         return full if pool.make_room() is None else None
 
 

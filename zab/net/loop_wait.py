@@ -24,7 +24,7 @@ ReadyDescriptors: TypeAlias = list[tuple[int, int]]
 """Descriptors, and what they are ready for. One of them may be Trio's epoll."""
 
 READY_MAX: Final = 256
-"""Descriptors of one round. The next round brings the others first."""
+"""The most descriptors of one round. The next round begins with the others."""
 
 _claimed: Final = trio.lowlevel.RunVar("zab_loop_claimed", False)
 _taken: Final = trio.lowlevel.RunVar("zab_loop_wait_taken", False)
@@ -67,7 +67,7 @@ def _runner() -> Any:
 
 
 class LoopWait(trio.abc.Instrument):
-    """An instrument of Trio that waits in place of Trio, just before Trio would."""
+    """An instrument of Trio that does Trio's I/O wait itself, just before Trio would."""
 
     def __init__(self, runner: Any, epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
         self._runner = runner

@@ -17,7 +17,7 @@ from zab.net.tls.key_stores import StoreFile, load_pair
 from zab.net.tls.tls_stream import TlsStream
 
 NOTSENT_BYTES: int = 256 << 10
-"""Bytes that may wait in the kernel before a sender waits. Trio's 16 KiB would cut every batch into pieces."""
+"""Unsent bytes that the kernel accepts before a sender has to wait. Trio's 16 KiB would cut every batch into pieces."""
 
 
 class Network(Protocol):
@@ -34,7 +34,7 @@ class TlsConfig:
 
     With `check_hostname` a certificate must also name the host of its server: of the one that was dialled, and at the
     end that was dialled, of the member that the other end claims to be. Without, every holder of a certificate of this
-    `ca` may be any server, so let it sign nothing else.
+    `ca` may pose as any server, so let it sign certificates of servers only.
     """
 
     cert: str | PathLike[str]

@@ -1,6 +1,6 @@
 """Reading from plain sockets: one task reads for all of them, and the member takes its turn in the same round.
 
-With a task for each socket, whatever arrives costs two passes of Trio's loop: in the first a task reads it and rings,
+With a task for each socket, incoming data costs two passes of Trio's loop: in the first a task reads it and rings,
 in the second the driver takes its turn. And Trio registers each socket with the system anew before each wait. Here one
 `epoll` holds all sockets. One round reads all that has arrived, by calls and not by tasks, and turns the member before
 the round ends. `loop_wait` describes where the loop waits for that.
@@ -104,11 +104,11 @@ class EpollReader:
         self._turn: Turn
         """Set by `open`."""
         self._nursery: trio.Nursery | None = None
-        """None: not open, or the system has no `epoll`."""
+        """The system's `epoll`; None before `open`, or if the system has none."""
         self._epoll: select.epoll | None = None
         """Created with the first socket."""
         self._receivers: dict[int, _Receiver] = {}
-        """By descriptor. Each of them is registered with `_epoll`."""
+        """descriptor -> its owner; each of them is registered with `_epoll`"""
 
     def open(self, nursery: trio.Nursery, turn: Turn) -> None:
         """Read from now on. The reading task starts with the first socket."""

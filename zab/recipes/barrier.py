@@ -49,9 +49,9 @@ class Barrier:
 
 
 class DoubleBarrier(Holdable):
-    """A block that begins when `count` participants have entered, and ends when all of them are through.
+    """A block that begins when `count` participants have entered, and ends when all of them have finished.
 
-    A participant whose block fails or is cancelled waits for no other, nor do the others wait for it. kazoo's double
+    A participant whose block fails or is cancelled waits for no other, and no other waits for it. kazoo's double
     barriers on the same path take part.
     """
 
@@ -101,7 +101,7 @@ class DoubleBarrier(Holdable):
                 await session.ensure_path(self._ready, self.settings.acl)
                 return
             if ready is not None:
-                await remove(session, self._ready)  # left behind by an earlier round
+                await remove(session, self._ready)  # left by an earlier round
             elif any(event.event is Event.CREATED and event.path == self._ready for event in await events.take()):
                 return  # a faster participant may have removed it already
 

@@ -5,7 +5,7 @@ name, and reads all of them again after a lost connection. One session never rea
 a cache never has two reads of one node under way, so the cache never goes back in time.
 
 An iterator yields, for each changed node, its state at the previous yield and its state now. States in between are
-skipped: nothing piles up for a slow consumer, and none needs to be cut off.
+skipped: a slow consumer needs no queue and is never cut off.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class _Cache:
         await self._each(read, names)
 
     async def _each(self, work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-        """Do the work for all names, several at a time: over a connection that takes hardly longer than one."""
+        """Do the work for all names, several at a time: over a connection, several take hardly longer than one."""
         todo = list(names)
         failed: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""Election: one candidate leads, and the others queue. It is a lock under the name of its purpose."""
+"""Election: one candidate leads, and the others queue. The leader is the holder of a lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Election:
         self._lock = Lock(session, path, identifier, settings=settings)
 
     def candidate(self) -> AbstractAsyncContextManager[Held]:
-        """Wait until elected; the block leads. If the leadership is lost, cancel the block and raise `Lost`."""
+        """Wait until elected; lead during the block. If the leadership is lost, cancel the block and raise `Lost`."""
         return self._lock.hold()
 
     async def run(self, lead: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:

@@ -43,7 +43,7 @@ class Held:
 
 @asynccontextmanager
 async def holding(session: Session, path: str, events: Watch, settings: RecipeSettings) -> AsyncIterator[None]:
-    """Run a block while the node at `path` exists and the session is certain to. Cancel it and raise `Lost` else."""
+    """Run a block while node and session are certain to exist. Otherwise cancel it and raise `Lost`."""
 
     async def node_stays() -> None:
         try:
@@ -60,7 +60,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             await trio.sleep_until(session.heard_at + part_s)
             try:
                 await session.sync()
-            except ZabError:  # a server without a quorum; `session_stays` decides what that means
+            except ZabError:  # the server has no quorum; the surrounding code decides how long the block may go on
                 await trio.sleep(part_s / HEARD_PARTS)
 
     if trio.current_time() >= session.heard_at + part_s:
@@ -84,7 +84,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
         while not state.final:
             if state is SessionState.CONNECTED:
                 suspended_at = None
-            elif suspended_at is None:  # READ_ONLY counts, too: that server may be wrong about the session
+            elif suspended_at is None:  # READ_ONLY counts as lost, too: such a server may be wrong about the session
                 suspended_at = trio.current_time()
             with trio.CancelScope(deadline=latest()) as patience:
                 state = await anext(states, SessionState.CLOSED)

@@ -26,7 +26,7 @@ READER: Final = "__rlock__"
 class Lock(Holdable):
     """An exclusive, fair lock. It is not re-entrant.
 
-    identifier     the name of this waiter for others
+    identifier     the name of this waiter, for other clients to read
     extra_markers  node markers of other implementations that this lock waits for as well
     """
 

@@ -36,7 +36,7 @@ class Entry:
 
 
 class _Claim:
-    """One attempt to lock one entry. Its sign tells it from every other attempt, even of the same session."""
+    """One attempt to lock one entry. A unique sign distinguishes it from all others, even of the same session."""
 
     def __init__(self, session: Session, entry: str, lock: str, settings: RecipeSettings) -> None:
         self._session = session
@@ -111,7 +111,7 @@ class _Claim:
 class LockingQueue:
     """A queue that deletes an entry when the block with it succeeds. If the block fails, the next consumer gets it.
 
-    So every entry is worked on at least once, and by one at a time. kazoo's locking queues of the path take part.
+    So every entry is processed at least once, by one consumer at a time. kazoo's locking queues of the path take part.
     """
 
     def __init__(self, session: Session, path: str, *, settings: RecipeSettings = DEFAULT_RECIPES) -> None:

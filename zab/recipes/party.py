@@ -23,7 +23,7 @@ _NAME: Final = "__party__"
 
 
 class _Party(Holdable):
-    """A set of members. A subclass decides where the identifier stands."""
+    """A set of members. A subclass decides where the identifier is stored."""
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES

@@ -1,4 +1,4 @@
-"""A semaphore: a number of leases. One waiter waits for the next lease; the others queue behind it.
+"""A semaphore: a number of leases. One waiter waits for the next lease; the others queue after it.
 
 <path>                          the number of leases, as text
 <path>/<32 hexadecimal digits>  a lease

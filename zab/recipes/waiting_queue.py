@@ -3,7 +3,7 @@
     <path>/<32 hexadecimal digits><marker><10 digits>
 
 Each waiter draws the leading digits by chance. If the reply to its creation is lost, it finds its node by these digits,
-so no waiter stands in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers that
+so no waiter is in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers that
 it must wait for if they stand before its own.
 """
 
@@ -56,7 +56,7 @@ class Place:
 
     @property
     def path(self) -> str:
-        assert self._name is not None, "`join` comes first"
+        assert self._name is not None, "`join` must be called first"
         return child_of(self._queue, self._name)
 
     async def join(self) -> None:

@@ -19,15 +19,15 @@ class Attached(Protocol):
         """True if the client reads from a server without a leader, and may only read."""
         ...
 
-    def heard_of(self) -> bool:
-        """Return whether the client gave a sign of life since the last call."""
+    def was_active(self) -> bool:
+        """Return whether the client has sent something since the last call."""
 
     def ended(self, why: str) -> None:
-        """End: the session is closed or has moved, or another server can serve the client better."""
+        """Disconnect: the session is closed or has moved, or another server can serve the client better."""
 
 
 class Connected(Watcher, Protocol):
-    """A client's connection, as pages and checks of the server see it."""
+    """A client's connection, as status pages and periodic checks of the server use it."""
 
     peer: str
     session: int
@@ -36,7 +36,7 @@ class Connected(Watcher, Protocol):
     received: int
     sent: int
     established_ms: int
-    """The time of its begin, by the wall clock."""
+    """The wall-clock time at which it began."""
 
     @property
     def queued(self) -> int: ...
@@ -76,6 +76,6 @@ class Traffic:
     """The counts of connections that are closed."""
 
     received = 0
-    """Requests."""
+    """Requests received."""
     sent = 0
-    """Replies and events."""
+    """Replies and events sent."""

@@ -32,8 +32,8 @@ _PRINCIPAL: Final = re.compile(r"([^/@]*)(?:/([^/@]*))?(?:@([^/@]*))?")
 class Verdict(Enum):
     """The fate of the connection after an auth request."""
 
-    PROVED = "it continues, with one more identity"
-    REFUSED = "an error is sent, and the connection closed"
+    PROVED = "the connection continues, with one more identity"
+    REFUSED = "an error is sent, and the connection is closed"
     SENT_AWAY = "the connection is closed without a reply, so that the client tries another server"
 
 
@@ -96,18 +96,18 @@ class ClientAuthentication:
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
-        """The reason of the last failure, for the log."""
+        """The reason for the last failure, for the log."""
         self._settings = settings
         self._security = settings.security
         self._random_bytes = random_bytes
         self.host = host_id(host)
-        """The address that failed logins are counted by."""
+        """The address under which failed logins are counted."""
         self._exchange: DigestServer | None = None
         """The SASL exchange, from its first token on; None after a failure."""
         self.barred = False
-        """Whether the client may send nothing but proofs, because it lacks an identity that the server requires."""
+        """True if the client may only prove identities, because it lacks one that the server requires."""
         self.guessed_wrong = False
-        """Whether the last credentials were wrong. A wrong password of the super user still is an identity."""
+        """True if the last credentials were wrong. A wrong password of the super user still proves an identity."""
         self._update_barred()
 
     def _update_barred(self) -> None:
@@ -118,13 +118,13 @@ class ClientAuthentication:
         identities = tuple(dict.fromkeys([*self.identities, *found]))
         if len(identities) > self._settings.identities_max:
             self.why = (
-                f"it has proved {len(self.identities)} identities; DoorSettings.identities_max allows "
+                f"the client has proved {len(self.identities)} identities; DoorSettings.identities_max allows "
                 f"{self._settings.identities_max}"
             )
             return False
         encoded = encode_identities(identities)
         if len(encoded) > IDENTITIES_BYTES_MAX:
-            self.why = f"its identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"
+            self.why = f"the client's identities take {len(encoded)} bytes, and {IDENTITIES_BYTES_MAX} are allowed"
             return False
         self.identities, self.encoded = identities, encoded
         self._update_barred()
@@ -144,7 +144,7 @@ class ClientAuthentication:
                 and security.ensemble_names
                 and credentials.decode("utf-8", "replace") not in security.ensemble_names
             ):
-                self.why = "it wants another ensemble"
+                self.why = "the client names another ensemble"
                 return Verdict.SENT_AWAY
             return Verdict.PROVED
         found = self._found(scheme, credentials)
@@ -226,12 +226,12 @@ def _bytes(text: str) -> bytes:
 def shaped(principal: str, strip_host: bool, strip_realm: bool) -> str:
     """Return a principal `name/host@realm` without the parts that are to be stripped."""
     match = _PRINCIPAL.fullmatch(principal)
-    if match is None or match[3] is None:  # without a realm it is a name, whatever is in it
+    if match is None or match[3] is None:  # a principal without a realm is taken as it is
         return principal
     host = "" if strip_host or match[2] is None else f"/{match[2]}"
     return match[1] + host + ("" if strip_realm else f"@{match[3]}")
 
 
 def subject_identities(subject: str, chief: str | None) -> list[Identity]:
-    """Return the identities of a verified certificate; `chief` is the subject of the super user."""
+    """Return the identities of a verified certificate; `chief` is the super user's subject."""
     return [*([(SUPER, subject)] if subject == chief else []), ("x509", subject)]

@@ -30,7 +30,7 @@ from zab.store.session_table import SessionIds
 from zab.store.store import Store
 
 SLEPT_CHECKS: Final = 3
-"""A process that missed so many checks stood still, and missed the signs of life that clients gave meanwhile."""
+"""A process that missed this many checks was suspended, and missed the signs of life that clients gave meanwhile."""
 
 
 class ServiceSettings(ConnectionSettings, Protocol):
@@ -53,7 +53,7 @@ class ServiceSettings(ConnectionSettings, Protocol):
 
 
 class RequestPort(Protocol):
-    """The way of requests to the leader."""
+    """The path of requests to the leader."""
 
     def post(self, request: bytes, done: Done) -> None: ...
     def post_many(self, requests: Sequence[bytes], done: Done) -> None: ...
@@ -77,7 +77,7 @@ class ClientService:
         chance: Callable[[], float],
         audit: AuditLog | None = None,
     ) -> None:
-        """`clock_ms` never goes back; `wall_ms` is the clock by which nodes are written. `chance` returns 0 to 1."""
+        """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns 0 to 1."""
         self.me = me
         self.machine = machine
         self.settings = settings
@@ -86,9 +86,9 @@ class ClientService:
         self.requests_watchdog = requests_watchdog
         self.post, self.post_many, self.postpone = requests.post, requests.post_many, requests.postpone
         self.ready = False
-        """Whether the state may be read here and now: there is a leader, and no snapshot is being restored."""
+        """True if the state may be read: there is a leader, and no snapshot is being restored."""
         self.restoring = False
-        """Whether a snapshot takes the place of the state at the moment."""
+        """True while a snapshot is being restored."""
         self.lost_ms: Millis | None = clock_ms()
         """The time since which there is no leader, as far as this server can tell; None while there is one."""
         self.leads: Epoch | None = None
@@ -104,7 +104,7 @@ class ClientService:
         self.counts = Counts()
         """Events since the start, for the metrics."""
         self.latency = Latency()
-        """Since the start, or the last reset of the statistics."""
+        """Latencies since the start, or since the last reset of the statistics."""
         self.gone = Traffic()
         """The traffic of connections that are closed. With that of `connections` it is all traffic."""
         self.failed_logins = FailedLogins(settings.failed_logins)
@@ -129,7 +129,7 @@ class ClientService:
         self._wall_ms = wall_ms
         self._cut_off_since = cut_off_since
         self._serving = False
-        """Whether there is a leader, and this server is it or follows it."""
+        """True if this server leads or follows a leader."""
         self._checked_ms = clock_ms()
         """The time at which the last `check` ended."""
         machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
@@ -148,12 +148,12 @@ class ClientService:
         self._update_readiness()
 
     def restore_begins(self) -> None:
-        """A snapshot is about to take the place of the state: nothing may be read until `restore_ended`."""
+        """Stop reads until `restore_ended`: a snapshot is about to replace the state."""
         self.restoring = True
         self._update_readiness()
 
     def restore_ended(self) -> None:
-        """The state is another one, whether or not the restore succeeded. Clients get the events that they missed."""
+        """Resume reads and send clients the events that they missed. Also called if the restore failed."""
         self.restoring = False
         self.machine.deliver_missed()
         for session in list(self.sessions.attached):
@@ -170,7 +170,7 @@ class ClientService:
             for connection in [each for each in self.connections if each.read_only]:
                 if not self.settings.local_sessions_enabled:
                     self.sessions.local.forget(connection.session)
-                connection.cut("there is a leader again: after a reconnect it may write, too")
+                connection.cut("there is a leader again: the client may write after it reconnects")
         if self.ready:
             for connection in list(self.connections):
                 connection.resume()
@@ -229,8 +229,8 @@ class ClientService:
             client.ended("the session has moved to another server")
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """A session is about to close, and its nodes with it."""
-        if self.audit is not None and self.ready:  # before that, the log on the disk is applied again
+        """Handle a session that is about to close, with its ephemeral nodes."""
+        if self.audit is not None and self.ready:  # earlier, the log on the disk is only replayed
             self.audit.session_ended(session, owned)
 
     # -- periodic work -------------------------------------------------------------------------------

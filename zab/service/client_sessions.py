@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class SessionStep(Enum):
-    """A step that is no request."""
+    """A step other than a request."""
 
     BARRIER = "barrier"
     """Wait until everything that was committed before is applied here."""
@@ -56,7 +56,7 @@ Steps: TypeAlias = Generator[bytes | SessionStep, Any, T]
 
 
 def ignore_result(result: object, error: Exception | None) -> None:
-    """The caller does not wait for the outcome."""
+    """Ignore the outcome, for callers that do not wait for it."""
 
 
 class ClientSessions:
@@ -70,7 +70,7 @@ class ClientSessions:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self.attached: dict[int, Attached] = {}
-        """By session: the connection, or session in this process, that gets its events."""
+        """session -> the connection, or the session in this process, that receives its events"""
         self.local = local
         """Sessions that only this server knows. One that is being upgraded is still in it."""
         self._me = me
@@ -85,7 +85,7 @@ class ClientSessions:
         return self._store.sessions.table
 
     def internal_request(self, op: Op, fields: Fields, session: int = 0) -> bytes:
-        """Return a request of the server itself, which no access list restricts."""
+        """Return a request of the server itself, which no ACL restricts."""
         return pack_request(op, pack_body(fields), session, 0, self._me, _NO_IDENTITIES, INTERNAL)
 
     def _secret_request(self) -> bytes:
@@ -102,7 +102,7 @@ class ClientSessions:
         try:
             _, error, *_ = yield self.internal_request(Op.CREATE_SESSION, (timeout_ms,), session)
         except GeneratorExit:
-            self.close(session)  # carried out behind its creation
+            self.close(session)  # carried out after its creation
             raise
         assert not error, f"session {session:#x} was given out twice"
         return session
@@ -110,13 +110,13 @@ class ClientSessions:
     def create_local(self, timeout_ms: int, now: Callable[[], Millis], *, read_only: bool) -> Steps[int]:
         """Create a local session, and return its id."""
         if not self._store.sessions.secret and not read_only:
-            yield self._secret_request()  # else an upgrade would change its password
+            yield self._secret_request()  # otherwise an upgrade would change its password
         session = self._ids.next()
         self.local.add(session, timeout_ms, now())
         return session
 
     def upgrade(self, session: int) -> None:
-        """Make a local session one of the ensemble, before anything that is posted from here on."""
+        """Upgrade a local session to one of the ensemble. The upgrade precedes all requests posted after this call."""
         timeout_ms = self.local.upgrade(session)
 
         def done(result: object, error: Exception | None) -> None:
@@ -134,7 +134,7 @@ class ClientSessions:
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. No leader learns of it."""
+        """Return the timeout of a session that this server knows, or None. The leader is not involved."""
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
         known = self.table.get(session)
@@ -151,7 +151,7 @@ class ClientSessions:
             return None
         old = self.attached.get(session)
         if old is not None:
-            # The held requests of its old connection must not come behind this one. The client may continue on another
+            # The held requests of its old connection must not follow this one. The client may continue on another
             # server before this request is answered; if a next leader were asked, they would be carried out after that.
             old.ended(REPLACED)
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)

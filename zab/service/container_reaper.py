@@ -24,7 +24,7 @@ PART_MS: Final = 60_000 // PARTS_PER_MINUTE
 class ReaperSettings:
     """
     interval_ms       between two scans for containers and TTL nodes
-    per_minute_max    deletions a minute
+    per_minute_max    deletions per minute
     never_used_ms     how long a container may wait for its first child; 0: for ever
     """
 
@@ -38,12 +38,12 @@ class ContainerReaper:
         self._settings = settings
         self._part = max(1, settings.per_minute_max // PARTS_PER_MINUTE)
         self._found: deque[str] = deque()
-        """Nodes found by the last scan whose deletion was not returned yet."""
+        """Nodes found by the last scan that `due` has not returned yet."""
         self.deadline: Millis = now_ms + settings.interval_ms
         """The time at which `due` is to be called again."""
 
     def due(self, tree: Tree, now_ms: Millis, wall_ms: Millis, *, leads: bool) -> list[str]:
-        """Return the nodes to delete now. `wall_ms`: the clock by which nodes are written."""
+        """Return the nodes to delete now. `wall_ms` is the wall clock."""
         if now_ms < self.deadline:
             return []
         settings, found = self._settings, self._found

@@ -54,7 +54,7 @@ class LeaderIntake:
         self._wall_ms = wall_ms
         body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._refusals_max = max(1, min(REQUESTS_MAX, body_bytes_max // REFUSAL_BYTES_MAX))
-        """Refusals that fit into one frame, whatever their reasons."""
+        """Refusals in one frame: as many as fit even with the longest reasons."""
         self._leadership: Leadership | None = None
         """The leadership of this server; None while it does not lead."""
         self._catch_ups: list[tuple[LearnerLink, int]] = []
@@ -81,7 +81,7 @@ class LeaderIntake:
             self.queue.put(ForwardedBatch(leadership.epoch, None, pending.tag, first, requests))
 
     def turn(self, now: Millis) -> None:
-        """Propose what has gathered. Cheap if there is nothing to do."""
+        """Propose the queued requests. Cheap if there is nothing to do."""
         queue, node = self.queue, self._node
         if queue.busy:
             queue.turn(node, now, self._wall_ms())
@@ -99,7 +99,7 @@ class LeaderIntake:
         self, leadership: Leadership, after: Zxid, refusals: list[RefusedRequest], zxid: Zxid | None
     ) -> None:
         if zxid is None or self._leadership is not leadership:
-            return  # this server leads no more: the requests are sent to the next leader
+            return  # this server no longer leads: the members send the requests to the next leader
         for link, refused in by_link(refusals).items():
             refused = tuple((counter, reason[:REASON_CHARS_MAX]) for counter, reason in refused)
             if link is None:
@@ -114,7 +114,7 @@ class LeaderIntake:
     def on_forward(self, link: LearnerLink, message: Forward) -> None:
         node = self._node
         if node.state is not State.LEADING or node.epoch != message.epoch:
-            return  # it is for a leader of another epoch
+            return  # meant for the leader of another epoch
         if message.requests and not self.queue.put(
             ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
         ):

@@ -11,10 +11,10 @@ from zab.core.settings_checks import check_ordered, check_settings
 class Limits:
     """Counts, bytes and milliseconds; each name says which.
 
-    submits_max, submit_bytes_max  open requests of this member; one more waits
+    submits_max, submit_bytes_max  open requests of this member; further ones wait
     request_bytes_max              one request
-    leaders_lost_max               a request is refused, instead of being sent to another leader, after so many leaders
-                                   in a row were lost with it under way, the last of them with it alone; at least 2
+    leaders_lost_max               a request is refused, instead of being sent to another leader, if this many leaders
+                                   in a row were lost while it was under way, and alone with the last one; at least 2
     batch_entries_max, batch_bytes_max   one batch of proposals, and so one write to the log
     frame_bytes_max                one frame of a learner link; holds a whole batch
     snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces

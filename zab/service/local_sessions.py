@@ -18,9 +18,9 @@ class LocalSessions:
     def __init__(self, tick_ms: int, secret: bytes) -> None:
         """`secret`: random bytes, from which passwords are made while the ensemble has no secret."""
         self._timeouts: dict[int, int] = {}
-        """By session: its timeout in milliseconds."""
+        """session -> its timeout in milliseconds"""
         self._upgrading: dict[int, None] = {}
-        """Those among them whose upgrade is under way. The leader decides about their expiry."""
+        """The sessions among them that are being upgraded. The leader decides about their expiry."""
         self._expiry = ExpiryQueue(tick_ms)
         self._secret = secret
 
@@ -38,7 +38,7 @@ class LocalSessions:
         return self._timeouts[session]
 
     def password(self, session: int) -> bytes:
-        """Return a password of this server's own, for a session that is never upgraded."""
+        """Return a password that only this server can check, for a session that is never upgraded."""
         return hmac.digest(self._secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
 
     # -- upgrades ----------------------------------------------------------------------------------

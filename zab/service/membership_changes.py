@@ -60,9 +60,9 @@ class MembershipChanges:
         self._number = 0
         """The number of the last request. Numbers match replies to requests."""
         self._asked: dict[int, _Change] = {}
-        """By number: changes that were sent to the leader and have no reply yet."""
+        """number -> a change that was sent to the leader and has no reply yet"""
         self._proposed: dict[Zxid, ChangeDone] = {}
-        """By zxid: changes that the leader has proposed and that are not active here yet."""
+        """zxid -> a change that the leader has proposed and that is not active here yet"""
 
     def add(self, request: ReconfigureRequest, done: ChangeDone) -> None:
         if len(self.waiting) + len(self._asked) + len(self._proposed) >= PENDING_MAX:
@@ -105,7 +105,7 @@ class MembershipChanges:
             )
 
     def jumped(self, zxid: Zxid) -> None:
-        """A snapshot took the place of the history up to `zxid`."""
+        """Handle a snapshot that replaced the history up to `zxid`."""
         for version in [version for version in self._proposed if version <= zxid]:
             self._proposed.pop(version)(OutcomeUnknown("this server was brought up to date by a snapshot"))
 

@@ -16,12 +16,12 @@ leader over one link is a *leadership*.
 
 One kind of request is not sent again: one whose successor was carried out. A leader prepares a member's requests in
 their order, so it refused the earlier one, and the refusal was lost with the leader or the link. That refusal counts,
-although its reason is lost. Sent again, the request might succeed behind its successors.
+although its reason is lost. Sent again, the request might succeed after its successors.
 
 A request may be the reason why its leader was lost, and would cost the next leader its role as well. Nothing can be
 concluded from one loss, because innocent requests are under way at every failover. So this member counts, for each
 open request, the leaders in a row that were lost after it was sent to them. A request with one loss less than
-`Limits.leaders_lost_max` is sent alone: when everything in front of it has its answer, and with nothing behind it
+`Limits.leaders_lost_max` is sent alone: when everything before it has its answer, and with nothing after it
 under way. If that leader is lost, too, the request is refused instead of being sent again. The catch-up point has shown
 by then that it was not carried out.
 """
@@ -38,7 +38,7 @@ from zab.core.zxid import Epoch, Zxid
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
-"""Called once, in the event loop: with the result of `apply`, or with the error that became of the request."""
+"""Called once, in the event loop: with the result of `apply`, or with the error of the request."""
 
 SLACK: Final = 1_000
 
@@ -75,7 +75,7 @@ class PendingSubmissions:
         self._unsent: deque[int] = deque()
         """Numbers of open requests that were not sent in this leadership, in order. Some may be cancelled."""
         self._may_send = False
-        """Whether the log up to the catch-up point of this leadership is applied."""
+        """True if the log up to the catch-up point of this leadership is applied."""
         self._catch_up: Zxid | None = None
         """The catch-up point of this leadership, once it is known."""
         self._epoch: Epoch | None = None
@@ -84,7 +84,7 @@ class PendingSubmissions:
         """The epoch of the leadership in which the requests up to `_sent` were sent."""
         self._leaders_lost_max = leaders_lost_max
         self._lost: dict[int, int] = {}
-        """By number of an open request: how many leaders in a row were lost after it was sent to them."""
+        """number of an open request -> how many leaders in a row were lost after it was sent to them"""
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
@@ -111,14 +111,14 @@ class PendingSubmissions:
         return submission
 
     def submit_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit the first of them, as many as there is room for, and return how many. The others are not queued."""
+        """Submit as many of the requests as there is room for, and return how many. The rest is not queued."""
         if self._queued:
             return 0
         count, size = len(requests), sum(map(len, requests))
         if len(self._open) + count > self._count_max or self.bytes + size > self._bytes_max:
             count, size = self._fitting(requests)
         counters = range(self.submits + 1, self.submits + 1 + count)
-        # No Python loop here: this is on the way of every write of every client.
+        # No Python loop here: every write of every client passes this point.
         self._open.update(zip(counters, zip(requests, repeat(done)), strict=False))
         self._unsent.extend(counters)
         self.submits += count
@@ -126,7 +126,7 @@ class PendingSubmissions:
         return count
 
     def _fitting(self, requests: Sequence[bytes]) -> tuple[int, int]:
-        """Return how many of the first of them there is room for, and their bytes."""
+        """Return how many requests from the front there is room for, and their bytes."""
         count = size = 0
         for request in requests:
             more = size + len(request)
@@ -145,7 +145,7 @@ class PendingSubmissions:
                 self._open[counter] = submission.request, None
             else:
                 self._close(counter)
-        # Its number stays queued and is skipped later; without a leader for long, the queue would grow.
+        # Its number stays queued and is skipped later; but during a long absence of a leader the queue would grow.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
             self._unsent = deque(each for each in self._unsent if each in self._open)
         if len(self._queued) > SLACK and self._queued[0].done is None:
@@ -192,14 +192,14 @@ class PendingSubmissions:
     def end(self) -> None:
         self._may_send = False
         self._catch_up = None
-        self._refusals.clear()  # of a state that may never come: the requests are sent again
+        self._refusals.clear()  # They name a state that may never be reached: the requests are sent again.
 
     # -- what was applied ----------------------------------------------------------------------------
 
     def applied(self, counter: int, result: object) -> None:
         """Handle a transaction with this member's tag and this number."""
         self._carried_out = counter
-        closed = self._open.pop(counter, None)  # as `_close` does it
+        closed = self._open.pop(counter, None)  # the same as `_close`, inlined
         if closed is None:
             return
         request, done = closed
@@ -243,7 +243,7 @@ class PendingSubmissions:
         return True
 
     def _give_lost_refusals(self) -> None:
-        """Refuse every open request in front of one that was carried out."""
+        """Refuse every open request older than one that was carried out."""
         for counter in list(self._open):
             if counter > self._carried_out:
                 break
@@ -260,7 +260,7 @@ class PendingSubmissions:
                 break
             losses = self._lost[counter] = self._lost.get(counter, 0) + 1
             if losses >= self._leaders_lost_max:
-                # It was sent alone, so it is the oldest, and nothing is answered out of order.
+                # It was sent alone, so it is the oldest: refusing it keeps the order of the answers.
                 done = self._close(counter)
                 if done is not None:
                     done(None, LeadersLost(
@@ -334,7 +334,7 @@ class PendingSubmissions:
             return 0
         if self._lost.get(unsent[0], 0) >= suspicious:
             if next(iter(still_open)) != unsent[0]:
-                return 0  # first, the requests in front of it are answered
+                return 0  # first, the requests before it must be answered
             self._alone = unsent[0]
             return 1
         count = 0

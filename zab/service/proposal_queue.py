@@ -29,13 +29,13 @@ BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The bytes of a batch for each transaction, beside the transaction itself."""
 
 PREPARE_S: Final = 0.02
-"""After so long, a turn stops to prepare and lets other tasks run: a hundred large requests that fail take seconds."""
+"""The time after which a turn stops preparing and lets other tasks run: large failing requests may take seconds."""
 SLOW_REQUEST_S: Final = 0.2
 """A request whose preparation takes longer is reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
-"""A third of the cost of calling the class."""
+"""A third of the cost of calling the class itself."""
 
 
 class StallWatch(Protocol):
@@ -96,11 +96,11 @@ class RefusedRequest:
 class ProposalQueue:
     def __init__(self, machine: Machine, limits: Limits, log: FailureLog, watchdog: StallWatch = NEVER_STALLS) -> None:
         self.refusals: list[RefusedRequest] = []
-        """To be taken by the leader's intake."""
+        """Refusals for the leader's intake to take."""
         self.proposed = self.batches = 0
         """Transactions proposed since the start, and the batches that held them."""
         self.cut = False
-        """Whether this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
+        """True if this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
         self._cut_at = inf
         """The time at which this turn has prepared for `PREPARE_S`."""
         self._machine = machine
@@ -108,18 +108,18 @@ class ProposalQueue:
         self._log = log
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
         self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
-        """A larger transaction fits into no frame, and is refused."""
+        """The largest transaction that fits into a frame; a larger one is refused."""
         self._passes = passes_through(machine)
-        """Whether requests are their own transactions."""
+        """True if each request is its own transaction."""
         self._watchdog = watchdog
         self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
-        """The machine's own way to prepare without a `View`, or None."""
+        """The machine's `prepare_at`, if it has one."""
         self._epoch: Epoch | None = None
         """The epoch that this server leads; None: nothing is proposed."""
         self._batches: deque[ForwardedBatch] = deque()
         """Batches that are not prepared completely, in the order of arrival. All are for the same epoch."""
         self._started = 0
-        """The number of requests of the first batch that were handled."""
+        """The number of requests of the first batch that are handled already."""
         self._held: dict[LearnerLink, int] = {}
         """The number of requests in `_batches` by link."""
         self._prepared: list[bytes] = []
@@ -176,7 +176,7 @@ class ProposalQueue:
         return True
 
     def drop(self, link: LearnerLink) -> None:
-        """Drop what arrived on a link that is down: its member will send the requests again on another."""
+        """Drop the requests from a link that is down: its member sends them again on another link."""
         if self._held.pop(link, 0):
             if self._batches[0].link is link:
                 self._started = 0
@@ -191,7 +191,7 @@ class ProposalQueue:
             outstanding.popleft()
 
     def begin(self) -> None:
-        """Begin a turn: there is time to prepare again."""
+        """Begin a turn, with a new allowance of `PREPARE_S`."""
         self.cut, self._cut_at = False, self._watchdog.clock() + PREPARE_S
 
     def turn(self, node: Proposer, now: Millis, now_ms: int) -> None:
@@ -300,7 +300,7 @@ class ProposalQueue:
         return f"preparing {described} of {len(request)} bytes"
 
     def _not_made(self, request: bytes, zxid: Zxid, error: Exception) -> Refused:
-        """Return the refusal for a request that `prepare` raised for."""
+        """Return the refusal for a request for which `prepare` raised."""
         if isinstance(error, Refused):
             return error
         self._log.failed("prepare_failed", error, zxid=show(zxid), request_bytes=len(request))

@@ -30,7 +30,7 @@ class View(NamedTuple):
 
 
 class Machine(Protocol):
-    """All four methods are called in the event loop and should be quick; but see `snapshot` and `restore`."""
+    """All four methods are called in the event loop and should be quick; `snapshot` and `restore` name exceptions."""
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """Return the transaction for this request, or raise `Refused`. Called at the leader.

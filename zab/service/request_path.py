@@ -71,7 +71,7 @@ class RequestPath:
             CatchUpPoint: self._on_catch_up_point,
             Refusals: self._on_refusals,
         }
-        """By the type of a message on a learner link. The consensus never sees these."""
+        """type of a message on a learner link -> its handler; the consensus never sees these messages"""
         self._node = node
         self._links = links
         self._leadership: Leadership | None = None
@@ -89,7 +89,7 @@ class RequestPath:
     # -- a turn ------------------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
-        """Move requests on. Called before the driver takes the node's Ready; cheap if there is nothing to do."""
+        """Forward and propose requests. Called before the driver takes the node's Ready; cheap without requests."""
         node, leadership = self._node, self._leadership
         if (
             leadership is None
@@ -150,10 +150,10 @@ class RequestPath:
                 return None
             found = Leadership(epoch, link)
         if found != self._leadership and self._applied < node.applied:
-            return None  # the machine applies in this very turn what the node counts as applied already
+            return None  # the machine applies within this turn what the node already counts as applied
         return found
 
-    # -- what has happened -------------------------------------------------------------------------
+    # -- events of the server ----------------------------------------------------------------------
 
     def _on_catch_up_point(self, link: LearnerLink, message: CatchUpPoint, now: Millis) -> None:
         self.forwarder.on_catch_up_point(link, message)

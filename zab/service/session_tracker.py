@@ -28,9 +28,9 @@ ALIVE: Final = b"a"
 """The first byte of a message to the leader. The ids of sessions that gave a sign of life follow."""
 REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
-"""A server without a quorum keeps its clients for so many ticks."""
+"""Ticks for which a server without a quorum keeps its clients."""
 PATIENCE: Final = 3
-"""A client is disconnected after 1/PATIENCE of its session's timeout without a leader."""
+"""Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 
 
 class TrackedServer(Protocol):
@@ -53,7 +53,7 @@ class SessionOpening(Protocol):
     """A client whose session is being created or attached."""
 
     def cancel(self) -> None:
-        """Stop waiting: there has been no leader for too long."""
+        """Stop waiting, after too long a time without a leader."""
 
 
 @define
@@ -82,7 +82,7 @@ class SessionTracker:
         self._epoch = Epoch(-1)
         """The epoch that `_expiry` is for."""
         self._opening: dict[SessionOpening, tuple[Millis, int]] = {}
-        """By client whose session is being opened: the time of its begin, and the session's timeout."""
+        """client whose session is being opened -> when that began, and the session's timeout"""
 
     def lead(self, epoch: Epoch, now: Millis) -> None:
         """Begin to track all sessions. A server that already leads in this epoch continues."""
@@ -138,11 +138,11 @@ class SessionTracker:
     def check(self, now: Millis, *, slept: bool) -> Findings:
         """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.
 
-        `slept`: this process did not run for a while, and missed the signs of life that clients gave meanwhile.
+        `slept` means that this process was suspended, and missed the signs of life that clients gave meanwhile.
         """
         server, expiry = self._server, self._expiry
         found = Findings(self._epoch)
-        alive = [session for session, client in server.sessions.attached.items() if client.heard_of()]
+        alive = [session for session, client in server.sessions.attached.items() if client.was_active()]
         if server.sessions.local:
             self._check_local(alive, now, found)
         if expiry is not None:

@@ -20,7 +20,7 @@ class Buffering(Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes of replies and events that the client has not taken."""
+        """Bytes of replies and events that the client has not read."""
 
     @property
     def unfinished(self) -> int:
@@ -53,7 +53,7 @@ class SlowClients(Generic[T]):
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._seen: dict[T, tuple[int, int]] = {}
-        """By client: the replies and events sent to it, and the bytes that it held, at the last check."""
+        """client -> the replies and events sent to it, and the bytes that it held, at the last check"""
 
     def check(self, connections: Iterable[T]) -> list[SlowClient[T]]:
         """Return the clients to cut, no more than are needed to come below the bound."""

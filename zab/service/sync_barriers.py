@@ -32,9 +32,9 @@ class SyncBarriers:
         self._number = 0
         """The number of the last barrier."""
         self._asked: dict[int, list[_Waiting]] = {}
-        """By number of a barrier under way: the callers that wait for it."""
+        """number of a barrier under way -> the callers that wait for it"""
         self._confirming: dict[int, Confirmed] = {}
-        """By number of a barrier under way: the callback of the leader's own use."""
+        """number of a barrier under way -> the callback, if this leader asked it for itself"""
 
     def add(self, done: BarrierDone, ahead: bytes = b"") -> None:
         self.waiting.append((done, ahead))
@@ -72,7 +72,7 @@ class SyncBarriers:
         if waiting is None:
             return
         if zxid is None:
-            self.waiting += waiting  # asked again in a later turn, of the next leader
+            self.waiting += waiting  # a later turn asks the next leader
             return
         self.completed += 1
         for done, _ in waiting:

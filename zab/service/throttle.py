@@ -37,8 +37,8 @@ class ThrottleSettings:
     request_max_requests      unanswered requests of all clients; above it all others wait. 0: see `requests_total_max`
     request_stall_ms          interval at which waiting requests are tried again
     request_stale_latency_check
-                              whether a client is cut whose request has waited for longer than its session's timeout
-    op_wait_ms                a request that has waited for so long is answered with THROTTLEDOP; 0: never
+                              cut a client if its request has waited for longer than its session's timeout
+    op_wait_ms                a request that has waited for longer is answered with THROTTLEDOP; 0: never
     large_request_threshold   a request of more bytes is large; -1: none is
     large_request_max_bytes   bytes of all large requests that are unanswered; the client of the next one is cut
     """
@@ -168,7 +168,7 @@ class RequestThrottle:
     # -- large requests ----------------------------------------------------------------------------
 
     def weigh(self, requests: Sequence[Request]) -> None:
-        """Count the large ones among these requests. Raises `WireError` if the server has no room for them."""
+        """Count the bytes of large requests among these. Raises `WireError` if the server has no room for them."""
         threshold = self._settings.large_request_threshold
         if threshold < 0:
             return

@@ -111,7 +111,7 @@ class Session(ABC):
     def states(self) -> States:
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
 
-        The iteration ends behind the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
+        The iteration ends after the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
         AUTH_FAILED; `over` tells the reason. A slow consumer misses the oldest of 64 changes, never the newest.
         """
         return States(self._teller)
@@ -148,7 +148,7 @@ class Session(ABC):
         """Create a node, and return its path. A `sequential` node gets a number at the end of its path.
 
         An `ephemeral` node lasts as long as the session, a `container` until its last child is deleted, and a node with
-        `ttl_ms` until it has had no child and no change for so long.
+        `ttl_ms` until it has had no child and no change for that time.
         """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -300,7 +300,7 @@ class Session(ABC):
             yield watch
         finally:
             del self._watches[watch]
-            watch.end(LocalProtocolError("the block of this watch is left"))
+            watch.end(LocalProtocolError("the block of this watch has ended"))
             for path, kind in self._book.drop(watch):
                 self._unwatch(path, kind)
 
@@ -346,7 +346,7 @@ class Session(ABC):
         return True
 
     def _added_in_vain(self, path: str, kind: WatchKind) -> None:
-        """Drop a watch that the server has added but that is closed here."""
+        """Remove a watch at the server that was closed here before the server added it."""
         path = self._at_server(path)
         if not self._book.watches(path, kind):
             self._unwatch(path, kind)
@@ -388,8 +388,8 @@ class Session(ABC):
     ) -> str:
         """Create a node; if the reply is lost, find out whether the node was created.
 
-        The name holds a unique `token`. If none is given, a random one is put in front of the name (as Apache Curator
-        does). With a token of your own you can find the node even after cancelling: `find_token`.
+        The name contains a unique `token`. If none is given, a random one is put in front of the name, as by Apache
+        Curator. With a token of your own you can find the node even after cancelling: `find_token`.
         """
         parent, _, name = path_of(path).rpartition("/")
         parent = parent or ROOT
@@ -437,4 +437,4 @@ def _kind_of(kind: WatchKind) -> int:
     try:
         return int(WatchKind(kind))
     except ValueError:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{kind!r}, which is no zab.WatchKind") from None
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{kind!r}, which is not a zab.WatchKind") from None

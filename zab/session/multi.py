@@ -25,7 +25,7 @@ def path_of(path: str) -> str:
     if not isinstance(path, str):
         raise TypeError(f"a path is text, not {type(path).__name__}")
     if not is_text(path):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which holds what is no character")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which contains a lone surrogate")
     if not path.startswith("/"):
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, a path without / in front")
     return path
@@ -76,7 +76,7 @@ def acl_of(acl: Acl) -> Acl:
         raise TypeError(f"acl is a list of (permissions, scheme, identity), like zab.OPEN_ACL, not {acl!r}") from None
     for entry in entries:
         if not is_encodable(entry):
-            why = "its permissions do not fit into 32 bits, or its text holds what is no character"
+            why = "its permissions do not fit into 32 bits, or its text contains a lone surrogate"
             raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{entry!r} in a list of permissions: {why}")
     return entries
 

@@ -103,8 +103,8 @@ class SessionClosed(SessionExpired, LocalProtocolError):
         self.args = (f"{why}: use a session only inside its block",)
 
 
-LEFT: Final = "the block of this session is left"
-"""The reason of a session that its owner ended."""
+LEFT: Final = "the block of this session has ended"
+"""The error of calls in a session that its owner has ended."""
 
 
 class EventsLost(ZabError):

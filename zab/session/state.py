@@ -40,7 +40,7 @@ class StateTeller:
         self.state = state
         """The state now."""
         self._changes: deque[SessionState] = deque([state], CHANGES_MAX)
-        self._told = 1
+        self._count = 1
         """Changes so far, with the first state. The last `len(_changes)` of them are kept."""
         self._changed = trio.Event()
 
@@ -50,27 +50,27 @@ class StateTeller:
         self.state = state
         """The state now."""
         self._changes.append(state)
-        self._told += 1
+        self._count += 1
         self._changed.set()
         self._changed = trio.Event()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
-        """Return the number and state of the first kept change behind number `seen`; None if there will be no more."""
+        """Return the number and state of the first kept change after number `seen`; None if no more can come."""
         await trio.lowlevel.checkpoint()
-        while seen >= self._told:
+        while seen >= self._count:
             if self.state.final:
                 return None
             await self._changed.wait()
-        number = max(seen + 1, self._told - len(self._changes) + 1)
-        return number, self._changes[number - self._told - 1]
+        number = max(seen + 1, self._count - len(self._changes) + 1)
+        return number, self._changes[number - self._count - 1]
 
 
 class States:
-    """An async iterator over the state now, then each change in order. It ends behind a final state."""
+    """An async iterator over the state now, then each change in order. It ends after a final state."""
 
     def __init__(self, teller: StateTeller) -> None:
         self._teller = teller
-        self._seen = teller._told - 1
+        self._seen = teller._count - 1
 
     def __aiter__(self) -> Self:
         return self

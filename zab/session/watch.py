@@ -41,7 +41,7 @@ class Watch:
     """An async iterator of events, for one task. It begins with the first change after it was opened.
 
     It is bounded: if it is not read for too long, it ends with `EventsLost`. When the session ends, it ends with the
-    session's error, behind the last event.
+    session's error, after the last event.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:
@@ -52,9 +52,9 @@ class Watch:
         self._events_max = events_max
         self._bell = Wakeup()
         self._over: Exception | None = None
-        """The error that ends the iteration, behind the events; None while the watch lasts."""
+        """The error that ends the iteration, after the events; None while the watch lasts."""
         self._waited_for = False
-        """Whether a task waits for an event. A second one is refused."""
+        """True while a task waits for an event. A second task is refused."""
 
     def __repr__(self) -> str:
         how = f"{len(self._events)} events" if self._over is None else f"over: {self._over}"
@@ -66,7 +66,7 @@ class Watch:
         return self._over is not None
 
     def __len__(self) -> int:
-        """Events that can be had without waiting."""
+        """The number of events that can be taken without waiting."""
         return len(self._events)
 
     def __bool__(self) -> bool:
@@ -77,7 +77,7 @@ class Watch:
         if self._over is not None:
             return
         if len(self._events) >= self._events_max:
-            self.end(EventsLost(f"{self._events_max} events were not looked at"))
+            self.end(EventsLost(f"{self._events_max} events were not read"))
             return
         self._events.append(event)
         self._bell.ring()
@@ -88,7 +88,7 @@ class Watch:
             raise self._over
 
     def end(self, error: Exception) -> None:
-        """Let the iteration raise this error behind the events that are there. For the session."""
+        """Let the iteration raise this error after the present events. For the session."""
         if self._over is None:
             self._over = error
             self._bell.ring()

@@ -83,7 +83,7 @@ class WatchManager:
         self._tables: dict[Table, dict[str, dict[Listener, None]]] = {table: {} for table in Table}
         self._of: dict[Listener, dict[tuple[Table, str], None]] = {}
 
-    # -- what was answered -------------------------------------------------------------------------
+    # -- replies ----------------------------------------------------------------------------------
 
     def answered(self, op: int, fields: Fields, error: int, watch: Listener | None) -> None:
         """Add or remove the watches of a request whose reply has arrived. No event between reply and call is lost."""
@@ -104,26 +104,26 @@ class WatchManager:
                 self._forget(watch, table, path)
                 watch.notify(WatchEvent(_REMOVED[table], self._shown(path)))
 
-    # -- what happens ------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def happened(self, event: int, path: str, zxid: int) -> None:
         """Pass an event on to each watch once, even if several tables name the watch."""
         known = Event(event)
-        told: dict[Listener, None] = {}
+        receivers: dict[Listener, None] = {}
         for table in _ONCE[known]:
             watches = self._tables[table].pop(path, None)
             if watches:
-                told.update(watches)
+                receivers.update(watches)
                 for watch in watches:
                     self._forget(watch, table, path)
-        told.update(self._tables[Table.PERSISTENT].get(path, {}))
+        receivers.update(self._tables[Table.PERSISTENT].get(path, {}))
         recursive = self._tables[Table.RECURSIVE]
         if recursive and known is not Event.CHILDREN_CHANGED:
             for each in (path, *ancestors_of(path)):
-                told.update(recursive.get(each, {}))
-        if told:
+                receivers.update(recursive.get(each, {}))
+        if receivers:
             seen = WatchEvent(known, self._shown(path), zxid)
-            for watch in told:
+            for watch in receivers:
                 watch.notify(seen)
 
     def interrupted(self) -> None:

@@ -140,7 +140,7 @@ def intern(acl: Acl) -> Acl:
 
 
 def encode_identities(identities: Iterable[Identity]) -> bytes:
-    """Encode the identities of a connection. That is done once, and sent with each of its requests."""
+    """Encode the identities of a connection: once, to be sent with each of its requests."""
     listed = tuple(identities)
     encoded: bytes = msgpack.packb(listed, unicode_errors=_LENIENT) if listed else b""
     return encoded
@@ -159,7 +159,7 @@ def _identities(encoded: bytes) -> tuple[Identity, ...]:
 _identities_small = lru_cache(1 << 12)(_identities)
 
 
-# -- the rules of one server ---------------------------------------------------------------------------
+# -- access rules of a server --------------------------------------------------------------------------
 
 
 class Rules(Protocol):
@@ -169,13 +169,13 @@ class Rules(Protocol):
     def scheme(self) -> str: ...
     @property
     def proves(self) -> bool:
-        """Return whether `auth` in an ACL stands for ids of this scheme as well."""
+        """Return whether `auth` in an ACL expands to ids of this scheme, too."""
 
     def id_is_valid(self, name: str) -> bool:
-        """Return whether this id may stand in an ACL."""
+        """Return whether an ACL may contain this id."""
 
-    def matches(self, name: str, who: str) -> bool:
-        """Return whether the id `name` of an ACL matches the identity `who`."""
+    def matches(self, name: str, identity: str) -> bool:
+        """Return whether the id `name` of an ACL matches this identity."""
 
 
 DEFAULT_SCHEMES: Final = frozenset({"digest", "ip"})
@@ -188,10 +188,10 @@ class Access:
     """The access rules of one server.
 
     skip      allow everything without authentication (`skipACL`)
-    schemes   the schemes whose ids may stand in an ACL and match identities
+    schemes   the schemes whose ids an ACL may contain
     sasl_any  the id of the sasl scheme that matches every sasl user
     rules     the rules of pluggable schemes
-    supers    the schemes with a super user at this server; `super` itself: any scheme may have one
+    supers    the schemes with a super user at this server; if `super` is among them, every scheme may have one
     """
 
     skip: bool = False
@@ -223,8 +223,8 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
             if scheme == "world" and name == "anyone":
                 return True
             if scheme in access.schemes:
-                for of, who in identities:
-                    if scheme == of and _matches(scheme, name, who, access):
+                for of, identity in identities:
+                    if scheme == of and _matches(scheme, name, identity, access):
                         return True
     return is_super(identities, access)
 
@@ -246,15 +246,15 @@ def _call_rule(rule: Callable[..., bool], *names: str) -> bool:
         return False
 
 
-def _matches(scheme: str, name: str, who: str, access: Access) -> bool:
+def _matches(scheme: str, name: str, identity: str, access: Access) -> bool:
     rules = access.rules.get(scheme)
     if rules is not None:
-        return _call_rule(rules.matches, name, who)
+        return _call_rule(rules.matches, name, identity)
     if scheme == "ip":
-        return ip_matches(name, who)
+        return ip_matches(name, identity)
     if scheme == "sasl":
-        return sasl_matches(name, who, access.sasl_any)
-    return name == who
+        return sasl_matches(name, identity, access.sasl_any)
+    return name == identity
 
 
 # -- compiled ACLs -------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ _SCANNED_MAX: Final = 3
 """The most entries of an ACL that is scanned, not compiled. An ACL with a network is always compiled."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
-"""(bits of an address, bits behind the prefix, prefix -> permissions), one for each prefix length"""
+"""(bits of an address, bits after the prefix, prefix -> permissions), one for each prefix length"""
 
 
 class _Grants:
@@ -293,17 +293,17 @@ class _Grants:
     def allow(self, wanted: int, identities: Iterable[Identity], access: Access) -> bool:
         if self._world & wanted:
             return True
-        for scheme, who in identities:
+        for scheme, identity in identities:
             names = self._names.get(scheme)
-            if names is not None and scheme in access.schemes and self._grants(names, wanted, scheme, who, access):
+            if names is not None and scheme in access.schemes and self._grants(names, wanted, scheme, identity, access):
                 return True
         return False
 
-    def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, who: str, access: Access) -> bool:
-        if scheme in access.rules or (scheme == "sasl" and who == "super"):
-            return any(perms & wanted and _matches(scheme, name, who, access) for name, perms in names.items())
+    def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, identity: str, access: Access) -> bool:
+        if scheme in access.rules or (scheme == "sasl" and identity == "super"):
+            return any(perms & wanted and _matches(scheme, name, identity, access) for name, perms in names.items())
         if scheme == "ip":
-            address = address_of(who)
+            address = address_of(identity)
             if address is None:
                 return False
             width, value = address
@@ -311,7 +311,7 @@ class _Grants:
                 if bits == width and prefixes.get(value >> shift, 0) & wanted:
                     return True
             return False
-        if names.get(who, 0) & wanted:
+        if names.get(identity, 0) & wanted:
             return True
         return scheme == "sasl" and access.sasl_any is not None and bool(names.get(access.sasl_any, 0) & wanted)
 
@@ -319,7 +319,7 @@ class _Grants:
 _COMPILED: Final[dict[int, _Grants]] = {}
 """The compiled ACLs by the address of the ACL. `_Grants` holds the ACL, so no other ACL gets its address meanwhile.
 
-A subclass of `tuple` with this as an attribute would not do: the cyclic collector would walk every node for ever.
+A subclass of `tuple` with this attribute is no alternative: the cyclic collector would walk every node at each pass.
 """
 _COMPILED_BYTES_MIN: Final = 4 << 20
 _compiled_bytes = 0
@@ -387,7 +387,7 @@ def fix_up(
         if (scheme, name) == ANYONE:
             fixed.append((perms, scheme, name))
         elif scheme == "auth":
-            mine = [(perms, of, who) for of, who in identities if _authenticates(of, access)]
+            mine = [(perms, of, identity) for of, identity in identities if _authenticates(of, access)]
             if not mine or len(fixed) + len(mine) > entries_max:
                 return None
             fixed += mine
@@ -429,7 +429,7 @@ def user_of(identity: Identity) -> str:
 
 def digest_id(credentials: bytes, algorithm: str = "sha1") -> str:
     """Return the digest id of the credentials `user:password`."""
-    text = credentials.decode("utf-8", "replace")  # so the original reads it, and hashes what it has read
+    text = credentials.decode("utf-8", "replace")  # as ZooKeeper decodes them before it hashes
     user = text.partition(":")[0]
     digest = hashlib.new(algorithm, text.encode(), usedforsecurity=False).digest()
     return f"{user}:{b64encode(digest).decode()}"

@@ -26,8 +26,8 @@ def sasl_is_valid(name: str) -> bool:
     return _PRINCIPAL.fullmatch(name) is not None
 
 
-def sasl_matches(name: str, who: str, any_user: str | None) -> bool:
-    return who in (name, "super") or (any_user is not None and name == any_user)
+def sasl_matches(name: str, identity: str, any_user: str | None) -> bool:
+    return identity in (name, "super") or (any_user is not None and name == any_user)
 
 
 # -- addresses -----------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ def ip_is_valid(name: str) -> bool:
 
 
 @lru_cache(1 << 12)
-def ip_matches(name: str, who: str) -> bool:
-    network, address = _network(name), _address(who)
+def ip_matches(name: str, identity: str) -> bool:
+    network, address = _network(name), _address(identity)
     if network is None or address is None or len(network[0]) != len(address):
         return False
     shift = len(address) * 8 - network[1]
@@ -92,7 +92,7 @@ def ip_matches(name: str, who: str) -> bool:
 
 
 def network_of(name: str) -> tuple[int, int, int] | None:
-    """Return (bits of an address, bits behind the prefix, the prefix), or None if this is not a network."""
+    """Return (bits of an address, bits after the prefix, the prefix), or None if this is not a network."""
     network = _network(name)
     if network is None:
         return None
@@ -102,9 +102,9 @@ def network_of(name: str) -> tuple[int, int, int] | None:
 
 
 @lru_cache(1 << 12)
-def address_of(who: str) -> tuple[int, int] | None:
+def address_of(identity: str) -> tuple[int, int] | None:
     """Return (bits, value) of an address, or None if this is not an address."""
-    address = _address(who)
+    address = _address(identity)
     return None if address is None else (len(address) * 8, int.from_bytes(address, "big"))
 
 
@@ -155,7 +155,7 @@ def x509_is_valid(name: str) -> bool:
 
 
 def _is_der(value: bytes) -> bool:
-    """Return whether this is one value with its tag and its length, and nothing behind it."""
+    """Return whether this is exactly one value with its tag and its length."""
     if len(value) < 2:
         return False
     length, start = value[1], 2

@@ -35,7 +35,7 @@ results  the results of a multi, one for each operation; all are (Op.ERROR, code
 
 _OK: Final = 0
 _PASSED: Final = ">1x12x"
-"""The format of type, session and cxid, which do not change the state."""
+"""The `struct` format that skips type, session and cxid: they do not change the state."""
 _unpack_set_data: Final = Struct(_PASSED + "qiIi").unpack_from
 _unpack_create: Final = Struct(_PASSED + "qiqIiI").unpack_from
 _NO_NODE: Final = int(ErrorCode.NO_NODE)

@@ -57,7 +57,7 @@ NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)
 """The answer to a request that would exceed the watch limit of its client or of the server. Compared by identity."""
 
 PART_BYTES: Final = 81
-"""Bytes of one part of a multiRead's reply beside its data: header, length and stat. An upper bound for names."""
+"""Bytes of one result in a multiRead's reply without its data: header, length and stat."""
 NAME_BYTES: Final = 4
 
 

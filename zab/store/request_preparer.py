@@ -46,14 +46,14 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""Nodes of a measured subtree for each millisecond until the next measurement. The walk takes a tenth of that time."""
+"""Nodes measured per millisecond of pause before the next measurement: measuring takes a tenth of the time at most."""
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
 class RequestPreparer:
-    """Prepares one request after the other. All that it keeps beyond the applied state ends with the leader's epoch.
+    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch.
 
-    The fields of the request in work are attributes: the functions of the operations share them, and passing them on
+    The fields of the current request are attributes: the functions of the operations share them, and passing them on
     would cost every request more.
     """
 
@@ -86,9 +86,9 @@ class RequestPreparer:
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
         self._undo: Undo | None = None
-        """The records that the multi in work has replaced; None outside a multi."""
+        """The records that the current multi has replaced; None outside a multi."""
         self._undo_owned: list[tuple[int, int]] = []
-        """(session, its earlier bytes): the entries of `_ephemeral_bytes` that the multi in work has replaced."""
+        """(session, its earlier bytes): the entries of `_ephemeral_bytes` that the current multi has replaced."""
         self.zxid = 0
         """The zxid of the request that is being prepared, or was prepared last."""
         self._now_ms = self._session = self._cxid = self._server = 0
@@ -154,7 +154,7 @@ class RequestPreparer:
                 raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             try:
                 fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
-            except Exception:  # any failure of a decoder is the client's fault
+            except Exception:  # the client sent a body that cannot be decoded
                 raise RequestFailed(ErrorCode.MARSHALLING_ERROR) from None
             return handler(op, fields)
         except RequestFailed as failure:
@@ -419,7 +419,7 @@ class RequestPreparer:
         return txn
 
     def _measure(self, path: str) -> None:
-        """Walk the subtree as every server will, then refuse such requests for a time that grows with the walk."""
+        """Count the subtree, as every server will, then refuse such requests for a time that grows with the count."""
         if 0 < self._measure_from_ms - self._now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
         count, _ = self._tree.measure(path)

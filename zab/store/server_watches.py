@@ -61,7 +61,7 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""A path counts once more against the limits for each multiple of this length: a watch could hold a megabyte else."""
+"""A path counts once more against the limits for each multiple of this length, as it may hold a megabyte."""
 
 
 class _WatchTable:
@@ -184,16 +184,16 @@ class ServerWatches:
 
     def __init__(self, deliver: Deliver, access: Access = DEFAULT_ACCESS) -> None:
         self.deliver = deliver
-        """Receives each event together with all its watchers."""
+        """Called with each event and all its watchers."""
         self._access = access
         self._data = _WatchTable()
         """Watches for the creation, the deletion and the data of a node."""
         self._child = _WatchTable()
         """Watches for the deletion of a node and for its list of children."""
         self.per_watcher_max: int | None = None
-        """Entries of one watcher in both tables, long paths counted several times; None: no limit."""
+        """The most entries of one watcher in both tables, long paths counted several times; None: no limit."""
         self.total_max: int | None = None
-        """Entries of all watchers, counted in the same way; None: no limit."""
+        """The most entries of all watchers, counted in the same way; None: no limit."""
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
         """These two dicts stay the same objects: a change tests with their truth value whether any watch exists."""
@@ -209,14 +209,14 @@ class ServerWatches:
         return most is None or data.weight_of(watcher) + child.weight_of(watcher) + more <= most
 
     def watch_data(self, path: str, watcher: Watcher) -> bool:
-        """Return False, and add nothing, if there is no room."""
+        """Add a one-time watch. Return False, and add nothing, if the limits leave no room."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.data_paths.get(path, ()):
             return False
         self._data.add(path, watcher, STANDARD)
         return True
 
     def watch_children(self, path: str, watcher: Watcher) -> bool:
-        """Return False, and add nothing, if there is no room."""
+        """Add a one-time watch. Return False, and add nothing, if the limits leave no room."""
         if not self.has_room(watcher, weight(path)) and watcher not in self.child_paths.get(path, ()):
             return False
         self._child.add(path, watcher, STANDARD)
@@ -267,32 +267,32 @@ class ServerWatches:
 
     def created(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
         if self.data_paths:
-            self._tell(self._data_watchers(path), EventType.CREATED, path, acl, zxid)
+            self._notify(self._data_watchers(path), EventType.CREATED, path, acl, zxid)
         if self.child_paths:
-            self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
+            self._notify(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
 
     def deleted(self, path: str, parent: str, acl: Acl, parent_acl: Acl, zxid: int) -> None:
-        told = self._data_watchers(path) if self.data_paths else {}
-        self._tell(told, EventType.DELETED, path, acl, zxid)
+        watchers = self._data_watchers(path) if self.data_paths else {}
+        self._notify(watchers, EventType.DELETED, path, acl, zxid)
         if self.child_paths:
-            more = {watcher: None for watcher in self._child.take(path) if watcher not in told}
-            self._tell(more, EventType.DELETED, path, acl, zxid)
-            self._tell(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
+            more = {watcher: None for watcher in self._child.take(path) if watcher not in watchers}
+            self._notify(more, EventType.DELETED, path, acl, zxid)
+            self._notify(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)
 
     def data_changed(self, path: str, acl: Acl, zxid: int) -> None:
-        self._tell(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
+        self._notify(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
 
     def happened(self, event: EventType, path: str, acl: Acl, zxid: int) -> None:
         """Deliver an event of this node alone: if a snapshot replaced the state, the changes in between are unknown."""
         match event:
             case EventType.CHILDREN_CHANGED:
-                self._tell(self._child.take(path), event, path, acl, zxid)
+                self._notify(self._child.take(path), event, path, acl, zxid)
             case EventType.DELETED:
-                told = self._data_watchers(path)
-                told.update(self._child.take(path))
-                self._tell(told, event, path, acl, zxid)
+                watchers = self._data_watchers(path)
+                watchers.update(self._child.take(path))
+                self._notify(watchers, event, path, acl, zxid)
             case _:
-                self._tell(self._data_watchers(path), event, path, acl, zxid)
+                self._notify(self._data_watchers(path), event, path, acl, zxid)
 
     def _data_watchers(self, path: str) -> dict[Watcher, None]:
         data = self._data
@@ -304,7 +304,7 @@ class ServerWatches:
                         found[watcher] = None
         return found
 
-    def _tell(self, watchers: Iterable[Watcher], event: EventType, path: str, acl: Acl, zxid: int) -> None:
+    def _notify(self, watchers: Iterable[Watcher], event: EventType, path: str, acl: Acl, zxid: int) -> None:
         access = self._access
         if acl is not OPEN and not access.skip:
             # A client without permission to read a node must not learn from an event that the node exists. A one-time

@@ -221,7 +221,7 @@ def test_history(tmp_path: Path) -> None:
         await typing("create -s /a-")
         assert await typing("redo 0") == ["Created /a-0000000001"]
         assert await typing("history") == ["0 - create -s /a-", "1 - redo 0", "2 - history"]
-        assert "redo itself" in (await typing("redo 1"))[0]
+        assert "repeat itself" in (await typing("redo 1"))[0]
         assert "there is no command 99" in (await typing("redo 99"))[0]
 
     run(tmp_path, story)

@@ -354,7 +354,7 @@ def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
 
 @pytest.mark.parametrize("key", ["enableSasl", "learnerRequireSasl", "serverRequireSasl"])
 def test_protection_that_is_not_there_is_refused(folder: Path, key: str) -> None:
-    assert "let sslQuorum=true" in problems(folder, f"quorum.auth.{key}=true\n")
+    assert "sslQuorum=true" in problems(folder, f"quorum.auth.{key}=true\n")
     assert plan(folder, f"quorum.auth.{key}=false\n").warnings == ()
 
 
@@ -543,10 +543,10 @@ def test_members_that_cannot_be_read_are_not_compared(folder: Path) -> None:
         read_plan(folder / "zoo.cfg")
     where = f"{folder}/zoo.cfg:2: dynamicConfigFile={folder}/none"
     assert caught.value.problems == (f"{where}: cannot be read: there is no such file",)
-    assert not any("remembers" in each for each in caught.value.warnings)
+    assert not any("stores" in each for each in caught.value.warnings)
 
 
-# -- the membership that is remembered ---------------------------------------------------------------------
+# -- the stored membership --- ---------------------------------------------------------------------
 
 
 def remember(folder: Path, text: str, version: str = "100000000") -> None:
@@ -561,7 +561,7 @@ def test_the_same_members_and_other_addresses_for_clients(folder: Path) -> None:
     remember(folder, "server.1=a:2888:3888;1\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer")
     assert other_warnings(plan(folder, THREE, myid="1")) == []
     (warning,) = other_warnings(plan(folder, THREE.replace("a:2888:3888", "a:2888:3888;2181"), myid="1"))
-    assert "clients are told server.1=a:2888:3888:participant;0.0.0.0:1" in warning
+    assert "clients still get server.1=a:2888:3888:participant;0.0.0.0:1" in warning
     assert plan(folder, THREE, myid="1").replaces is False
 
 
@@ -569,12 +569,12 @@ def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0])
     told = problems(folder, FOUR, myid="1")
     assert "(version 100000000 (1/0)):" in told
-    assert "in the file: server.2=elsewhere:2888:3888:participant; remembered: server.2=b:2888:3888:participant" in told
+    assert "in the file: server.2=elsewhere:2888:3888:participant; stored: server.2=b:2888:3888:participant" in told
     assert "only in the file: server.4=d:2888:3888:participant" in told
     assert "server.1" not in told
-    assert "only remembered: server.2" in problems(folder, "", myid="1"), "no lines are other lines, too"
+    assert "only stored: server.2" in problems(folder, "", myid="1"), "no lines are other lines, too"
     (warning,) = other_warnings(plan(folder, FOUR + "reconfigEnabled=true\n", myid="1"))
-    assert "what is remembered counts" in warning
+    assert "the stored membership counts" in warning
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nclientPort=2181\n{FOUR}")
     made = read_plan(folder / "zoo.cfg", from_file=True)
     assert made.ensemble is not None
@@ -584,7 +584,7 @@ def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
         read_plan(folder / "zoo.cfg", from_file=True)
 
 
-def test_a_dynamic_file_of_the_remembered_version_that_was_edited_does_not_count(folder: Path) -> None:
+def test_a_dynamic_file_of_the_stored_version_that_was_edited_does_not_count(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0], "100000005")
     dynamic = folder / "zoo.cfg.dynamic.100000005"
     dynamic.write_text("\n".join(each for each in FOUR.splitlines() if each.startswith("server.")))
@@ -606,7 +606,7 @@ def test_single_server_takes_its_address_from_the_file_and_no_others(folder: Pat
 def test_server_outside_the_membership_is_reported(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0])
     (warning,) = other_warnings(plan(folder, FOUR, myid="4"))
-    assert "Server 4 is no member by what it remembers" in warning
+    assert "Server 4 is not a member in the stored membership" in warning
     assert "It was removed by a reconfiguration" in problems(folder, THREE, myid="4")
 
 
@@ -628,7 +628,7 @@ def test_check_reports_and_starts_nothing(folder: Path) -> None:
     result = CliRunner().invoke(zab, ["serve", "--check", str(folder / "zoo.cfg")])
     assert result.exit_code == 0
     assert "tickTime=3000\n" in result.stdout
-    assert result.stderr.startswith(f"warning: {folder}/zoo.cfg:3: maxClientCnxn=...: this key is not known")
+    assert result.stderr.startswith(f"warning: {folder}/zoo.cfg:3: maxClientCnxn=...: this key is unknown")
     assert sorted(each.name for each in folder.iterdir()) == ["data", "zoo.cfg"]
 
 

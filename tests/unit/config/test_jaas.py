@@ -37,14 +37,14 @@ def test_the_users_of_a_section() -> None:
     ("Client { };", "no section 'Server'; it has Client"),
     ("Server { };", "no user may log in"),
     ("Server { a.Krb5LoginModule required; };", "login module a.Krb5LoginModule: only DigestLoginModule"),
-    ("Server {\n a.DigestLoginModule\n user_bob=1; };", "line 3: required, .* is missing behind the login module"),
+    ("Server {\n a.DigestLoginModule\n user_bob=1; };", "line 3: required, .* is missing after the login module"),
     ("Server { a.DigestLoginModule required user_bob; };", "'=' is missing"),
     ("Server { a.DigestLoginModule required user_bob=; };", "the value of an option is missing"),
     ("Server { a.DigestLoginModule required user_bob=1 }", "an option is missing"),
     ("Server { a.DigestLoginModule required user_bob=1; }", "';' is missing"),
     ("Server {\n a.DigestLoginModule required user_bob=\"1; };", "line 2: .* is not closed"),
     ("Server { a.DigestLoginModule required user_bob=1; }; Server {};", "a second section of the same name"),
-    ("Server { a.DigestLoginModule required user_bob=\"${password}\"; };", "a property of Java"),
+    ("Server { a.DigestLoginModule required user_bob=\"${password}\"; };", "a Java property"),
     ("Server", "'{' is missing"),
 ])  # fmt: skip
 def test_errors_name_their_line(text: str, why: str) -> None:

@@ -183,7 +183,7 @@ def test_versions_follow_the_suites(
 
 
 @pytest.mark.parametrize(("versions", "suites", "why"), [
-    (("SSLv3",), (), "'SSLv3' is no version"),
+    (("SSLv3",), (), "'SSLv3' is not a supported version"),
     (("TLSv1.1", "TLSv1.3"), (), "a gap"),
     (("TLSv1.2",), ("TLS_NONSENSE",), "'TLS_NONSENSE' is not known"),
     (("TLSv1.2",), (NEWER,), "only suites of TLSv1.3"),
@@ -258,7 +258,7 @@ def test_a_key_does_not_stay_on_the_disk(ca: Authority, tmp_path: Path, monkeypa
 
 
 def test_revocation_needs_a_list(ca: Authority) -> None:
-    with pytest.raises(ConfigError, match="no revocation list to look at: .*ssl.crl.location"):
+    with pytest.raises(ConfigError, match="no revocation list to check: .*ssl.crl.location"):
         TlsPortSettings(ca.issue("server"), ca.trust, crl=True).server_context()
     with pytest.raises(ConfigError, match="none.crl: no revocation list"):
         tampered(ca, "none.crl", b"nonsense")

@@ -60,7 +60,7 @@ def test_what_counts_for_nothing_is_named() -> None:
     made = plan("num.io.threads=16", "my.own.key=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
         f"server.properties:3: num.io.threads=16: {why}",
-        "server.properties:4: my.own.key=...: this key is not known here and has no effect",
+        "server.properties:4: my.own.key=...: this key is unknown and has no effect",
     )
     assert made.config.auto_create is False
     assert made.config.partitions == 2

@@ -27,8 +27,8 @@ class Tickets:
     def id_is_valid(self, name: str) -> bool:
         return True
 
-    def matches(self, name: str, who: str) -> bool:
-        return name == who
+    def matches(self, name: str, identity: str) -> bool:
+        return name == identity
 
 
 class NoProvider:

@@ -40,7 +40,7 @@ class Client:
         self.resumed = 0
         self.why = ""
 
-    def heard_of(self) -> bool:
+    def was_active(self) -> bool:
         heard, self.heard = self.heard, False
         return heard
 

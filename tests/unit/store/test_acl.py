@@ -133,8 +133,8 @@ class Numbers:
     def id_is_valid(self, name: str) -> bool:
         return int(name) > 0
 
-    def matches(self, name: str, who: str) -> bool:
-        return int(name) <= int(who)
+    def matches(self, name: str, identity: str) -> bool:
+        return int(name) <= int(identity)
 
 
 def test_a_rule_that_fails_grants_nothing() -> None:

@@ -42,7 +42,7 @@ class LogLine:
         return "" if self.time_ms is None else moment(self.time_ms)
 
     def as_json(self, *, with_data: bool) -> dict[str, object]:
-        told: dict[str, object] = {
+        shown: dict[str, object] = {
             "zxid": f"{self.zxid:#x}",
             "time": self.time or None,
             "session": f"{self.session:#x}",
@@ -52,8 +52,8 @@ class LogLine:
             "more": self.more or None,
         }
         if with_data:
-            told["data"] = readable(self.data)
-        return told
+            shown["data"] = readable(self.data)
+        return shown
 
 
 def moment(ms: int) -> str:
@@ -85,17 +85,24 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
             yield line_of(zxid, transactions.decode(payload[TAG_BYTES:]))
         except DamagedError:
             yield LogLine(
-                zxid, None, 0, 0, "unknown", "", f"{len(payload)} bytes of another machine", payload[TAG_BYTES:]
+                zxid,
+                None,
+                0,
+                0,
+                "unknown",
+                "",
+                f"{len(payload)} bytes that are not a transaction of the store",
+                payload[TAG_BYTES:],
             )
 
 
 def line_of_theirs(txn: FileTxn) -> LogLine:
-    """Convert a transaction of ZooKeeper's log, whose content is the same as that of a log of zab."""
+    """Convert a transaction of ZooKeeper's log to a line like that of a transaction of zab."""
     return line_of(txn.zxid, transactions.decode(store_txn(txn, Tree())))
 
 
 def line_of(zxid: int, txn: transactions.Transaction) -> LogLine:
-    path, more, data = _told(txn)
+    path, more, data = _described(txn)
     return LogLine(zxid, txn.time, txn.session & (1 << 64) - 1, txn.cxid, name_of(txn.op), path, more, data)
 
 
@@ -104,7 +111,7 @@ def name_of(op: int) -> str:
     return _NAMES.get(known, known.name.lower().replace("_", " "))
 
 
-def _told(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
+def _described(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
     body: tuple[Any, ...] = txn.body
     match txn.op:
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:
@@ -128,9 +135,9 @@ def _told(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
         case Op.CLOSE_SESSION:
             return "", " ".join(body[0] or ()), None
         case Op.MULTI:
-            parts = [(name_of(part.op), _told(part)) for part in body]
-            path = next((told[0] for _, told in parts if told[0]), "")
-            return path, "; ".join(" ".join(filter(None, (op, told[0], told[1]))) for op, told in parts), None
+            parts = [(name_of(part.op), _described(part)) for part in body]
+            path = next((text[0] for _, text in parts if text[0]), "")
+            return path, "; ".join(" ".join(filter(None, (op, text[0], text[1]))) for op, text in parts), None
         case _:
             return "", "", None
 
@@ -153,4 +160,4 @@ def zxid_of(text: str) -> Zxid:
     try:
         return parse(text) if "/" in text else Zxid(int(text, 16))
     except ValueError:
-        raise ValueError(f"{text!r} is no zxid: expected one like 0x200000001 or 2/1") from None
+        raise ValueError(f"{text!r} is not a zxid: expected one like 0x200000001 or 2/1") from None

@@ -42,7 +42,7 @@ def streamed(url: str, auth: str | None) -> Iterator[bytes]:
     except (OSError, HTTPException) as error:
         hint = ""
         if isinstance(error, HTTPException | ConnectionResetError):
-            hint = "; this is no HTTP: the admin port, admin.serverPort, is another one than that for clients"
+            hint = "; the reply is not HTTP: name the admin port (admin.serverPort), not the client port"
         raise NoSnapshot(f"{url}: {str(error) or type(error).__name__}{hint}") from error
     finally:
         connection.close()
@@ -63,5 +63,5 @@ def _reason(reply: HTTPResponse, auth: str | None) -> str:
         said = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
         said = body.decode("utf-8", "replace").strip() or reply.reason
-    hint = "; say who you are with --auth" if auth is None and reply.status == HTTPStatus.UNAUTHORIZED else ""
+    hint = "; give credentials with --auth" if auth is None and reply.status == HTTPStatus.UNAUTHORIZED else ""
     return f"{reply.status}: {said}{hint}"

@@ -76,7 +76,7 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
         if is_ours(disk):
             return read_ours(disk, str(path))
         raise ConfigError(
-            f"{path}: no data directory: neither ours nor one of ZooKeeper's, which has {VERSION_DIRECTORY}/"
+            f"{path}: not a data directory: neither of zab nor of ZooKeeper, which has {VERSION_DIRECTORY}/"
         )
     if not path.exists():
         raise ConfigError(f"{path}: there is no such file or directory")
@@ -92,9 +92,11 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
             notes.append(f"{path}: the name says {store.zxid:#x}, the content {content:#x}: the content counts")
             store.zxid = content
         if not whole:
-            notes.append(f"{path}: was written while it changed: without the log behind it, it is of no one moment")
+            notes.append(
+                f"{path}: was written while the state changed: without the later log, it shows no single moment"
+            )
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
-    raise ConfigError(f"{path}: no snapshot: neither ours nor one of ZooKeeper's")
+    raise ConfigError(f"{path}: not a snapshot: neither of zab nor of ZooKeeper")
 
 
 def pieces(path: Path, progress: Progress) -> Iterator[bytes]:
@@ -183,7 +185,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
     outcome = replay(store, _their_log(log_files, [file.name for file in missing], progress, notes))
     if not outcome.digest_agrees:
         raise DamagedError(
-            f"{files}: the transaction {outcome.digest_zxid:#x} says what the tree must look like, and it does not: "
+            f"{files}: the transaction {outcome.digest_zxid:#x} records another digest than the tree has: "
             "the files are not all of one history, or one of them is missing"
         )
     if content > store.zxid:
@@ -212,7 +214,7 @@ def _their_snapshot(
 ) -> tuple[Store, int, bool]:
     """Return the store, the zxid at which its content ends, and whether it matches the digest in the file.
 
-    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so changes behind
+    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so changes after
     that zxid may be in it, and the name may be below the content. A name beyond the content is a mistake: the log
     between the two would not be replayed. Versions that write no last zxid leave a lower bound of the content's end,
     so there a name is refused only if it is too far beyond it and if no log reaches it.
@@ -226,7 +228,7 @@ def _their_snapshot(
     content = _newest_change(reader, store) if reader.last_zxid is None else reader.last_zxid
     if zxid is None:
         if reader.last_zxid is None:
-            raise ConfigError(f"{path}: neither name nor content says as of which zxid it is: call it snapshot.<zxid>")
+            raise ConfigError(f"{path}: neither the name nor the content tells its zxid: rename it to snapshot.<zxid>")
         store.zxid = content
     elif zxid > content and not (
         reader.last_zxid is None and (_may_be_named(zxid, content, reader) or log_reaches(zxid))
@@ -264,7 +266,7 @@ def _their_log(folder: Path, names: list[str], progress: Progress, notes: list[s
         except DamagedError as error:
             raise DamagedError(f"{folder / name}: {error}") from error
         if reader.torn:
-            notes.append(f"{folder / name}: ends in a record that was never written whole, behind offset {reader.end}")
+            notes.append(f"{folder / name}: ends in an incomplete record, after offset {reader.end}")
 
 
 def _their_epoch(files: Path, zxid: int) -> Epoch:

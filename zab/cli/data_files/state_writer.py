@@ -27,7 +27,7 @@ from zab.wire.disk_store import departure
 def check_new(target: Path) -> None:
     """Raise if the directory is not empty. Call this first: a long import must not fail at its end."""
     if target.exists() and not target.is_dir():
-        raise ConfigError(f"{target} is a file: name a directory that is empty, or not there yet")
+        raise ConfigError(f"{target} is a file: name a directory that is empty or does not exist yet")
     inside = sorted({each.name for each in target.iterdir()} - {MYID, LOCK, "lost+found"}) if target.exists() else []
     if inside:
         raise ConfigError(f"{target} is not empty, it contains {inside[0]}: nothing is overwritten")
@@ -56,7 +56,7 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
         write_file(files / name, [encode_number(state.epoch)])
     if sid is not None and not (target / MYID).exists():
         write_file(target / MYID, [encode_number(sid) + b"\n"])
-    # The snapshot comes last: without it the directory is not valid, so half a copy is never taken for a whole one.
+    # The snapshot comes last: without it the directory is not valid, so an incomplete copy is never used.
     snapshot = files / snapshot_name(state.store.zxid)
     write_file(snapshot, departure(state.store))
     return snapshot

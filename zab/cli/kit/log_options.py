@@ -18,7 +18,7 @@ FORMATS: Final = ("text", "json")
 
 
 class JsonFormatter(logging.Formatter):
-    """Format a record as a JSON object: time, level, event, and its fields, in their own types where JSON has them."""
+    """Format a record as a JSON object: time, level, event, and its fields, with JSON's types where they fit."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, object] = {

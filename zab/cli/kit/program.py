@@ -84,4 +84,4 @@ def check_command_line(program: click.Group, arguments: Sequence[str]) -> None:
         assert found is not None
         context = found.make_context(name, rest, context)
         rest = [*getattr(context, "_protected_args", ()), *context.args]
-        command = found  # type: ignore[assignment]  # the loop ends with a command that is no group
+        command = found  # type: ignore[assignment]  # the loop ends with a command that is not a group

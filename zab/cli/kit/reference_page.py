@@ -15,7 +15,7 @@ def commands_page(name: str, top: click.Group, head: str) -> str:
 
 
 def chapters(name: str, command: click.Command, *, level: int = 2, common: Collection[str] = ()) -> str:
-    """Return the chapter of a command, and one a level deeper for each of its verbs, without the `common` options."""
+    """Return the chapter of a command, and one for each of its verbs, a level deeper, without the `common` options."""
     parts = [chapter(name, command, level=level, common=common)]
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name)
@@ -53,7 +53,7 @@ def _below(name: str, group: click.Group, context: click.Context) -> Iterator[tu
 
 
 def _text(text: str) -> str:
-    """Return paragraphs as they are; a paragraph that keeps its lines is an example or a table, and gets a fence."""
+    """Return paragraphs as they are; put a paragraph with fixed lines (an example or a table) into a fence."""
     parts = []
     for paragraph in text.split("\n\n"):
         lines = paragraph.split("\n")

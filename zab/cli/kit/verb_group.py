@@ -40,7 +40,7 @@ class Verbs(click.Group):
 def connected_command(
     name: str, about: str, handler: Handler, connect: Connect, common: Sequence[click.Parameter]
 ) -> click.Command:
-    """Make a command of a handler and its own parameters, with the common ones behind them."""
+    """Make a command of a handler and its own parameters, followed by the common ones."""
 
     def run(**values: object) -> int:
         return connect(handler, Arguments(**values))

@@ -68,7 +68,7 @@ class Shell:
         self._nursery: trio.Nursery | None = None
         """Set once, by `opened`."""
         self._running: trio.CancelScope | None = None
-        """Interrupts the command in work; None between commands."""
+        """Interrupts the running command; None between commands."""
 
     # -- for commands ------------------------------------------------------------------------------
 

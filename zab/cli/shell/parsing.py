@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 
 class BadLine(Exception):
-    """A line is wrong. The message tells how to write it."""
+    """A line is invalid. The message tells the right form."""
 
 
 def split(line: str) -> list[str]:

@@ -103,7 +103,7 @@ async def _stat(shell: ShellContext, line: ParsedLine) -> None:
     path = line.words[0]
     found = await shell.session.exists(path, _watch(shell, line))
     if found is None:
-        await shell.session.get(path)  # raises NoNode, as the other commands do
+        await shell.session.get(path)  # raises NoNode for a missing node, as other commands do
     else:
         shell.say(*formatting.stat(found))
 
@@ -237,7 +237,7 @@ async def _multi_read(shell: ShellContext, line: ParsedLine) -> None:
             shell.say(str(found))
         else:
             data = found[0]
-            assert data is None or isinstance(data, bytes), "only data was asked for"
+            assert data is None or isinstance(data, bytes), "the reply to reads of data must hold data"
             shell.say(f"{path} = {formatting.data(data)}")
 
 
@@ -455,7 +455,7 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
     except (ValueError, IndexError):
         raise BadLine(f"there is no command {line.words[0]}: `history` lists them") from None
     if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
-        raise BadLine("a redo cannot repeat the redo itself")
+        raise BadLine("redo cannot repeat itself")
     await shell.execute(again)
 
 

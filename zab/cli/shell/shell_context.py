@@ -11,16 +11,16 @@ from zab.session.watch import Watch
 class ShellContext(Protocol):
     history: list[str]
     prints_watches: bool
-    """Events are printed as they come."""
+    """True if events are printed when they arrive."""
     done: bool
-    """No further line is read."""
+    """True if no further line is to be read."""
 
     @property
     def session(self) -> Session: ...
 
     @property
     def watch(self) -> Watch:
-        """Receives the events of everything that any command watches."""
+        """The watch that receives the events of all commands."""
         ...
 
     def say(self, *lines: str) -> None: ...

@@ -87,7 +87,7 @@ class ShellThread:
             nursery.cancel_scope.cancel()
 
     def soon(self, function: Callable[[], object]) -> None:
-        assert self._token is not None, "it has begun"
+        assert self._token is not None, "the thread reports its start before the first line"
         self._token.run_sync_soon(function)
 
     def line(self, shell: Shell, line: str) -> Future[bool]:
@@ -167,7 +167,7 @@ def _prepare(thread: ShellThread, shell: Shell, history: Path | None) -> None:
         try:
             readline.read_history_file(history)
         except OSError:
-            pass  # there is none before the first use
+            pass  # there is no history before the first use
 
 
 def _write_history(history: Path) -> None:

@@ -102,11 +102,11 @@ async def others(host: str, port: int, timeout_s: float) -> list[str]:
 # -- our admin port --------------------------------------------------------------------------------------
 
 
-def _from_overview(told: Mapping[str, Any], asked: str) -> ServerReport:
+def _from_overview(found: Mapping[str, Any], asked: str) -> ServerReport:
     rows = []
     # A member that is missing is a row with a problem, so no warning repeats it.
-    missing = {each["server"]: each["text"] for each in told["warnings"] if each["text"].startswith(_MISSING)}
-    for each in told["members"]:
+    missing = {each["server"]: each["text"] for each in found["warnings"] if each["text"].startswith(_MISSING)}
+    for each in found["members"]:
         port = each["client_port"] or each.get("quorum_port")
         host = each["host"] or asked
         where = f"{host}:{port}" if port else host
@@ -131,7 +131,7 @@ def _from_overview(told: Mapping[str, Any], asked: str) -> ServerReport:
             )
         )
     warnings = [
-        f"server {each['server']}: {each['text']}" for each in told["warnings"] if each["text"] not in missing.values()
+        f"server {each['server']}: {each['text']}" for each in found["warnings"] if each["text"] not in missing.values()
     ]
     return ServerReport(tuple(rows), tuple(warnings))
 

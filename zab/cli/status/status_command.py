@@ -38,12 +38,12 @@ class Health:
     status: int
 
 
-def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
+def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     """Merge reports into one row a server, and name the problems. `newest`: a zxid that existed before the reports."""
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
     twice = []
-    for each in told:
+    for each in reports:
         for row in each.rows:
             key: object = row.id or row.where
             other = by_words.setdefault(key, row) if each.by_words else row
@@ -54,7 +54,7 @@ def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
                 best[key] = row
     rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
     problems = [f"{_named(row)}: {row.problem}" for row in rows if row.problem is not None]
-    problems += dict.fromkeys(text for each in told for text in each.warnings)
+    problems += dict.fromkeys(text for each in reports for text in each.warnings)
     problems += twice
     leaders = [row for row in rows if row.mode in ("leader", "standalone")]
     if len([row for row in leaders if row.mode == "leader"]) > 1:
@@ -63,12 +63,12 @@ def judge(told: Sequence[ServerReport], newest: int | None = None) -> Health:
             "successor yet"
         )
     elif not leaders and any(row.serving for row in rows):
-        only = len(told) == 1 and told[0].by_words
+        only = len(reports) == 1 and reports[0].by_words
         problems.append(
             "this server does not lead, and the membership does not name the client ports of the others: name them, "
             "too, or an admin port"
             if only
-            else "none of these servers leads; name all of them to see who does"
+            else "none of these servers leads; name all of them to see which one does"
         )
     # One standalone server may have been asked at two of its ports: then both reports are equal.
     if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
@@ -106,10 +106,10 @@ def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow
 
 
 async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Health:
-    told: dict[str, ServerReport] = {}
+    reports: dict[str, ServerReport] = {}
 
     async def one(where: str, host: str, port: int) -> None:
-        told[where] = await ask(where, host, port, timeout_s)
+        reports[where] = await ask(where, host, port, timeout_s)
 
     async def all_of(servers: Sequence[tuple[str, str, int]]) -> None:
         async with trio.open_nursery() as nursery:
@@ -117,24 +117,24 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
                 nursery.start_soon(one, *server)
 
     await all_of(servers)
-    known = next((told[where].rows[0] for where, _, _ in servers if told[where].by_words), None)
+    known = next((reports[where].rows[0] for where, _, _ in servers if reports[where].by_words), None)
     if len(servers) == 1 and known is not None and known.serving and known.mode != "standalone":
         _, host, port = servers[0]
         await all_of([each for each in addresses(await others(host, port, timeout_s)) if each[1:] != (host, port)])
     # The ensemble went on while its servers were asked one by one. A server is behind only if it lacks the newest
-    # zxid when it is asked again; everything else is the time between two questions.
-    newest = _newest(row for each in told.values() for row in each.rows)
+    # zxid when it is asked again; any other lag is only the time between two queries.
+    newest = _newest(row for each in reports.values() for row in each.rows)
     await all_of(
         [
             server
-            for server in addresses(list(told))
-            if any(row.lag is None and row.zxid is not None and row.zxid < newest for row in told[server[0]].rows)
+            for server in addresses(list(reports))
+            if any(row.lag is None and row.zxid is not None and row.zxid < newest for row in reports[server[0]].rows)
         ]
     )
-    return judge(list(told.values()), newest)
+    return judge(list(reports.values()), newest)
 
 
-# -- how it looks ----------------------------------------------------------------------------------------
+# -- the table -------------------------------------------------------------------------------------------
 
 
 def as_json(health: Health) -> str:

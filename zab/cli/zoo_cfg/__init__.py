@@ -1,1 +1,1 @@
-"""ZooKeeper's configuration file: its keys, and the plan of a server that follows from it."""
+"""ZooKeeper's configuration file: its keys, and the `ServerPlan` made from it."""

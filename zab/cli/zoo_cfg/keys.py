@@ -1,7 +1,7 @@
 """The table of all keys of ZooKeeper's configuration file, with their effect here.
 
-A key counts with and without `zookeeper.` in front, in the file and as `-D key=value`: the original hands keys that it
-does not know to its system properties.
+A key counts with and without `zookeeper.` in front, in the file and as `-D key=value`: ZooKeeper turns keys that it
+does not know into system properties.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _whole = values.whole
 
 SECTIONS: Final[tuple[Section, ...]] = (
     (
-        "Where things are",
+        "Files and addresses",
         (
             _read("dataDir", "required", values.text, "the directory of this server's log and snapshots, and of `myid`"),
             _read("dataLogDir", "= dataDir", values.text, "the directory of the log, if it is to be on another disk"),
@@ -63,7 +63,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the unit of all timeouts, in milliseconds"),
             _sets("initLimit", "required", "settings.init_limit", _whole(1), "ticks to find the leader, and the longest pause while its state is transferred"),
-            _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is given up"),
+            _sets("syncLimit", "required", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
             _sets("minSessionTimeout", "2 ticks", "doors.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms"),
             _sets("maxSessionTimeout", "20 ticks", "doors.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms"),
             _sets("fastleader.minNotificationInterval", "200", "settings.notification_ms_min", _whole(1),
@@ -73,7 +73,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("observer.election.DelayMs", "200", "settings.observer_delay_ms_max", _whole(0),
                   "the longest random delay of observers before they look for a new leader, in ms"),
             _sets("cnxTimeout", "5000", "limits.connect_ms", _whole(1), "the timeout for connecting to another server, in ms"),
-            _ignored("quorumCnxnTimeoutMs", "-1", "a silent peer is given up after syncLimit", "-1"),
+            _ignored("quorumCnxnTimeoutMs", "-1", "a silent peer is disconnected after syncLimit", "-1"),
             _ignored("connectToLearnerMasterLimit", "= initLimit", "initLimit includes the time to connect"),
             _ignored("leader.maxTimeToWaitForEpoch", "-1", "initLimit bounds this wait", "-1"),
             _ignored("observer.reconnectDelayMs", "0", "observers reconnect at once", "0"),
@@ -97,7 +97,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("maxWatchesPerClient", "100000", "doors.watches_per_client_max", _whole(1), "the most watches of one client; a watch counts once more for each 256 characters of its path; not a key of ZooKeeper's"),
             _sets("maxWatches", "1000000", "doors.watches_max", _whole(1), "the most watches of all clients of this server; not a key of ZooKeeper's"),
             _sets("maxListedRows", "10000", "doors.listed_max", _whole(1), "the most rows (connections, sessions, ephemerals, watches) in one reply of a four-letter word or of the admin port; clients wait while it is made, and a reply that is cut says so; not a key of ZooKeeper's"),
-            _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "servers have separate room for what they add"),
+            _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "servers have a separate allowance for the fields that they add"),
             _sets("nio.sessionlessCnxnTimeout", "10000", "doors.first_frame_ms", _whole(1),
                   "the timeout of the first request of a connection, in ms"),
             _sets("4lw.commands.whitelist", "isro, mntr, ruok, srvr, stat", "doors.words", values.names,
@@ -107,9 +107,9 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("znode.container.maxPerMinute", "10000", "doors.containers_per_minute_max", _whole(1), "the most nodes that these checks delete in a minute"),
             _sets("znode.container.maxNeverUsedIntervalMs", "0", "doors.containers_never_used_ms", _whole(0), "how long a container may stay without a first child, in ms; 0: for ever"),
             _sets("extendedTypesEnabled", "false", "store.extended_types", values.flag_or_yes_no, "allow TTL nodes"),
-            _ignored("emulate353TTLNodes", "false", "there are no such old nodes", "false"),
+            _ignored("emulate353TTLNodes", "false", "no nodes of that old format exist here", "false"),
             _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests above hard quotas, instead of a warning"),
-            _ignored("clientTcpKeepAlive", "false", "the pings of sessions do this", "false"),
+            _ignored("clientTcpKeepAlive", "false", "the pings of sessions serve this purpose", "false"),
             _ignored("serverCnxnFactory", "NIO", "there is one client port implementation"),
             _sets("localSessionsEnabled", "false", "doors.local_sessions_enabled", values.flag_or_yes_no, "give clients local sessions, which only their server knows"),
             _sets("localSessionsUpgradingEnabled", "false", "doors.local_sessions_upgrading_enabled", values.flag_or_yes_no, "make a local session global when it creates its first ephemeral node"),
@@ -146,9 +146,9 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("reconfigEnabled", "false", "doors.reconfig_enabled", values.flag_or_yes_no,
                   "allow clients with permission to change the members"),
             _read("peerType", "participant", values.one_of_in_any_case("participant", "observer"),
-                  "compared with this server's own line, which counts"),
+                  "compared with this server's own line, which takes precedence"),
             _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in the line"),
-            _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request after so many leaders in a row failed during it; not a key of ZooKeeper's"),
+            _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request after this many leaders in a row failed during it; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag_or_yes_no,
                   "begin a new history in an empty directory; false: get it from the others"),
             _sets("db.damagedFilesMax", "1000", "storage.damaged_files_max", _whole(1),
@@ -157,11 +157,11 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("db.vetoLostHistory", "true", "settings.veto_lost_history", values.flag,
                   "a server keeps committed history that its leader lacks, and stays out until an operator decides; false: it gives it up at once"),
             _ignored("observer.syncEnabled", "true", "observers always keep a log and snapshots", "true"),
-            _ignored("leader.nodelay", "true", "nothing is ever delayed", "true"),
-            _ignored("follower.nodelay", "true", "nothing is ever delayed", "true"),
+            _ignored("leader.nodelay", "true", "no such delay exists", "true"),
+            _ignored("follower.nodelay", "true", "no such delay exists", "true"),
             _ignored("electionAlg", "3", "there is one election algorithm", "3"),
             _ignored("syncEnabled", "true", "observers always keep a log and snapshots", "true"),
-            _ignored("leaderServes", "yes", "a leader serves clients", "yes", "true"),
+            _ignored("leaderServes", "yes", "a leader always serves clients", "yes", "true"),
             _ignored("observerMasterPort", "none", "observers follow the leader"),
             _ignored("observerMaster.sizeLimit", "33554432", "observers follow the leader"),
             _ignored("multiAddress.enabled", "false", "the first address of a server is used", "false"),
@@ -178,7 +178,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("leader.closeSocketAsync", "false", "closing never blocks", "true"),
             _ignored("leader.maxConcurrentSnapSyncs", "10", _BOUNDED),
             _ignored("leader.maxConcurrentDiffSyncs", "100", _BOUNDED),
-            _ignored("tcpKeepAlive", "false", "a leader's pings do this", "false"),
+            _ignored("tcpKeepAlive", "false", "a leader's pings serve this purpose", "false"),
             _ignored("messageTracker.BufferSize", "10", "`--log-level debug` logs messages between servers"),
             _ignored("messageTracker.Enabled", "false", "`--log-level debug` logs messages between servers", "false"),
         ),
@@ -201,9 +201,9 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("commitLogCount", "500", "learners get missing transactions from the log on disk"),
             _ignored("snapshotSizeFactor", "0.33", "the log is sent if it reaches back far enough, otherwise a snapshot"),
             _ignored("snapshot.compression.method", "none", "snapshots have a format of their own"),
-            _ignored("snapshot.trust.empty", "false", "it is for upgrades from versions before 3.5", "false"),
+            _ignored("snapshot.trust.empty", "false", "only for upgrades from ZooKeeper before 3.5", "false"),
             _ignored("serializeLastProcessedZxid.enabled", "true", "a snapshot is exact at one zxid", "true"),
-            _ignored("closeSessionTxn.enabled", "true", "the transaction lists the deleted ephemeral nodes", "true"),
+            _ignored("closeSessionTxn.enabled", "true", "the transaction that closes a session lists its ephemeral nodes", "true"),
             _ignored("digest.enabled", "true", "the trees' digests are always compared", "true"),
         ),
     ),
@@ -212,12 +212,12 @@ SECTIONS: Final[tuple[Section, ...]] = (
         (
             _sets("skipACL", "no", "access.skip", values.flag_or_yes_no, "ignore all ACLs: every client may do everything"),
             _sets("DigestAuthenticationProvider.superDigest", "none", "doors.super_digest", _super_digest,
-                  "`user:hash` of a super user, who may do everything"),
+                  "`user:hash` of a super user with all permissions"),
             _sets("DigestAuthenticationProvider.digestAlg", "SHA1", "doors.digest_algorithm", _digest_algorithm,
                   "the hash of the digest scheme"),
             _read("DigestAuthenticationProvider.enabled", "true", values.flag_or_yes_no, "accept identities of the digest scheme"),
-            _ignored("enableEagerACLCheck", "false", "the leader checks ACLs, once", "false"),
-            _read("superUser", "none", values.text, "the name of a super user who logs in by SASL"),
+            _ignored("enableEagerACLCheck", "false", "only the leader checks ACLs", "false"),
+            _read("superUser", "none", values.text, "the name of a super user that logs in by SASL"),
             _sets("failedLogin.pause", "100", "logins.pause_ms", _whole(0), "ms before a failed login is answered; each failure of an address doubles it for the next one; 0: no pause, and no bound on guesses. ZooKeeper has no such key"),
             _sets("failedLogin.pauseMax", "5000", "logins.pause_ms_max", _whole(1), "the longest such pause, in ms"),
             _sets("failedLogin.waitingMax", "8", "logins.waiting_max", _whole(1), "the most concurrent pauses of one address; beyond it, further logins from that address are refused"),
@@ -252,7 +252,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("security.auth_to_local", "none", _NO_KERBEROS),
             _ignored("kinit", "/usr/bin/kinit", _NO_KERBEROS),
             _ignored("IPAuthenticationProvider.usexforwardedfor", "false", "a client's address is the one that it connects from", "false"),
-            _ignored("netty.server.earlyDropSecureConnectionHandshakes", "false", "TLS clients may wait until this server serves", "false"),
+            _ignored("netty.server.earlyDropSecureConnectionHandshakes", "false", "TLS clients may connect before this server serves, and wait", "false"),
             _read("java.security.auth.login.config", "none", values.text,
                   "a JAAS file: the users of its section `Server` may log in by SASL DIGEST-MD5"),
             _read("sasl.serverconfig", "Server", values.text, "the name of that section"),
@@ -266,15 +266,15 @@ SECTIONS: Final[tuple[Section, ...]] = (
         ),
     ),
     (
-        "Looking at it",
+        "Monitoring",
         (
             _read("admin.enableServer", "false", values.flag_or_yes_no,
                   "open the admin port: commands, metrics and a status page over HTTP. Without this key, `admin.serverPort` opens it"),
             _sets("admin.serverAddress", "127.0.0.1", "admin.host", values.text,
-                  "the address of the admin port. ZooKeeper listens on all interfaces; 0.0.0.0 does the same here. Everybody who reaches the port can read what [the commands](admin-commands.md) show, without a login"),
+                  "the address of the admin port. ZooKeeper listens on all interfaces; 0.0.0.0 does the same here. Every client that reaches the port can read what [the commands](admin-commands.md) show, without a login"),
             _sets("admin.allowedHosts", "none", "admin.hosts", values.names,
                   "names, with commas between, that the header `Host` of a request to the admin port or the metrics' port may have, beside addresses, `localhost` and this server's own names; `*`: any name, which allows DNS rebinding. ZooKeeper has no such key"),
-            _sets("admin.serverPort", "8080", "admin.port", values.port, "the admin port"),
+            _sets("admin.serverPort", "8080", "admin.port", values.port, "the number of the admin port"),
             _sets("admin.commandURL", "/commands", "admin.commands_path", values.text, "the path in front of the commands' names"),
             _sets("admin.idleTimeout", "30000", "admin.idle_ms", _whole(1), "how long a connection may be idle, in ms"),
             _sets("admin.rateLimiterIntervalInMS", "300000", "admin.snapshot_ms", _whole(0), "the shortest interval between snapshots on request, in ms"),
@@ -287,7 +287,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("metricsProvider.className", "none", values.text,
                   "Prometheus's class opens a port for metrics; the admin port serves them in any case, at `/metrics`"),
             _sets("metricsProvider.httpHost", "0.0.0.0", "metrics.host", values.text, "the address of the port for metrics, which serves nothing else"),
-            _sets("metricsProvider.httpPort", "7000", "metrics.port", values.port, "the port for metrics"),
+            _sets("metricsProvider.httpPort", "7000", "metrics.port", values.port, "the number of the port for metrics"),
             _ignored("metricsProvider.exportJvmInfo", "true", _NOT_JAVA),
             _ignored("metricsProvider.numWorkerThreads", "1", _THREADS),
             _ignored("metricsProvider.maxQueueSize", "10000", _BOUNDED),
@@ -351,9 +351,9 @@ FAMILIES: Final = (
     KeyFamily(re.compile(r"weight\.(\d+)"), "weight.N", "the weight of a voter in its group"),
     KeyFamily(re.compile(r"authProvider\.(.+)"), "authProvider.N",
            "an authentication provider: one of ZooKeeper's classes, an entry point of this Python, or `module:name`"),
-    KeyFamily(re.compile(r"superUser\.(.+)"), "superUser.N", "another name of a super user"),
+    KeyFamily(re.compile(r"superUser\.(.+)"), "superUser.N", "a further name of a super user"),
     KeyFamily(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl.quorum."))), "ssl.quorum.*",
-           "the same between servers, if `sslQuorum` is on. Let `trustStore` trust an authority that signs certificates of servers only. "
+           "TLS between servers with the same names, if `sslQuorum` is on. Let `trustStore` trust an authority that signs certificates of servers only. "
            "`hostnameVerification` and `clientHostnameVerification` (both true): at both ends, the other server's certificate must name the host "
            "of its line `server.N`; no name is looked up for it"),
     KeyFamily(re.compile("|".join(re.escape(key) for key in TLS_KEYS if key.startswith("ssl."))), "ssl.*",
@@ -368,7 +368,7 @@ PREFIX: Final = "zookeeper."
 
 
 def bare(name: str) -> str:
-    """Return the name without the prefix of the original's system properties."""
+    """Return the name without the prefix of ZooKeeper's system properties."""
     return name.removeprefix(PREFIX)
 
 

@@ -31,7 +31,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
     for entry in lines:
         try:
             if "," in entry.value:
-                source.problem(entry.key, "there is a comma in it")
+                source.problem(entry.key, "it contains a comma")
             elif entry.key.startswith("server."):
                 servers.append(parse_server(_first_address(source, entry)))
             elif TABLE.family_of(entry.key) is None:
@@ -83,7 +83,7 @@ def _version(source: ZooSource) -> int | None:
     before = set(source.entries)
     path = Path(entry.value)
     beside = source.path.parent / path
-    if not path.exists() and beside.exists():  # it was written by a start in another directory
+    if not path.exists() and beside.exists():  # a start in another working directory wrote it
         path = beside
     if not path.exists():
         source.problem(entry.key, "cannot be read: there is no such file")
@@ -117,22 +117,22 @@ def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, sav
             return 1
         hint = f"echo {ensemble.servers[0].id} > {file}"
         source.problems.append(
-            f"{file}: is missing, and the configuration lists servers: write this one's number: {hint}"
+            f"{file}: is missing, and the configuration lists servers: write this server's number into it: {hint}"
         )
         return 1
     except OSError as error:
         source.problems.append(f"{file}: cannot be read: {error.strerror}")
         return 1
     except ZabError as error:
-        source.problems.append(f"{file}: {error}: it holds this server's number and nothing else")
+        source.problems.append(f"{file}: {error}: it must hold this server's number and nothing else")
         return 1
     if ensemble is not None and sid not in ensemble.by_id:
         known = ", ".join(str(each) for each in ensemble.by_id)
         source.problems.append(
-            f"{file}: this is server {sid}, and there is no line server.{sid}; there are {known}{removed(saved, sid)}"
+            f"{file}: this is server {sid}, but there is no line server.{sid}; there are {known}{removed(saved, sid)}"
         )
     elif ensemble is None and not 0 < sid < 1 << 63:
-        source.problems.append(f"{file}: {sid} is no server's number: they begin with 1")
+        source.problems.append(f"{file}: {sid} is not a valid server number: they begin with 1")
     return sid
 
 

@@ -48,7 +48,7 @@ TICK_MS: Final = 3_000
 """ZooKeeper's default."""
 _OF_AN_ENSEMBLE: Final = {
     "initLimit": ("ticks to find the leader", Settings().init_limit),
-    "syncLimit": ("ticks to hear of the leader", Settings().sync_limit),
+    "syncLimit": ("ticks to hear from the leader", Settings().sync_limit),
 }
 
 
@@ -82,7 +82,7 @@ class ServerPlan:
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """Lines about keys that are not settings by themselves; passwords are masked."""
+    """The keys that are not settings of one object, as lines for `--check`; passwords are masked."""
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
@@ -228,7 +228,7 @@ def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> t
             source.problem("clientPortAddress", f"{line.place} says {own} for the same address")
         return host or own, server.client_port
     if host is not None and "clientPort" not in source.entries:
-        source.problem("clientPortAddress", "without clientPort there is no port to have an address")
+        source.problem("clientPortAddress", "no port to listen on: set clientPort as well")
     if port is None and "clientPort" not in source.entries and "secureClientPort" not in source.entries:
         source.warnings.append(f"{source.path}: no clientPort: this server serves no clients")
     return host, port

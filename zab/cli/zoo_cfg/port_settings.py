@@ -50,8 +50,8 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
         if source.value(name, False):
             source.problem(
                 name,
-                "servers do not ask each other for SASL here, and would not be protected at all: let sslQuorum=true "
-                "and the keys ssl.quorum.* do it, and take this line out",
+                "SASL between servers is not supported, and they would be unprotected: use TLS instead "
+                "(sslQuorum=true and the keys ssl.quorum.*), and remove this line",
             )
     try:
         settings = TlsPortSettings.from_properties(properties, quorum=True)
@@ -78,7 +78,7 @@ def peer_warnings(
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:
             yield (
-                f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. Whoever "
+                f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. A host that "
                 "reaches these ports can pose as a member, read everything and change everything: let a firewall "
                 "admit only the servers' addresses, or set sslQuorum=true (docs/howto/use-tls.md)"
             )
@@ -106,7 +106,9 @@ def _first_words(servers: Sequence[Server]) -> str:
 def _missing(source: ZooSource, prefix: str, why: str) -> None:
     source.missing(f"{prefix}keyStore.location", why)
     if f"{prefix}trustStore.location" not in source.entries and source.text(f"{prefix}clientAuth") != "none":
-        source.missing(f"{prefix}trustStore.location", "those who come need somebody to have signed their certificates")
+        source.missing(
+            f"{prefix}trustStore.location", "it names the authorities that sign the other side's certificates"
+        )
 
 
 def _readable(source: ZooSource, tls: TlsPortSettings) -> bool:
@@ -194,6 +196,6 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
     elif not is_loopback(admin.host):
         source.warn(
             entry.key,
-            "the admin port has neither login nor TLS: whoever reaches it reads addresses, session ids and paths of "
-            "nodes, past their ACLs, and resets statistics. Keep strangers from it, or listen on 127.0.0.1",
+            "the admin port has neither login nor TLS: a client that reaches it can read addresses, session ids and "
+            "paths of nodes, past their ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
         )

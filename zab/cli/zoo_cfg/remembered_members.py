@@ -1,7 +1,7 @@
 """Compare the servers of the file with the members that the data directory stores.
 
-Membership is part of the history: the stored members count. An operator who edits the file and starts the server
-expects an effect: a difference is never ignored silently, and never applied by half.
+Membership is part of the history, so the stored members take precedence. But an edited file is meant to have an
+effect: a difference is never ignored silently, and never applied by half.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _CHANGE: Final = "docs/howto/change-the-ensemble.md"
 def settle(
     source: ZooSource, data: Path, sid: int, ensemble: Ensemble | None, saved: Ensemble | None, *, from_file: bool
 ) -> tuple[Ensemble | None, bool]:
-    """Return the ensemble to start with, and whether it is to replace the remembered one."""
+    """Return the ensemble to start with, and whether it is to replace the stored one."""
     if saved is None:
         if from_file:
-            source.warnings.append(f"{OPTION}: {data} remembers no membership, so that of {source.path} counts anyway")
+            source.warnings.append(f"{OPTION}: {data} stores no membership, so that of {source.path} is used anyway")
         return ensemble, False
     given = ensemble or single_server_ensemble(sid)
     different = differences(given, saved)
     if not different:
         _compare_client_addresses(source, given, saved)
         return ensemble, False
-    what = _told(source, data, given, saved, different)
-    if set(given.by_id) == set(saved.by_id) == {sid}:  # this concerns no other server
+    what = _comparison(source, data, given, saved, different)
+    if set(given.by_id) == set(saved.by_id) == {sid}:  # no other server is affected
         source.warnings.append(f"{what}\n  This server is the only one: it takes its address from the file")
         return evolve(given, version=NOTHING), True
     if from_file:
         return _forced(source, given, saved, what), True
     if ServerId(sid) not in saved.by_id:
         source.warnings.append(
-            f"{what}\n  Server {sid} is no member by what it remembers: it was removed, or not added yet. It follows "
-            "the others without a vote, if they admit it (quorum.admitNonMembers), until they are told `reconfig -add`"
+            f"{what}\n  Server {sid} is not a member in the stored membership: it was removed, or not yet added. "
+            "It follows the others without a vote, if admitted (quorum.admitNonMembers), until `reconfig -add` adds it"
         )
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
-        counts = "the file's, which is newer," if given.version > saved.version else "what is remembered"
+        counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
             f"{what}\n  reconfigEnabled is on: {counts} counts. The members go into a new dynamic file, and the file "
             f"as it is now stays as {source.path.name}.bak"
@@ -62,14 +62,14 @@ def differences(given: Ensemble, saved: Ensemble) -> list[str]:
     for sid in sorted({*given.by_id, *saved.by_id}):
         here, there = given.by_id.get(sid), saved.by_id.get(sid)
         if here is None and there is not None:
-            found.append(f"only remembered: {_line(there)}")
+            found.append(f"only stored: {_line(there)}")
         elif there is None and here is not None:
             found.append(f"only in the file: {_line(here)}")
         elif here is not None and there is not None and _line(here) != _line(there):
-            found.append(f"in the file: {_line(here)}; remembered: {_line(there)}")
+            found.append(f"in the file: {_line(here)}; stored: {_line(there)}")
     for name, mine, theirs in (("groups", given.groups, saved.groups), ("weights", given.weights, saved.weights)):
         if mine != theirs:
-            found.append(f"the {name} are others")
+            found.append(f"the {name} differ")
     return found
 
 
@@ -94,9 +94,9 @@ def _version(ensemble: Ensemble) -> str:
     return f"{ensemble.version:x} ({show(ensemble.version)})"
 
 
-def _told(source: ZooSource, data: Path, given: Ensemble, saved: Ensemble, different: list[str]) -> str:
+def _comparison(source: ZooSource, data: Path, given: Ensemble, saved: Ensemble, different: list[str]) -> str:
     version = f"version {_version(given)}" if given.version else "without a version"
-    head = f"{source.path}: the servers of this file ({version}) are not those that {data} remembers (version "
+    head = f"{source.path}: the servers of this file ({version}) are not those that {data} stores (version "
     return "\n  ".join([f"{head}{_version(saved)}):", *different])
 
 
@@ -119,13 +119,13 @@ def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> E
     if given.is_quorum(strangers):
         source.problems.append(
             f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a majority: they could "
-            "elect one of themselves, with an empty history. Name only so many that those with the history are the "
+            "elect one of themselves, with an empty history. Name few enough that the servers with the history are the "
             f"majority, then add the others by `reconfig -add`: see {_GROW}"
         )
     source.warnings.append(
-        f"{what}\n  {OPTION}: FROM NOW ON THE FILE'S COUNT. All servers must have been stopped, all must be started "
-        "with this option, and a majority of those that hold the history must be among them. Leave it out at the next "
-        "start"
+        f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE COUNT. All servers must have been "
+        "stopped, all must be started with this option, and a majority of those with the history must be among them. "
+        "Omit the option at the next start"
     )
     return evolve(given, version=NOTHING)
 
@@ -135,6 +135,6 @@ def _compare_client_addresses(source: ZooSource, given: Ensemble, saved: Ensembl
         other = saved.by_id[sid]
         if server.client_port is not None and server.text() != other.text():
             source.warnings.append(
-                f"{source.path}: clients are told {other.text()}, as remembered, where the file says {server.text()}: "
-                "`reconfig -add` with the file's line changes what they are told"
+                f"{source.path}: clients still get {other.text()}, as stored, where the file says {server.text()}: "
+                "`reconfig -add` with the file's line changes it"
             )

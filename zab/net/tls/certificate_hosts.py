@@ -1,4 +1,4 @@
-"""The hosts that a certificate names, checked at the end that was dialled. The dialling end leaves that to `ssl`."""
+"""Check the host names of a client's certificate at the accepting end. The connecting end leaves that to `ssl`."""
 
 from __future__ import annotations
 

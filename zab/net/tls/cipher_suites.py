@@ -1,4 +1,4 @@
-"""Java's names of cipher suites and of versions of TLS, as operators of ZooKeeper write them, in OpenSSL's words."""
+"""Translate Java's names of cipher suites and TLS versions, as in a `zoo.cfg`, to OpenSSL's."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ VERSIONS: Final = {
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
 _NEWEST: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Those of TLS 1.3. They can be had or not be had, all together."""
+"""The suites of TLS 1.3, which can only be enabled or disabled all together."""
 
 _NOT_A_SUITE: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
 _AES: Final = re.compile(r"AES-(128|256)")
 
 
 def openssl_name(name: str) -> str:
-    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`; what is no name of Java's stays."""
+    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`; other names stay as they are."""
     if not name.startswith(("TLS_", "SSL_")):
         return name
     exchange, _, cipher = name[4:].partition("_WITH_")
@@ -42,10 +42,10 @@ def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[
     """
     for version in versions:
         if version not in VERSIONS:
-            raise ConfigError(f"{version!r} is no version of TLS that is spoken here: {', '.join(VERSIONS)} are")
+            raise ConfigError(f"{version!r} is not a supported version of TLS: {', '.join(VERSIONS)} are")
     chosen = sorted({VERSIONS[version] for version in versions})
     if chosen[-1] - chosen[0] >= len(chosen):
-        raise ConfigError(f"versions of TLS with a gap between them are not spoken here: {', '.join(versions)}")
+        raise ConfigError(f"versions of TLS with a gap between them are not supported: {', '.join(versions)}")
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
     wanted = [suite for suite in suites if suite != _NOT_A_SUITE]
     older = [suite for suite in wanted if suite not in _NEWEST]

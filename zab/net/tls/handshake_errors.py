@@ -1,4 +1,4 @@
-"""Why a handshake failed, in words that lead somewhere. OpenSSL's own name the line of its source."""
+"""Explain why a handshake failed. OpenSSL's own messages name a line of its source instead."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import ssl
 from typing import Final
 
 _REASONS: Final = {
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other side sent no certificate, and one is needed",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other side sent no certificate, and one is required",
     "NO_SHARED_CIPHER": "no cipher suite that both sides allow",
     "UNSUPPORTED_PROTOCOL": "no version of TLS that both sides allow",
     "NO_PROTOCOLS_AVAILABLE": "no version of TLS that both sides allow",
-    "WRONG_VERSION_NUMBER": "what came is no TLS: plain text on a TLS port, or the other way round",
-    "HTTP_REQUEST": "what came is no TLS: plain text on a TLS port",
-    "PACKET_LENGTH_TOO_LONG": "what came is no TLS",
-    "RECORD_LAYER_FAILURE": "what came is no TLS",
-    "UNEXPECTED_EOF_WHILE_READING": "the other side hung up in the midst of the handshake",
+    "WRONG_VERSION_NUMBER": "the received bytes are not TLS: plain text on a TLS port, or the other way round",
+    "HTTP_REQUEST": "the received bytes are not TLS: plain text on a TLS port",
+    "PACKET_LENGTH_TOO_LONG": "the received bytes are not TLS",
+    "RECORD_LAYER_FAILURE": "the received bytes are not TLS",
+    "UNEXPECTED_EOF_WHILE_READING": "the other side closed the connection during the handshake",
     "TLSV1_ALERT_UNKNOWN_CA": "the other side does not trust the signer of our certificate",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other side does not accept our certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "the other side does not accept our certificate",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the other side says that our certificate has expired",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "the other side says that our certificate is revoked",
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the other side found nothing that both sides allow, or misses a certificate",
-    "TLSV1_ALERT_PROTOCOL_VERSION": "the other side speaks no version of TLS that is allowed here",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side needs a certificate of us, and we showed none",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": "the other side found no common version or cipher suite, or needs a certificate",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the other side supports no version of TLS that is allowed here",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other side requires a certificate, and we sent none",
     "TLSV1_ALERT_ACCESS_DENIED": "the other side denies us access",
 }
 
@@ -35,7 +35,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(found, ssl.SSLCertVerificationError):
         return f"certificate error: {found.verify_message.rstrip('.') or found}"
     if isinstance(found, ssl.SSLZeroReturnError | ssl.SSLEOFError):
-        return "the other side hung up in the midst of the handshake"
+        return "the other side closed the connection during the handshake"
     words = _REASONS.get(found.reason or "")
     if words is None:
         return f"TLS: {(found.reason or str(found)).replace('_', ' ').lower()}"

@@ -1,7 +1,7 @@
-"""Key stores and trust stores as operators of ZooKeeper have them, made into what Python's `ssl` takes.
+"""Load key stores and trust stores, in the formats that ZooKeeper takes, into contexts of Python's `ssl`.
 
 The format is told from the content, not from the name: since Java 9 a `.jks` is usually PKCS#12 within. An error
-names the file. A key that was protected in its store never touches a disk in the clear where the system can help it.
+names the file. A key that was encrypted in its store is not written to a disk in clear text if the system can avoid it.
 """
 
 from __future__ import annotations

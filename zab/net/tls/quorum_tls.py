@@ -1,4 +1,4 @@
-"""TLS between servers by the settings of a port, where `zab.TlsConfig` takes three files."""
+"""TLS between servers from the settings of a port. The simpler `zab.TlsConfig` takes three files."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ class ServerContexts:
         """Times, sizes and inodes of the files that `_context` was read from."""
         self._context = settings.server_context()
         self._next_look = 0.0
-        """The time before which the files are not looked at."""
+        """The time of the next check whether the files have changed."""
         self._reading = False
-        """Whether a thread reads the files. Meanwhile the old context is used."""
+        """True while a thread reads the files. Meanwhile the old context is used."""
 
     def _look(self) -> _Signature | None:
         try:

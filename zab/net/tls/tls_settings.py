@@ -1,4 +1,4 @@
-"""How a port speaks TLS, and ZooKeeper's names for it: `ssl.*` for clients, `ssl.quorum.*` between servers."""
+"""The TLS settings of a port, and ZooKeeper's keys for them: `ssl.*` for clients, `ssl.quorum.*` between servers."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _MODES: Final = {
 @frozen
 class TlsPortSettings:
     """
-    key_store           the key of this server, its certificate, and those that lead to its authority
-    trust_store         the authorities whose signature on a client's certificate is trusted
-    client_auth         whether a client must show one
-    versions            of TLS
-    cipher_suites       by Java's or OpenSSL's names; none: what OpenSSL takes for good
+    key_store           the key of this server, and its certificate with the chain to its authority
+    trust_store         the authorities that may sign clients' certificates
+    client_auth         whether a client must show a certificate
+    versions            the enabled versions of TLS
+    cipher_suites       by Java's or OpenSSL's names; none: OpenSSL's default
     verify_client_host  whether a client's certificate must name the address it comes from; between servers, the host of
-                        the server that it claims to be. None: of servers as `verify_server_host` says, of clients not
-    reverse_lookup      or else a host name of that address, as the name service says
-    verify_server_host  of a peer that is dialled
-    crl                 whether revocation lists are looked at: those in `crl_file`, or in a trust store in PEM format
+                        the server that it claims to be. None: for servers as in `verify_server_host`, for clients no
+    reverse_lookup      accept a certificate that names the host name of that address in DNS instead
+    verify_server_host  whether the certificate of a dialled peer must name its host
+    crl                 whether revocation lists are checked: those in `crl_file`, or in a trust store in PEM format
     unify               whether the plain port takes clients that speak TLS, too
     detection_ms        how long a client may take to show whether it speaks TLS
-    handshake_ms        how long it may take to get done with the handshake
-    handshakes_max      that may be under way; one more ends the oldest of the address that has most of them
-    reload              whether files that have changed are read again, for connections from then on
-    reload_ms           between two looks at whether they have
+    handshake_ms        how long the handshake may take
+    handshakes_max      concurrent handshakes; one more ends the oldest of the address that has most of them
+    reload              whether changed files are read again, for new connections
+    reload_ms           interval between checks for changed files
     """
 
     key_store: StoreFile
@@ -74,10 +74,10 @@ class TlsPortSettings:
             if getattr(self, name) < 1:
                 raise ConfigError(f"TlsPortSettings.{name} = {getattr(self, name)}: 1 or more is allowed")
         if self.client_auth is not ClientAuth.NONE and self.trust_store is None:
-            needs = f"client certificates are asked for (ssl.clientAuth={self.client_auth.value})"
+            needs = f"client certificates are requested (ssl.clientAuth={self.client_auth.value})"
             raise ConfigError(f"{needs}, and there is no ssl.trustStore.location to check them with")
         if not self.versions:
-            raise ConfigError("ssl.enabledProtocols: no version of TLS is left")
+            raise ConfigError("ssl.enabledProtocols: no version of TLS is enabled")
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ class TlsPortSettings:
         if self.crl:
             if not context.cert_store_stats()["crl"]:
                 hint = "put the list, in PEM format, into a file and name it by ssl.crl.location"
-                raise ConfigError(f"ssl.crl=true, and there is no revocation list to look at: {hint}")
+                raise ConfigError(f"ssl.crl=true, and there is no revocation list to check: {hint}")
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
     @classmethod
@@ -194,7 +194,7 @@ class _Keys:
             text = self._text(suffix)
             if text is not None and text.lower() != "false":
                 # Without this check the server would trust certificates that the operator has revoked.
-                raise ConfigError(f"{self._prefix}{suffix}={text}: {what} is not available here; take this line out")
+                raise ConfigError(f"{self._prefix}{suffix}={text}: {what} is not available here; remove this line")
         key_store = self._store("keyStore")
         if key_store is None:
             return None
@@ -203,7 +203,7 @@ class _Keys:
             raise ConfigError(f"{self._prefix}clientAuth={auth}: need, want or none is expected")
         verify = self._truth(f"{self._prefix}hostnameVerification", True)
         quorum = self._prefix == "ssl.quorum."
-        # The original looks at a dialling server's address, and not in its FIPS mode, which is the default. Here the
+        # ZooKeeper checks a dialling server's address, but not in FIPS mode, which is its default. Here the
         # certificate is compared with the configured host of that server, which needs no name service.
         suffix = "clientHostnameVerification"
         asked = None if self._text(suffix) is None else self._truth(f"{self._prefix}{suffix}", False)
@@ -211,7 +211,7 @@ class _Keys:
         if quorum and verify and asked is not False and auth != ClientAuth.NEED.value:
             raise ConfigError(
                 f"ssl.quorum.clientAuth={auth}: a server without a certificate could not be identified, and "
-                "would be refused; take this line out, or say ssl.quorum.clientHostnameVerification=false as well"
+                "would be refused; remove this line, or set ssl.quorum.clientHostnameVerification=false as well"
             )
         return TlsPortSettings(
             key_store=key_store,

@@ -1,6 +1,6 @@
-"""A stream of TLS over a socket.
+"""A TLS stream over a socket.
 
-Trio has one. This one differs where clients feel it: an alert tells the reason to a client that is refused in the
+Trio has one, too. This one differs where clients notice: an alert tells the reason to a client that is refused in the
 handshake; several records are received in one piece; and it can end its own half, so that a reset does not take the
 last reply away.
 """
@@ -49,7 +49,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         return [(kind, name) for kind, name, *_ in shown.get("subjectAltName", ())]
 
     async def handshake(self) -> None:
-        """Make the handshake. Raises `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
+        """Do the handshake. Raises `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -57,7 +57,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 await self._flush()
                 await self._fetch()
             except ssl.SSLError:
-                with suppress(trio.BrokenResourceError):  # the alert is a courtesy
+                with suppress(trio.BrokenResourceError):  # the alert is only a hint to the other side
                     await self._flush()
                 raise
             else:
@@ -88,13 +88,15 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         if self._ended:
-            raise trio.ClosedResourceError("its own half of the stream is ended")
+            raise trio.ClosedResourceError("the sending half of this stream has ended")
         if not self._shaken:
             await self._be_shaken()
         if data:
             try:
                 self._tls.write(data)
-            except ssl.SSLError as error:  # the other end hung up without a farewell, and this was read already
+            except (
+                ssl.SSLError
+            ) as error:  # the other end closed without close_notify, and all its data was read already
                 raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
         await self._flush()
 
@@ -125,7 +127,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
             except ssl.SSLWantReadError:
                 pass
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Java's and Python's clients hang up without a word of farewell. Where one message ends is known
+                # Java's and Python's clients close without close_notify. The end of each message is known
                 # from its length, so a cut message is never taken for a whole one.
                 if not pieces:
                     return b""
@@ -143,7 +145,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         """End this half of the stream. Data of the other end can still be received."""
         if not self._ended:
             self._ended = True
-            with suppress(ssl.SSLError):  # it waits for the other's farewell, and we do not
+            with suppress(ssl.SSLError):  # `unwrap` also waits for the other side's close_notify; we do not
                 self._tls.unwrap()
             await self._flush()
             await self.transport_stream.send_eof()

@@ -96,7 +96,7 @@ class InProcessSession(Session):
 
     # -- for the server ----------------------------------------------------------------------------
 
-    def heard_of(self) -> bool:
+    def was_active(self) -> bool:
         return True
 
     def ended(self, why: str) -> None:

@@ -28,7 +28,7 @@ from zab.wire.client.connect import EXPIRED, ConnectRequest, ConnectResponse, en
 _SERVING: Final = ConnectionPhase.SERVING
 _OVER: Final = ConnectionPhase.OVER
 _VARYING: Final = re.compile(r"[-\d'\"]")
-"""The begin of the variable part of an error message."""
+"""Matches the beginning of the variable part of an error message."""
 
 
 class ClientConnection:
@@ -64,21 +64,21 @@ class ClientConnection:
         self.timeout_ms = 0
         """The timeout of its session."""
         self.read_only = False
-        """Whether the client only reads, from a server without a leader."""
+        """True if the client only reads, from a server without a leader."""
         self._shell = shell
         self._opening = ConnectionOpening(server.settings.frame_bytes_max)
         self._reader = RequestReader(server.settings.frame_bytes_max)
-        """Splits what arrives behind the first frame, which `_opening` reads."""
+        """Splits what arrives after the first frame, which `_opening` reads."""
         self._handshake: SessionHandshake | None = None
         """Set in ARRIVING only."""
         self.pipeline: RequestPipeline | None = None
         """Set from SERVING on, if the connection came so far."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
-        """More unsent bytes than this cut the connection."""
+        """The most unsent bytes; above it the connection is cut."""
         self._receiving = False
-        """Whether `receive` is running. The shell sends after it in any case."""
+        """True while `receive` is running. The shell sends after it in any case."""
         self.heard = True
-        """Whether the client has sent something since `heard_of` was called last."""
+        """True if the client has sent something since the last call of `was_active`."""
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -122,7 +122,7 @@ class ClientConnection:
         return self.pipeline.advance()
 
     def tick(self) -> None:
-        """Handle the deadline: it has come."""
+        """Handle a deadline that has come."""
         self.deadline = inf
         if self.phase is ConnectionPhase.FIRST_FRAME:
             self.server.counts.sessionless_connections_expired += 1
@@ -170,7 +170,7 @@ class ClientConnection:
         if not handshake.is_admitted(int(now * 1000)):
             server.counts.connection_rejected += 1
             server.log.warn_rate_limited("too_many_connections_at_once", "bucket", peer=self.peer)
-            self.cut("too many connections come at once")
+            self.cut("too many new connections at one time")
             return
         self.phase, self._handshake = ConnectionPhase.ARRIVING, handshake
         self.set_deadline(now + handshake.timeout_ms / 1000)
@@ -192,8 +192,8 @@ class ClientConnection:
         self._shell.wake()
 
     def established(self, asked: ConnectRequest, session: int, timeout_ms: int, read_only: bool) -> None:
-        """Begin to serve the session. Take the requests that came behind the first frame."""
-        assert self.phase is ConnectionPhase.ARRIVING, "a session is established once"
+        """Begin to serve the session. Take the requests that came after the first frame."""
+        assert self.phase is ConnectionPhase.ARRIVING, "a session is established only once"
         self._end_handshake()
         server = self.server
         self.session, self.timeout_ms, self.read_only = session, timeout_ms, read_only
@@ -214,7 +214,7 @@ class ClientConnection:
             self.receive(rest)
         self._shell.wake()
 
-    def heard_of(self) -> bool:
+    def was_active(self) -> bool:
         """Return whether the client has sent something since the last call."""
         heard, self.heard = self.heard, False
         return heard
@@ -232,7 +232,7 @@ class ClientConnection:
     # -- sending -----------------------------------------------------------------------------------
 
     def notify(self, change: EventFrame) -> None:
-        if self.phase is not _OVER:  # events still come until its watches are removed, in slices
+        if self.phase is not _OVER:  # its watches are removed in slices, so events may still come
             self.send(change.frame)
 
     def send(self, frame: bytes) -> None:
@@ -240,7 +240,7 @@ class ClientConnection:
         if not buffer.frames and not self._receiving:
             self._shell.output_ready()
         if buffer.put(frame) > self._unsent_bytes_cut:
-            self.cut(f"it does not read: {buffer.bytes} bytes wait")
+            self.cut(f"the client does not read its replies: {buffer.bytes} bytes wait")
 
     def set_deadline(self, at: float) -> None:
         self.deadline = at
@@ -249,7 +249,7 @@ class ClientConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Take no more requests: this was the client's last one."""
+        """Take no more requests: the client has sent its last one."""
         self.phase = max(self.phase, ConnectionPhase.LEAVING)
 
     def finish(self) -> None:
@@ -309,5 +309,5 @@ class ClientConnection:
 
     @property
     def unfinished(self) -> int:
-        """Bytes of a request that has not arrived whole."""
+        """Bytes of a request that has not arrived completely."""
         return self._reader.held_bytes

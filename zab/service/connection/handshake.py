@@ -35,7 +35,7 @@ class SessionHandshake:
         self.timeout_ms = server.settings.timeout_ms(asked.timeout_ms)
         """The timeout that a new session gets."""
         self._read_only = False
-        """Whether the client will only read, because there is no leader."""
+        """True if the client will only read, because there is no leader."""
 
     def is_admitted(self, now_ms: int) -> bool:
         """Take the tokens that the connection costs. Return False if there are not enough."""
@@ -51,19 +51,19 @@ class SessionHandshake:
             self._catch_up()
 
     def end(self) -> None:
-        """End: the session is there, or is not wanted any more."""
+        """End: the session is open, or no longer wanted."""
         self._server.tracker.end_opening(self)
 
     def cancel(self) -> None:
         """Cut the client: there has been no leader for too long, and another server may be able to serve it."""
-        self._client.cut("no leader is elected that could create or attach its session")
+        self._client.cut("no leader is elected to create or attach its session")
 
     def _readable(self, read_only: bool, error: Exception | None) -> None:
         if not self._goes_on(error):
             return
         self._read_only = read_only
         if read_only and not self._asked.read_only:
-            self._client.cut("it does not accept a read-only server")
+            self._client.cut("the client does not accept a read-only server")
         else:
             self._catch_up()
 
@@ -81,7 +81,7 @@ class SessionHandshake:
         if asked.last_zxid_seen > server.machine.zxid:
             peer = self._client.peer
             server.log.warn_rate_limited("client_is_ahead", peer.rpartition(":")[0], peer=peer)
-            self._client.cut("it has seen a later state than this server")
+            self._client.cut("the client has seen a later state than this server")
         elif asked.session == 0:
             if self._read_only or server.settings.local_sessions_enabled:
                 shell.create_local_session(self.timeout_ms, self._read_only, self._created)
@@ -110,7 +110,7 @@ class SessionHandshake:
 
     def _conclude(self, session: int, timeout_ms: int) -> None:
         if self._read_only and self._server.ready:
-            self._client.cut("there is a leader again: after a reconnect it may write, too")
+            self._client.cut("there is a leader again: the client may write after it reconnects")
         else:
             self._client.established(self._asked, session, timeout_ms, self._read_only)
 

@@ -24,11 +24,11 @@ class PendingReply:
         self.value = value
         """The body of the reply; None for an error."""
         self.done = done
-        """Whether it may be sent when it is the oldest."""
+        """True if it may be sent once it is the oldest."""
         self.last = last
-        """Whether the connection closes behind it."""
+        """True if the connection closes after it."""
         self.zxid = zxid
-        """The zxid that it shows; None: the newest one that is applied when it is sent."""
+        """The zxid in its header; None: the last zxid applied when it is sent."""
 
 
 Awaited: TypeAlias = bytes | PendingReply | None
@@ -63,9 +63,9 @@ class SendBuffer:
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
-        """Not taken by the transport yet, oldest first."""
+        """Frames that the transport has not taken yet, oldest first."""
         self.bytes = 0
-        """The bytes of `frames`, and of frames that were taken and are not gone."""
+        """The bytes of `frames`, and of frames that the transport has taken and not yet sent."""
         self.sent = 0
         """Replies and events taken since the connection began."""
         self.taken_bytes = 0
@@ -98,7 +98,7 @@ class SendBuffer:
 
     def put_back(self, rest: bytes) -> None:
         """Put back bytes that the transport did not accept. No frame was put since `take`."""
-        assert not self.frames, "a rest goes in front"
+        assert not self.frames, "put_back must precede the next put"
         self.frames.append(rest)
         self.sent -= 1
         self.taken_bytes -= len(rest)

@@ -33,7 +33,7 @@ class ConnectionPhase(IntEnum):
     """The phase of a connection. It only goes forward."""
 
     FIRST_FRAME = 0
-    """No complete first frame has arrived: a ConnectRequest or a four-letter word."""
+    """Waiting for the first frame: a ConnectRequest or a four-letter word."""
     ARRIVING = 1
     """Its session is being created, or attached to this connection."""
     SERVING = 2
@@ -41,9 +41,9 @@ class ConnectionPhase(IntEnum):
     LEAVING = 3
     """The client's last request was taken: earlier ones are still answered, nothing more is taken."""
     CLOSING = 4
-    """Nothing more is answered. What is in the send buffer is sent, then the connection is closed."""
+    """The send buffer is emptied, then the connection is closed. No more requests are answered."""
     OVER = 5
-    """Nothing is sent any more."""
+    """The connection is closed, or about to be: no more bytes are sent."""
 
 
 class ConnectionSettings(IdentitySettings, Protocol):
@@ -117,14 +117,14 @@ class Sessions(Protocol):
     def knows(self, session: int) -> bool: ...
     def password(self, session: int) -> bytes: ...
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. No leader learns of it."""
+        """Return the timeout of a session that this server knows, or None. The leader is not involved."""
 
     def attach(self, client: Any) -> None:
         """Report the session's events to this connection; an older connection of the session ends."""
 
     def detach(self, client: Any) -> None: ...
     def upgrade(self, session: int) -> None:
-        """Make a local session one of the ensemble, before anything that is posted from here on."""
+        """Upgrade a local session to one of the ensemble. The upgrade precedes all requests posted after this call."""
 
 
 class ServerPort(RequestTotals, Protocol):
@@ -132,7 +132,7 @@ class ServerPort(RequestTotals, Protocol):
 
     auth_failed: int
     ready: bool
-    """Whether the state may be read here and now."""
+    """True if the state may be read: see `ClientService`."""
 
     @property
     def me(self) -> ServerId: ...

@@ -32,7 +32,7 @@ class LoginOutcome:
 
     frame: bytes = b""
     ends: bool = False
-    """Whether the connection is closed behind the frame."""
+    """True if the connection is closed after the frame."""
     pause_ms: float = 0.0
     """The time before the frame is sent."""
     cut: str = ""

@@ -1,11 +1,11 @@
 """The requests of one session on one connection: taken in order, and answered in order.
 
 All requests of one receive are handled in one pass. A write is posted to the leader, and its reply waits for its
-transaction. A read is answered at once; behind a write of the same client it is answered in the moment when that write
+transaction. A read is answered at once; after a write of the same client it is answered in the moment when that write
 has been applied, before anything later is. Events are sent when a transaction is applied, so an event always precedes
 any reply that shows its change.
 
-Some requests cannot be taken yet, and are held: while there is no leader, behind a sync, while the throttle is closed,
+Some requests cannot be taken yet, and are held: while there is no leader, after a sync, while the throttle is closed,
 while the client does not read its replies. Pings are never held: a client whose writes wait for an election must not
 conclude that the server is dead.
 """
@@ -52,15 +52,15 @@ _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
 READ_WORK_MAX: Final = 20_000
-"""Nodes and names that the reads of one pass look at before other tasks run: some milliseconds."""
+"""Nodes and names that the reads of one pass visit before other tasks run: some milliseconds."""
 SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
     **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
 }
-"""Reads that may take milliseconds each, with their weights: up to `SCANS_BEHIND_MAX` may wait behind a write.
+"""Reads that may take milliseconds each, with their weights: up to `SCANS_BEHIND_MAX` may wait for a write.
 
-All reads that wait behind a write are answered in the turn that applies it. Those that may look at every node of the
+All reads that wait for a write are answered in the turn that applies it. Those that may look at every node of the
 server never wait there.
 """
 KINDS_SHOWN: Final = 5
@@ -73,7 +73,7 @@ class PipelinePause(IntEnum):
     ANSWER = 1
     """A sync, a reconfiguration or wrong credentials must be answered first."""
     REPLIES = 2
-    """All requests that were taken must be answered first: too many scans wait behind a write."""
+    """All requests that were taken must be answered first: too many scans wait for a write."""
 
 
 _PAUSED_FOR_REPLIES: Final = PipelinePause.REPLIES
@@ -116,9 +116,9 @@ class RequestPipeline:
         """The answer to wrong credentials. It is kept only while `_pause` is `ANSWER`, and sent by `tick`."""
         throttle = server.settings.throttle
         self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
-        """None if the settings limit no request."""
+        """The throttle; None if the settings limit no request."""
         self._stalled = False
-        """Whether held requests have waited for the closed throttle since they were tried last."""
+        """True if held requests have waited for the closed throttle since the last attempt."""
         self._local = local
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
@@ -127,9 +127,9 @@ class RequestPipeline:
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""
         self._pause = PipelinePause.NONE
-        """The reason why no request is taken, whatever `_held` holds."""
+        """The reason why no request is taken, held or new; None if requests are taken."""
         self._scans_behind = 0
-        """The weight of the scans that were put behind writes since `replies` was empty."""
+        """The weight of the scans that wait for writes, counted since `replies` was last empty."""
         self._counted = 0
         """This connection's part of `open_requests` of the server."""
         self._arrived_at: float | None = None
@@ -223,7 +223,7 @@ class RequestPipeline:
     def _resume_and_wake(self) -> None:
         self.resume()
         if self.is_held_up:
-            self._shell.wake()  # it may wait for bytes only
+            self._shell.wake()  # the receiving task may wait only for bytes
 
     @property
     def is_held_up(self) -> bool:
@@ -286,14 +286,14 @@ class RequestPipeline:
         self._take_all(requests)
 
     def _take_all(self, requests: list[Request]) -> None:
-        """Post the writes, answer the reads or put them behind a write, and dispatch the others.
+        """Post the writes, answer the reads or let them wait for a write, and dispatch the others.
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
         So a read waits for the writes in front of it, and writes leave in one post unless a special request stands
         between them. Without a leader, a read-only client may read, and gets an error for everything else.
 
-        Stops early, and holds the rest, behind a sync or another request that pauses, and at the bounds for unsent
-        bytes, for the work of reads, and for scans behind a write.
+        Stops early, and holds the rest, after a sync or another request that pauses, and at the bounds for unsent
+        bytes, for the work of reads, and for scans that wait for a write.
         """
         server, client, replies = self._server, self._client, self.replies
         if self._arrived_at is None:
@@ -320,7 +320,7 @@ class RequestPipeline:
                 self._held = requests[index:]
                 server.postpone(self._resume_and_wake)
                 break
-            if self._pause or buffer.bytes > unsent_bytes_max:  # small reads may ask for a gigabyte
+            if self._pause or buffer.bytes > unsent_bytes_max:  # small requests may read a gigabyte in all
                 self._held = requests[index:]
                 break
             if read_only and op not in _READS:
@@ -352,7 +352,7 @@ class RequestPipeline:
                     self._read(op, xid, body)
             else:
                 if posts:
-                    server.post_many(posts, self._done)  # in front of the special request
+                    server.post_many(posts, self._done)  # before the special request
                     posts = []
                 self._special.get(op, RequestPipeline._unknown)(self, op, xid, body)
         if posts:
@@ -385,7 +385,7 @@ class RequestPipeline:
             watches_per_client_max=settings.watches_per_client_max, watches_max=settings.watches_max,
         )  # fmt: skip
         if op in _SET_WATCHES:
-            client.finish()  # clients ignore this error, and must not go on without their watches
+            client.finish()  # Clients ignore this error, so only a cut prevents that they go on without their watches.
 
     def _audit_and_answer(self, result: Any, error: Exception | None) -> None:
         """Report the write to the audit log, then answer it. A write of a client that is gone is reported, too."""
@@ -402,7 +402,7 @@ class RequestPipeline:
 
         Called in the order of the writes. Replies leave in that order, too, as ZooKeeper promises. After an error the
         outcome is unknown, and the client is cut; only `LeadersLost` proves that nothing was changed. A session's own
-        close, and its expiry, close the connection behind the reply. A session that has moved is cut without a reply.
+        close, and its expiry, close the connection after the reply. A session that has moved is cut without a reply.
         """
         client = self._client
         if client.phase is _OVER:
@@ -505,7 +505,7 @@ class RequestPipeline:
             self._proceed()
             return
         fields = decode_request(op, body)
-        assert not isinstance(fields, RejectedRequest), "the leader has read it"
+        assert not isinstance(fields, RejectedRequest), "the leader has already decoded it"
         reply = PendingReply()
         self.replies[0] = (op, xid, reply)
         self._shell.change_membership(fields, partial(self._reconfigured, reply))
@@ -529,7 +529,7 @@ class RequestPipeline:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
     def _take_proofs(self, requests: list[Request]) -> list[Request]:
-        """Take proofs until the client has an identity that the server requires. Return the requests behind them."""
+        """Take proofs until the client has an identity that the server requires. Return the requests after them."""
         client = self._client
         for index, (xid, op, body) in enumerate(requests):
             if self._pause or not client.authentication.barred:
@@ -569,7 +569,7 @@ class RequestPipeline:
     def _unknown(self, op: int, xid: int, body: bytes) -> None:
         client = self._client
         client.wronged(
-            f"no client may ask for operation {op}" if op else "a second connect request, or no request at all"
+            f"a client may not request operation {op}" if op else "a second connect request, or not a request"
         )
         client.leave()
         self._put(op, xid, PendingReply(ErrorCode.UNIMPLEMENTED, done=True, last=True, zxid=-1))
@@ -582,7 +582,7 @@ class RequestPipeline:
         _SASL: _sasl,
     }
 
-    # -- accounts ----------------------------------------------------------------------------------
+    # -- counts ------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Update what the server counts of this connection's open requests."""
