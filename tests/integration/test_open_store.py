@@ -370,7 +370,7 @@ async def test_representations_name_their_object(tmp_path: Path) -> None:
         assert repr(store) == f"<StoreServer 1 at {tmp_path}, standalone, clients at port {store.client_port}>"
         assert repr(session) == f"<InProcessSession {session.id:#x}, connected>"
         assert repr(watch) == f"<Watch of {session!r}, 0 events>"
-    assert repr(watch).endswith("over: the block of this watch is left>")
+    assert repr(watch).endswith("over: the block of this watch has ended>")
     assert "the store was closed" in repr(store)
 
 

@@ -283,7 +283,7 @@ async def test_a_certificate_for_another_address(
     tls = TlsPortSettings(ca.issue("server"), ca.trust, verify_client_host=True)
     async with store(tmp_path, tls) as server:
         await refused(server, context(ca.trust, ca.issue("joe", "10.0.0.1")))
-        assert "not for the address" in await first_said(caplog, "handshake_failed")
+        assert "does not name the address" in await first_said(caplog, "handshake_failed")
         await still_serves(server, ca)
 
 
