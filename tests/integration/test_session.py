@@ -595,7 +595,7 @@ async def test_ephemerals_go_with_their_session(door: Door) -> None:
         assert await other.children(it.root or "/") == ["stays"]
         assert session.state is SessionState.CLOSED
         for call in (session.exists(path), session.create(path), session.sync(), session.add_auth("digest", b"a:b")):
-            with pytest.raises(zab.SessionClosed, match="the block of this session has ended: use a session only inside"):
+            with pytest.raises(zab.SessionClosed, match="the block of this session has ended: use a session"):
                 await call
         assert [state async for state in session.states()] == [SessionState.CLOSED]
 
