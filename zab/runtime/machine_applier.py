@@ -22,7 +22,7 @@ from zab.host.pace import beside_the_loop
 from zab.host.watchdog import STALL_S, Watchdog
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.links import Links
-from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.runtime.snapshot_taker import SnapshotSchedule
 from zab.service.replicated_machine import Describes, Machine
 from zab.service.request_path import RequestPath
 from zab.storage.storage import Storage
@@ -85,7 +85,7 @@ class MachineApplier:
         storage: Storage,
         links: Links,
         requests: RequestPath,
-        snapshots: SnapshotTaker,
+        snapshot_schedule: SnapshotSchedule,
         gate: RestoreGate,
         on_membership: OnMembership,
         alive_ms: Millis,
@@ -100,7 +100,7 @@ class MachineApplier:
         self._storage = storage
         self._links = links
         self._requests = requests
-        self._snapshots = snapshots
+        self._snapshot_schedule = snapshot_schedule
         self._gate = gate
         self._on_membership = on_membership
         self._alive_ms = alive_ms
@@ -136,7 +136,7 @@ class MachineApplier:
         """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`."""
         payloads = batch.payloads()
         count, size = batch.count, len(batch.body)
-        self._snapshots.count(count, size)
+        self._snapshot_schedule.count(count, size)
         self.applied += count
         self.applied_bytes += size
         self._storage.know_committed(batch.last)
@@ -180,7 +180,7 @@ class MachineApplier:
         self._gate.open()
         self.restores += 1
         self._storage.know_committed(restore.zxid)
-        self._snapshots.restored()
+        self._snapshot_schedule.restored()
         self._requests.restored(restore.zxid)
 
     async def _report_alive(self) -> None:

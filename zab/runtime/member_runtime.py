@@ -118,7 +118,17 @@ class MemberRuntime:
 
         alive_ms = max(1, arguments.settings.tick_ms // 2)
         applier = MachineApplier(
-            machine, storage, links, requests, snapshots, gate, on_membership, alive_ms, watchdog, clock, environment
+            machine,
+            storage,
+            links,
+            requests,
+            snapshots.schedule,
+            gate,
+            on_membership,
+            alive_ms,
+            watchdog,
+            clock,
+            environment,
         )
         roles = RoleReporter(node, elections, log, on_role)
         alarm = DeadlineAlarm(node, wakeup)

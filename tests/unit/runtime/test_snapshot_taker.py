@@ -91,7 +91,7 @@ async def running(snapshots: SnapshotTaker) -> AsyncIterator[trio.Nursery]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(snapshots.run)
         yield nursery
-        while snapshots._running:
+        while snapshots._job:
             await trio.sleep(0.001)
         nursery.cancel_scope.cancel()
 
@@ -100,20 +100,20 @@ def test_it_is_due_after_so_many_entries_or_so_many_bytes() -> None:
     snapshots = policy(FakeStorage(), [])
     seen = []
     for entries, size in ((49, 10), (1, 10)):
-        snapshots.count(entries, size)
+        snapshots.schedule.count(entries, size)
         seen.append(snapshots.due)
-    snapshots.restored()
+    snapshots.schedule.restored()
     seen.append(snapshots.due)
-    snapshots.count(1, 500)
+    snapshots.schedule.count(1, 500)
     seen.append(snapshots.due)
     assert seen == [False, True, False, True]
 
 
 def test_chance_puts_it_off_by_up_to_half() -> None:
     snapshots = policy(FakeStorage(), [], chance=lambda span: span)
-    snapshots.count(99, 0)
+    snapshots.schedule.count(99, 0)
     before = snapshots.due
-    snapshots.count(1, 0)
+    snapshots.schedule.count(1, 0)
     assert (before, snapshots.due) == (False, True)
 
 
@@ -137,7 +137,7 @@ async def test_never_two_at_once() -> None:
 
     async with running(snapshots):
         snapshots.start(make(1, 9), 0, chunks())
-        snapshots.count(1000, 0)
+        snapshots.schedule.count(1000, 0)
         assert not snapshots.due
         hold.set()
     assert snapshots.due
@@ -211,7 +211,7 @@ FOUND = FoundSnapshot(77, 900)
 async def test_one_for_a_learner_is_not_counted_and_does_not_delay_the_next() -> None:
     storage = FakeStorage()
     snapshots = policy(storage, [])
-    snapshots.count(50, 500)
+    snapshots.schedule.count(50, 500)
     async with running(snapshots):
         snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
         assert not snapshots.due
@@ -231,7 +231,7 @@ async def test_one_for_a_learner_is_taken_if_there_is_much_to_send(
     storage.newest_snapshot = None if newest is None else make(1, newest)
     storage.newest_snapshot_bytes = size
     snapshots = policy(storage, [])
-    snapshots.count(1, applied)
+    snapshots.schedule.count(1, applied)
     async with running(snapshots):
         snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
     assert bool(storage.did) is taken
@@ -241,7 +241,7 @@ async def test_one_for_a_learner_that_fails_does_not_stop_the_member() -> None:
     storage = FakeStorage()
     storage.fail = True
     snapshots = policy(storage, [])
-    snapshots.count(1, 400)
+    snapshots.schedule.count(1, 400)
     async with running(snapshots):
         snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
     assert storage.did == [("begin", make(1, 9), 77), "abort"]
