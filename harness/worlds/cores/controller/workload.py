@@ -28,6 +28,8 @@ from harness.worlds.cores.store.workload import StoreWorkload
 from kraft_controller.core import controller_events as events
 from kraft_controller.core.controlled_shutdown import ControlledShutdown, shutdown_granted, shutdown_refused
 from kraft_controller.core.event_queue import NotController
+from kraft_controller.core.store_requests import Delete, Multi, StoreRequests
+from kraft_controller.wire import znodes
 
 if TYPE_CHECKING:
     from harness.worlds.cores.controller.broker import Broker
@@ -107,7 +109,7 @@ class ControllerWorkload(StoreWorkload):
         controller = self.world.controller()
         if controller is not None and controller.candidate is not None and not controller.paused:
             self._hit(Resign(0))
-            controller.candidate.resign()
+            self._ask(_remove_controller())
 
     # -- brokers -----------------------------------------------------------------------------------------
 
@@ -212,3 +214,8 @@ class ControllerWorkload(StoreWorkload):
         LoseStore: _lose_store,
         LoseController: _lose_controller,
     }
+
+
+def _remove_controller() -> StoreRequests[None]:
+    """Delete `/controller` by hand: its owner may write until it notices."""
+    yield [Multi((Delete(znodes.CONTROLLER),))]
