@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from zab.runtime.member import Member, open_member
     from zab.runtime.status import RoleChange, Status
     from zab.runtime.store_server.audit import AuditSettings
-    from zab.runtime.store_server.door_settings import DoorSettings
+    from zab.runtime.store_server.client_port_settings import ClientPortSettings
     from zab.runtime.store_server.open_store import open_store
     from zab.runtime.store_server.security_settings import Provider, SecuritySettings
     from zab.runtime.store_server.store_server import StoreServer
@@ -156,7 +156,7 @@ __all__ = [
     "Limits",
     "StorageSettings",
     "StoreSettings",
-    "DoorSettings",
+    "ClientPortSettings",
     "ClientSettings",
     "ClientTls",
     "AdminSettings",
@@ -244,7 +244,7 @@ _HOMES: Final = {
     "zab.runtime.store_server.open_store": ("open_store",),
     "zab.runtime.store_server.store_server": ("StoreServer",),
     "zab.runtime.store_server.security_settings": ("Provider", "SecuritySettings"),
-    "zab.runtime.store_server.door_settings": ("DoorSettings",),
+    "zab.runtime.store_server.client_port_settings": ("ClientPortSettings",),
     "zab.service.limits": ("Limits",),
     "zab.service.replicated_machine": ("Machine", "Passive", "View"),
     "zab.runtime.member": ("Member", "open_member"),

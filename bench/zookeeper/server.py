@@ -13,7 +13,7 @@ from bench.commanded import Answer, Profiled, answer_commands, log_to_stderr
 from bench.counting import Counting
 from zab.host.process_tuning import PAUSE_US, tune_collector
 from zab.net.loop_wait import claim_this_loop
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.runtime.store_server.server_runtime import ServerRuntime
 
@@ -61,7 +61,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         ensemble=ensemble,
         limits=limits,
         settings=zab.Settings(tick_ms=arguments.tick_ms),
-        doors=DoorSettings(connections_per_host_max=0),  # all clients of a bench come from one address
+        client_ports=ClientPortSettings(connections_per_host_max=0),  # all clients of a bench come from one address
     ) as server:
         tune_collector()
         await answer_commands(Bench(server._server))

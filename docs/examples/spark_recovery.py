@@ -40,9 +40,9 @@ T = TypeVar("T")
 
 async def serve(sid: int, ensemble: str, data: str, port: int) -> None:
     """Ticks of 400 ms: a session ends at most eight seconds after its client has died, whatever Spark asks for."""
-    doors = zab.DoorSettings(tick_ms=400)
+    client_ports = zab.ClientPortSettings(tick_ms=400)
     async with zab.open_store(
-        data, server_id=sid, ensemble=zab.Ensemble.parse(ensemble), client_port=port, doors=doors
+        data, server_id=sid, ensemble=zab.Ensemble.parse(ensemble), client_port=port, client_ports=client_ports
     ):
         await trio.sleep_forever()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tests.cost.store_states import Operation
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.authentication import ClientAuthentication
 from zab.store.acl import Access
@@ -37,7 +37,7 @@ class PureServer:
         self.machine = StoreMachine(_SETTINGS)
         self.machine.reads.multi_read_bytes_max = MULTI_READ_BYTES_MAX
         self.events = 0
-        self._caller = ClientAuthentication(DoorSettings(), "127.0.0.1")
+        self._caller = ClientAuthentication(ClientPortSettings(), "127.0.0.1")
         self._zxid = 1 << 32
         self._change(pack_request(Op.SET_SECRET, pack_body((bytes(32),)), 0, 0, ME, b"", INTERNAL))
         self._change(pack_request(Op.CREATE_SESSION, pack_body((30_000,)), SESSION, 0, ME, b"", INTERNAL))

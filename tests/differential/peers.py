@@ -19,14 +19,14 @@ from tests.integration.cluster import FAST, loopback
 from tests.integration.processes import ROOT
 from tests.ports import free_port
 from zab.core.ensemble import Ensemble
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.store.acl import OPEN
 from zab.store.operations import Op
 from zab.store.store_settings import StoreSettings
 
 TICK_MS: Final = 1_000
-DOORS: Final = DoorSettings(
+DOORS: Final = ClientPortSettings(
     tick_ms=TICK_MS,
     timeout_ticks_min=10,
     timeout_ticks_max=60,
@@ -135,7 +135,7 @@ def _follower(ports: list[int]) -> int:
 
 async def main(folder: str, port: int, sid: int, ensemble: str) -> None:
     options: dict[str, Any] = {"ensemble": Ensemble.parse(ensemble), "settings": FAST} if ensemble else {}
-    async with open_store(folder, server_id=sid, client_port=port, doors=DOORS, store=STORE, **options):
+    async with open_store(folder, server_id=sid, client_port=port, client_ports=DOORS, store=STORE, **options):
         await trio.sleep_forever()
 
 

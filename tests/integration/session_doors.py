@@ -22,10 +22,10 @@ import zab
 from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.stores import ALL_WORDS
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.store.store_settings import StoreSettings
 
-DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
+DOORS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
 TIMEOUT_MS: Final = 10_000
 APACHE_SYSTEM: Final = ("znode.container.checkIntervalMs=100",)
 
@@ -78,7 +78,7 @@ async def opened_at(hosts: str, door: str) -> AsyncIterator[Opened]:
 
 @asynccontextmanager
 async def ours(path: Path, door: str) -> AsyncIterator[Opened]:
-    options: dict[str, Any] = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True)}
+    options: dict[str, Any] = {"settings": FAST, "client_ports": DOORS, "store": StoreSettings(extended_types=True)}
     async with zab.open_store(path, client_port=0, **options) as store:
         if door == "process":
 

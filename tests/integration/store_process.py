@@ -13,7 +13,7 @@ from zab.runtime.store_server.open_store import open_store
 
 
 async def main(sid: int, ensemble: Ensemble, path: str, port: int) -> None:
-    async with open_store(path, server_id=sid, ensemble=ensemble, client_port=port, settings=FAST, doors=DOORS):
+    async with open_store(path, server_id=sid, ensemble=ensemble, client_port=port, settings=FAST, client_ports=DOORS):
         await trio.sleep_forever()
 
 

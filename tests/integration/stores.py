@@ -14,14 +14,14 @@ from tests.integration.cluster import FAST, loopback
 from tests.ports import free_port, free_ports
 from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble, Server
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store_settings import StoreSettings
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 ALL_WORDS = frozenset(FOUR_LETTER_WORDS.values())
-DOORS = DoorSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
+DOORS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 """Sessions of 400 ms are possible."""
 
 
@@ -49,7 +49,7 @@ class Stores:
 
     async def start(self, sid: int, ensemble: Ensemble | None = None, **own: Any) -> ServerRuntime:
         """`own`: options of this server alone."""
-        usual = {"settings": FAST, "doors": DOORS, "store": StoreSettings(extended_types=True)}
+        usual = {"settings": FAST, "client_ports": DOORS, "store": StoreSettings(extended_types=True)}
         options = {**usual, **self._options, **own}
         server = make_server(self._path / str(sid), server_id=sid, ensemble=ensemble or self.ensemble, **options)
         self.servers[sid] = server

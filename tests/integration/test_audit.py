@@ -78,7 +78,7 @@ def short(told: dict[str, str]) -> str:
 
 async def test_audit_lines_of_each_operation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with stores(tmp_path, doors=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
+    async with stores(tmp_path, client_ports=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
         await client.connect()
         await doings(client)
         session = f"{client.session:#x}"
@@ -99,13 +99,13 @@ async def test_audit_lines_of_each_operation(tmp_path: Path, caplog: pytest.LogC
 
 async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    doors = evolve(DOORS, audit=AuditSettings(str(path)))
+    client_ports = evolve(DOORS, audit=AuditSettings(str(path)))
 
     def rotate() -> str:
         path.rename(tmp_path / "old")
         return (tmp_path / "old").read_text()
 
-    async with stores(tmp_path / "data", doors=doors) as running, raw(running) as client:
+    async with stores(tmp_path / "data", client_ports=client_ports) as running, raw(running) as client:
         await client.connect()
         await client.ask(encode_request(Op.CREATE, 1, ("/a", b"", OPEN, 0)))
         first = rotate()
@@ -119,7 +119,7 @@ async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
 
 async def test_clients_cannot_forge_an_audit_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with stores(tmp_path, doors=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
+    async with stores(tmp_path, client_ports=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
         await client.connect()
         evil = b"x\nsession=0x1\tuser=root\toperation=delete"
         await client.ask(encode_request(Op.AUTH, AUTH_XID, (0, "digest", evil + b":p")))
@@ -135,7 +135,7 @@ async def test_audit_that_raises_costs_one_connection_and_no_server(
         raise KeyError("unforeseen")
 
     audited = evolve(DOORS, audit=AuditSettings())
-    async with stores(tmp_path, doors=audited) as running, raw(running) as client, raw(running) as other:
+    async with stores(tmp_path, client_ports=audited) as running, raw(running) as client, raw(running) as other:
         await client.connect()
         await other.connect()
         with monkeypatch.context() as patched:

@@ -27,9 +27,9 @@ def asks(connection: socket.socket, path: str, times: int) -> None:
 
 
 async def test_only_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
-    doors = evolve(DOORS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
+    client_ports = evolve(DOORS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
     with trio.fail_after(120):
-        async with stores(tmp_path, doors=doors) as running, zab.connect(running.hosts()) as reader:
+        async with stores(tmp_path, client_ports=client_ports) as running, zab.connect(running.hosts()) as reader:
             await reader.create("/big", bytes(500_000))
             deaf = [never_reads(running.ports[1]) for _ in range(12)]
             server = running.servers[1]

@@ -17,7 +17,7 @@ from attrs import evolve
 import zab
 from tests.integration.stores import DOORS, Stores, stores
 from zab.core.errors import LeadersLost
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.service.connection.request_pipeline import RequestPipeline
 from zab.service.pending_submissions import Done
@@ -417,13 +417,13 @@ async def test_noise_ends_only_its_own_connection(noise: bytes, tmp_path: Path) 
 
 
 async def test_silent_connection_is_closed_in_time(tmp_path: Path) -> None:
-    async with stores(tmp_path, doors=evolve(DOORS, first_frame_ms=50)) as running, raw(running) as client:
+    async with stores(tmp_path, client_ports=evolve(DOORS, first_frame_ms=50)) as running, raw(running) as client:
         await client.stream.send_all(b"\x00\x00\x00")
         assert await client.rest() == []
 
 
 async def test_one_address_may_not_have_them_all(tmp_path: Path) -> None:
-    async with stores(tmp_path, doors=evolve(DOORS, connections_per_host_max=1)) as running:
+    async with stores(tmp_path, client_ports=evolve(DOORS, connections_per_host_max=1)) as running:
         async with raw(running) as first, raw(running) as second:
             assert await first.connect() is not None
             assert await second.rest() == []
@@ -435,8 +435,8 @@ async def test_one_address_may_not_have_them_all(tmp_path: Path) -> None:
 
 async def test_server_reads_nothing_from_a_client_with_unread_replies(tmp_path: Path) -> None:
     """Hundreds of megabytes are asked for in a few kilobytes, and at first not one reply is taken."""
-    doors = DoorSettings(unsent_bytes_max=1 << 20)
-    async with stores(tmp_path, doors=doors) as running, raw(running) as client:
+    client_ports = ClientPortSettings(unsent_bytes_max=1 << 20)
+    async with stores(tmp_path, client_ports=client_ports) as running, raw(running) as client:
         await client.connect(ConnectRequest(0, 40_000))  # it is not heard of meanwhile
         await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
         await client.stream.send_all(b"".join(get(xid, "/big") for xid in range(2, 3002)))
@@ -452,9 +452,9 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A multiRead names one large node again and again: it is refused, before the reply is built, and said once."""
-    doors = evolve(DOORS, multi_read_bytes_max=1 << 20)
+    client_ports = evolve(DOORS, multi_read_bytes_max=1 << 20)
     many = tuple((Op.GET_DATA, ("/big", False)) for _ in range(4_000))
-    async with stores(tmp_path, doors=doors) as running, raw(running) as client:
+    async with stores(tmp_path, client_ports=client_ports) as running, raw(running) as client:
         await client.connect()
         await client.ask(encode_request(Op.CREATE, 1, ("/big", bytes(100_000), OPEN, 0)))
         for xid in (2, 3):
@@ -567,9 +567,9 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
 async def test_watches_have_a_bound_and_go_in_slices(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doors = evolve(DOORS, watches_per_client_max=1_000)
+    client_ports = evolve(DOORS, watches_per_client_max=1_000)
     monkeypatch.setattr("zab.runtime.store_server.server_runtime.WATCHES_DROPPED_AT_ONCE", 100)
-    async with stores(tmp_path, doors=doors) as running:
+    async with stores(tmp_path, client_ports=client_ports) as running:
         watches = running.servers[1].machine.watches
         async with raw(running) as client:
             await client.connect()
@@ -591,7 +591,7 @@ async def test_watches_have_a_bound_and_go_in_slices(
         async with running.servers[1].session() as here, here.watcher() as watch:
             for number in range(1_000):
                 await here.exists(f"/{number}", watch=watch)
-            with pytest.raises(zab.QuotaExceeded, match="no room for another watch"):
+            with pytest.raises(zab.QuotaExceeded, match="no room for a watch"):
                 await here.exists("/x", watch=watch)
         assert watches.count == 0
         said = [record for record in caplog.records if record.message.startswith("watches_refused")]
@@ -620,8 +620,8 @@ async def test_repeatable_client_errors_are_logged_once(tmp_path: Path, caplog: 
 
 
 async def test_requests_that_are_not_finished_have_a_bound_for_all_together(tmp_path: Path) -> None:
-    doors = evolve(DOORS, unsent_total_bytes_max=1 << 20)
-    async with stores(tmp_path, doors=doors) as running, AsyncExitStack() as stack:
+    client_ports = evolve(DOORS, unsent_total_bytes_max=1 << 20)
+    async with stores(tmp_path, client_ports=client_ports) as running, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(raw(running)) for _ in range(4)]
         for client in clients:
             await client.connect()

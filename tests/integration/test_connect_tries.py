@@ -169,8 +169,8 @@ async def ends_at_once(hosts: str, tls: ssl.SSLContext | None = None, *, refused
 async def test_hopeless_failure_ends_the_attempt_at_once(tmp_path: Path) -> None:
     ca, other = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
     secure = TlsPortSettings(ca.issue("server"), ca.trust)
-    doors = zab.DoorSettings(tls=secure)
-    async with zab.open_store(tmp_path / "data", doors=doors, secure_client_port=0) as store:
+    client_ports = zab.ClientPortSettings(tls=secure)
+    async with zab.open_store(tmp_path / "data", client_ports=client_ports, secure_client_port=0) as store:
         hosts = f"127.0.0.1:{store.secure_client_port}"
         bare = ssl.create_default_context(cafile=ca.trust.path)
         assert "certificate" in await ends_at_once(hosts, bare), "the server wants one of the client"

@@ -27,7 +27,9 @@ async def until(server: ServerRuntime, name: str, count: int) -> None:
 
 
 async def test_connections_and_their_bytes(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=evolve(DOORS, connections_per_host_max=2, first_frame_ms=5_000)) as running:
+    async with stores(
+        tmp_path, 1, client_ports=evolve(DOORS, connections_per_host_max=2, first_frame_ms=5_000)
+    ) as running:
         server = running.servers[1]
         before = monitor(server)
         for name in ("connection_request_count", "connection_rejected", "connection_drop_count", "response_bytes",
@@ -59,7 +61,7 @@ async def test_connections_and_their_bytes(tmp_path: Path) -> None:
 async def test_counts_of_throttled_connections_and_requests(tmp_path: Path) -> None:
     throttle = ThrottleSettings(connection_tokens=1, connection_fill_ms=3_600_000, large_request_threshold=1000,
                                 large_request_max_bytes=2000)  # fmt: skip
-    async with stores(tmp_path, 1, doors=evolve(DOORS, throttle=throttle)) as running:
+    async with stores(tmp_path, 1, client_ports=evolve(DOORS, throttle=throttle)) as running:
         server = running.servers[1]
         async with raw(running) as one:
             await one.connect()

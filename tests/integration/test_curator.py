@@ -27,6 +27,6 @@ TRIED = 91
 
 @pytest.mark.parametrize("count", [1, 3])
 async def test_the_tour_of_curator(count: int, tmp_path: Path) -> None:
-    async with stores(tmp_path, count, doors=evolve(DOORS, containers_ms=200)) as running:
+    async with stores(tmp_path, count, client_ports=evolve(DOORS, containers_ms=200)) as running:
         said = await toured("Tour", running)
     assert len(said) == TRIED

@@ -74,8 +74,10 @@ async def test_over_tls_with_a_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = TlsPortSettings(authority.issue("server"), authority.trust)
     own = authority.as_pkcs12(authority.issue("broker"))
-    doors = evolve(DOORS, tls=tls, security=SecuritySettings(required=frozenset({"x509"})))
-    async with zab.open_store(tmp_path / "store", client_port=0, secure_client_port=0, doors=doors) as store:
+    client_ports = evolve(DOORS, tls=tls, security=SecuritySettings(required=frozenset({"x509"})))
+    async with zab.open_store(
+        tmp_path / "store", client_port=0, secure_client_port=0, client_ports=client_ports
+    ) as store:
         assert store.secure_client_port is not None
         text = lines(
             tmp_path, store.secure_client_port, "zookeeper.ssl.client.enable=true",
@@ -91,8 +93,8 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
     module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
     file.write_text(f'Client {{ {module} username="kafka" password="its own"; }};')
     security = SecuritySettings(sasl_users={"kafka": "its own"}, required=frozenset({"sasl"}))
-    doors = evolve(DOORS, security=security)
-    async with zab.open_store(tmp_path / "store", client_port=0, doors=doors) as store:
+    client_ports = evolve(DOORS, security=security)
+    async with zab.open_store(tmp_path / "store", client_port=0, client_ports=client_ports) as store:
         assert store.client_port is not None
         text = lines(tmp_path, store.client_port, f"java.security.auth.login.config={file}")
         assert await acls(text, store, "kafka:its own") == wanted("sasl")

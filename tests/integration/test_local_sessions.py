@@ -40,7 +40,7 @@ def again(client: Client) -> ConnectRequest:
 
 
 async def test_it_costs_no_transaction(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=LOCAL) as running:
+    async with stores(tmp_path, 1, client_ports=LOCAL) as running:
         server = running.servers[1]
         async with raw(running) as client:
             await client.connect()
@@ -57,7 +57,7 @@ async def test_it_costs_no_transaction(tmp_path: Path) -> None:
 
 
 async def test_close_waits_for_earlier_requests(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=LOCAL) as running, raw(running) as client:
+    async with stores(tmp_path, 3, client_ports=LOCAL) as running, raw(running) as client:
         requests = [create(xid, f"/a{xid}") for xid in range(1, 50)]
         await client.connect(behind=b"".join(requests) + close(50) + create(51, "/never"))
         replies = await client.hear(50)
@@ -66,7 +66,7 @@ async def test_close_waits_for_earlier_requests(tmp_path: Path) -> None:
 
 
 async def test_coming_back_here_and_elsewhere(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=LOCAL) as running:
+    async with stores(tmp_path, 3, client_ports=LOCAL) as running:
         async with raw(running, 1) as client:
             await client.connect()
         async with raw(running, 1) as back:
@@ -85,7 +85,7 @@ async def test_coming_back_here_and_elsewhere(tmp_path: Path) -> None:
 
 
 async def test_it_ends_by_itself(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=LOCAL) as running:
+    async with stores(tmp_path, 1, client_ports=LOCAL) as running:
         async with raw(running) as client:
             await client.connect(ConnectRequest(0, 1))
         with trio.fail_after(PATIENCE_S):
@@ -98,7 +98,7 @@ async def test_it_ends_by_itself(tmp_path: Path) -> None:
 
 
 async def test_the_first_ephemeral_makes_it_known_to_all(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=UPGRADING) as running:
+    async with stores(tmp_path, 3, client_ports=UPGRADING) as running:
         async with raw(running, 1) as client:
             await client.connect()
             assert known(running) == [0, 0, 0]
@@ -122,7 +122,7 @@ async def test_the_first_ephemeral_makes_it_known_to_all(tmp_path: Path) -> None
 
 
 async def test_a_multi_may_make_one(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=UPGRADING) as running, raw(running) as client:
+    async with stores(tmp_path, 1, client_ports=UPGRADING) as running, raw(running) as client:
         await client.connect()
         parts = ((Op.CREATE, ("/p", b"", OPEN, 0)), (Op.CREATE2, ("/p/q", b"", OPEN, CreateFlag.EPHEMERAL_SEQUENTIAL)))
         replies = await client.ask(encode_request(Op.MULTI, 1, parts), get(2, "/p/q0000000000"))
@@ -132,7 +132,7 @@ async def test_a_multi_may_make_one(tmp_path: Path) -> None:
 
 async def test_the_connection_is_lost_while_it_becomes_known(tmp_path: Path) -> None:
     """A client that reconnects at once finds the session pending or present, and the node with it."""
-    async with stores(tmp_path, 3, doors=UPGRADING) as running:
+    async with stores(tmp_path, 3, client_ports=UPGRADING) as running:
         leader = await running.leader()
         here = next(sid for sid in running.servers if sid != leader)
         server, rising = running.servers[here], 0

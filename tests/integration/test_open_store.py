@@ -19,7 +19,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, LocalProtocolError, Stopped, StorageError
 from zab.net import loop_wait
 from zab.recipes import Lock, Lost
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.runtime.store_server.store_server import StoreServer
 from zab.session.multi import Multi
@@ -137,8 +137,8 @@ async def test_event_arrives_before_the_reply_that_shows_its_change(tmp_path: Pa
 
 
 async def test_unread_watch_is_bounded(tmp_path: Path) -> None:
-    doors = DoorSettings(events_max=3)
-    async with open_store(tmp_path, settings=FAST, doors=doors) as store, store.session() as session:
+    client_ports = ClientPortSettings(events_max=3)
+    async with open_store(tmp_path, settings=FAST, client_ports=client_ports) as store, store.session() as session:
         await session.create("/a")
         async with session.watch("/a") as events:
             for _ in range(5):
@@ -330,7 +330,7 @@ async def test_all_doors_let_in_the_same(tmp_path: Path) -> None:
     ):
         most = 0
         for session in (here, there):
-            most = most or DoorSettings().frame_bytes_max - 8 - len(SHAPES[Op.SET_DATA].encode(("/a", b"", -1)))
+            most = most or ClientPortSettings().frame_bytes_max - 8 - len(SHAPES[Op.SET_DATA].encode(("/a", b"", -1)))
             await session.create("/a")
             with pytest.raises(LocalProtocolError, match="a request of 1048576 bytes; frame_bytes_max"):
                 await session.set("/a", bytes(most + 1))
@@ -375,9 +375,12 @@ async def test_representations_name_their_object(tmp_path: Path) -> None:
 
 
 async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Path) -> None:
-    doors = DoorSettings(containers_ms=50)
+    client_ports = ClientPortSettings(containers_ms=50)
     settings = StoreSettings(extended_types=True)
-    async with open_store(tmp_path, settings=FAST, doors=doors, store=settings) as store, store.session() as session:
+    async with (
+        open_store(tmp_path, settings=FAST, client_ports=client_ports, store=settings) as store,
+        store.session() as session,
+    ):
         await session.create("/c", container=True)
         await session.create("/c/x")
         await session.create("/stays")
@@ -392,7 +395,7 @@ async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Pa
 
 async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
     async with (
-        open_store(tmp_path, settings=FAST, doors=DOORS) as store,
+        open_store(tmp_path, settings=FAST, client_ports=DOORS) as store,
         store.session(timeout_ms=1) as hasty,
         store.session(timeout_ms=10**9) as patient,
     ):
@@ -435,10 +438,10 @@ async def test_restore_fires_watches_and_ends_missing_sessions(tmp_path: Path) -
 
 
 async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:
-    doors = DoorSettings(tick_ms=20, nodes_spared_min=50)
+    client_ports = ClientPortSettings(tick_ms=20, nodes_spared_min=50)
     gc.unfreeze()
     try:
-        async with open_store(tmp_path, doors=doors) as store, store.session() as session:
+        async with open_store(tmp_path, client_ports=client_ports) as store, store.session() as session:
             await session.create("/a")
             assert not gc.get_freeze_count()
             for number in range(60):

@@ -32,7 +32,7 @@ async def test_a_super_user_of_one_server_is_one_where_all_have_it(tmp_path: Pat
     async with trio.open_nursery() as nursery:
         running = Stores(nursery, tmp_path, 3, {})
         for sid in running.ports:
-            await running.start(sid, doors=with_root if agreed or sid == 1 else DOORS)
+            await running.start(sid, client_ports=with_root if agreed or sid == 1 else DOORS)
         assert await running.leader() != 1
         async with running.servers[2].session() as owner, running.servers[1].session() as root:
             await owner.add_auth("digest", b"joe:joe")

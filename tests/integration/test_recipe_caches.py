@@ -13,7 +13,7 @@ from tests.integration.stores import stores
 from zab.client.remote_session import connect
 from zab.core.errors import LocalProtocolError
 from zab.recipes import Cached, Change, ChildrenCache, NodeCache, TreeCache
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.session.session_errors import NodeExists, NoNode, NotEmpty, SessionExpired
 from zab.session.state import SessionState
 
@@ -147,8 +147,8 @@ async def test_random_changes_all_arrive_and_in_order(tmp_path: Path, door: str,
 
 
 async def test_a_watch_that_overflows_is_begun_anew(tmp_path: Path) -> None:
-    doors = DoorSettings(events_max=3)
-    async with stores(tmp_path, doors=doors) as running:
+    client_ports = ClientPortSettings(events_max=3)
+    async with stores(tmp_path, client_ports=client_ports) as running:
         server = running.servers[1]
         async with server.session() as session, server.session() as other, ChildrenCache(session, "/c") as cache:
             await other.create("/c")

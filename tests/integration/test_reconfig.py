@@ -86,7 +86,7 @@ async def joined(running: Stores, client: Client, xid: int) -> Server:
 
 
 async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN, admit_non_members=True) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN, admit_non_members=True) as running:
         leader = await running.leader()
         asked, other = (sid for sid in running.servers if sid != leader)
         with trio.fail_after(PATIENCE_S):
@@ -118,7 +118,7 @@ async def test_a_server_joins_and_serves_and_the_leader_leaves(tmp_path: Path) -
 
 async def test_leaders_own_client_can_remove_it(tmp_path: Path) -> None:
     """The leader hands over, follows without a vote, and answers its client, which keeps its session."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         leader = await running.leader()
         with trio.fail_after(PATIENCE_S):
             async with raw(running, leader) as client:
@@ -136,7 +136,7 @@ async def test_leaders_own_client_can_remove_it(tmp_path: Path) -> None:
 
 async def test_refusals_with_reasons(tmp_path: Path) -> None:
     """The order is the original's: the permission is checked last."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running) as client:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running, raw(running) as client:
         await client.connect()
         nowhere = "server.9=127.0.0.1:1:2;3"
         assert running.ensemble is not None
@@ -161,7 +161,7 @@ async def test_refusals_with_reasons(tmp_path: Path) -> None:
 
 async def test_its_place_among_the_requests(tmp_path: Path) -> None:
     """A reconfiguration comes after earlier requests and before later ones, regardless of its result."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         leader = await running.leader()
         async with raw(running, next(sid for sid in running.servers if sid != leader)) as client:
             await as_super(client)
@@ -183,7 +183,7 @@ async def test_its_place_among_the_requests(tmp_path: Path) -> None:
 
 
 async def test_switched_off_and_alone(tmp_path: Path) -> None:
-    async with stores(tmp_path, 1, doors=DOORS_OPEN) as running, raw(running) as client:
+    async with stores(tmp_path, 1, client_ports=DOORS_OPEN) as running, raw(running) as client:
         await as_super(client)
         replies = await client.ask(reconfig(1, leaving="1"), encode_request(Op.GET_DATA, 2, (CONFIG, False)))
         assert replies[0][2] == ErrorCode.UNIMPLEMENTED
@@ -195,7 +195,7 @@ async def test_switched_off_and_alone(tmp_path: Path) -> None:
 
 
 async def test_a_restart_shows_the_last_one(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         async with raw(running, 1) as client:
             await as_super(client)
             (reply,) = await client.ask(reconfig(1, joining="server.9=127.0.0.1:1:2:observer;3"))
@@ -213,7 +213,7 @@ async def test_a_restart_shows_the_last_one(tmp_path: Path) -> None:
 
 async def test_client_port_follows_the_membership(tmp_path: Path) -> None:
     """A server's own line with another port: existing connections stay, and new ones use the new port."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as client:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running, raw(running, 1) as client:
         await as_super(client)
         assert running.ensemble is not None
         (mine, *_) = running.ensemble.servers
@@ -250,7 +250,7 @@ async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.L
         return [event for event in events if event in ("moved", "cannot_move")]
 
     async with open_store(
-        tmp_path, client_host="127.0.0.1", client_port=port, server_id=1, ensemble=made, doors=DOORS_OPEN
+        tmp_path, client_host="127.0.0.1", client_port=port, server_id=1, ensemble=made, client_ports=DOORS_OPEN
     ) as server:
 
         async def serve_at(host: str | None, does: str) -> None:
@@ -282,7 +282,7 @@ async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.L
 
 async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:
     """Without a version both changes apply, one after the other; with one, the second fails."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, raw(running, 1) as one, raw(running, 2) as two:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running, raw(running, 1) as one, raw(running, 2) as two:
         for each in (one, two):
             await as_super(each)
         version = (await configuration(one, 1))[0].version
@@ -312,7 +312,7 @@ async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:
 
 
 async def test_in_this_process(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running, running.servers[1].session() as session:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running, running.servers[1].session() as session:
         with pytest.raises(StoreError) as refused:
             await session.reconfigure(joining="server.9=127.0.0.1:1:2:observer;3")
         assert refused.value.code == ErrorCode.NO_AUTH
@@ -357,7 +357,7 @@ def kazoo_changes_it(hosts: str, joining: str) -> None:
 
 
 async def test_kazoo(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         joining = "server.9=127.0.0.1:1:2:observer;127.0.0.1:3"
         await trio.to_thread.run_sync(kazoo_changes_it, running.hosts(), joining)
 
@@ -376,7 +376,7 @@ quit
 @apache.needs_apache
 @pytest.mark.slow
 async def test_zkcli(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         command = apache.java(
             "org.apache.zookeeper.ZooKeeperMain", "-server", running.hosts(), properties=("log4j2.level=ERROR",)
         )
@@ -410,7 +410,7 @@ async def test_zkcli(tmp_path: Path) -> None:
 )
 async def test_curator_follows_the_ensemble(tmp_path: Path) -> None:
     """Curator gets one server, finds the others, and follows changes."""
-    async with stores(tmp_path, 3, doors=DOORS_OPEN) as running:
+    async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
         joining = "server.9=127.0.0.1:1:2:observer;127.0.0.1:3"
         async with program("Tracker", running.hosts(2), joining) as java:
             assert await java.hear() == f"knows {sorted(running.hosts().split(','))}".replace("'", "")

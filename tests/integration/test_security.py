@@ -43,7 +43,7 @@ def _sockets_that_kazoo_forgets() -> Iterator[None]:
 
 @asynccontextmanager
 async def secured(path: Path, security: SecuritySettings, **more: Any) -> AsyncIterator[Stores]:
-    async with stores(path, doors=evolve(DOORS, security=security, **more)) as running:
+    async with stores(path, client_ports=evolve(DOORS, security=security, **more)) as running:
         yield running
 
 

@@ -554,7 +554,7 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
 
 async def test_server_without_a_quorum_lets_its_clients_go(tmp_path: Path) -> None:
     """A third of this session's timeout is longer than the test may take: only the missing quorum can be the reason."""
-    async with stores(tmp_path, 3, doors=evolve(DOORS, timeout_ticks_max=10_000)) as running:
+    async with stores(tmp_path, 3, client_ports=evolve(DOORS, timeout_ticks_max=10_000)) as running:
         leader = await running.leader()
         survivor, *others = sorted(running.servers, key=lambda sid: sid == leader)
         async with zab.connect(running.hosts(survivor), timeout_ms=1_200_000, settings=QUICK) as session:

@@ -37,10 +37,10 @@ class SlowScheme:
 
 
 async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    doors = evolve(DOORS, security=SecuritySettings(providers={"slow": SlowScheme()}))
+    client_ports = evolve(DOORS, security=SecuritySettings(providers={"slow": SlowScheme()}))
     admin = (AdminSettings("127.0.0.1", 0),)
     with caplog.at_level(logging.WARNING, "zab"):
-        async with stores(tmp_path, 1, doors=doors, admin=admin) as made:
+        async with stores(tmp_path, 1, client_ports=client_ports, admin=admin) as made:
             await made.leader()
             async with zab.connect(made.hosts(), timeout_ms=20_000) as session:
                 await session.add_auth("slow", b"joe")

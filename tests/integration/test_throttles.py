@@ -9,7 +9,7 @@ from attrs import evolve
 
 from tests.integration.stores import DOORS, stores
 from tests.integration.test_client_port import Client, create, get, raw
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.throttle import ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
@@ -19,12 +19,12 @@ from zab.wire.client.requests import PING, PING_XID, encode_request
 PATIENCE_S = 240
 
 
-def doors(**options: int) -> DoorSettings:
+def doors(**options: int) -> ClientPortSettings:
     return evolve(DOORS, throttle=ThrottleSettings(**options))  # type: ignore[arg-type]
 
 
 async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, doors=doors(request_max_requests=3, request_stall_ms=1)) as running:
+    async with stores(tmp_path, 3, client_ports=doors(request_max_requests=3, request_stall_ms=1)) as running:
         leader = await running.leader()
         sid = next(sid for sid in running.servers if sid != leader)
         server, most = running.servers[sid], 0
@@ -45,7 +45,7 @@ async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path
 async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) -> None:
     """The first one is under way, and stays so for want of a quorum."""
     throttle = doors(request_max_requests=1, request_stall_ms=10, op_wait_ms=500)
-    async with stores(tmp_path, 1, doors=throttle) as running, raw(running) as slow, raw(running) as client:
+    async with stores(tmp_path, 1, client_ports=throttle) as running, raw(running) as slow, raw(running) as client:
         await slow.connect()
         await client.connect()
         server = running.servers[1]
@@ -63,7 +63,7 @@ async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) ->
 
 async def test_connections_at_once(tmp_path: Path) -> None:
     throttle = doors(connection_tokens=2, connection_fill_ms=3_600_000)
-    async with stores(tmp_path, 1, doors=throttle) as running, raw(running) as one, raw(running) as two:
+    async with stores(tmp_path, 1, client_ports=throttle) as running, raw(running) as one, raw(running) as two:
         assert await one.connect() is not None
         assert await two.connect() is not None
         async with raw(running) as three:
@@ -73,7 +73,7 @@ async def test_connections_at_once(tmp_path: Path) -> None:
 
 async def test_large_requests(tmp_path: Path) -> None:
     throttle = doors(large_request_threshold=10_000, large_request_max_bytes=50_000)
-    async with stores(tmp_path, 1, doors=throttle) as running:
+    async with stores(tmp_path, 1, client_ports=throttle) as running:
 
         def put(xid: int, size: int) -> bytes:
             return encode_request(Op.CREATE, xid, (f"/a{xid}", bytes(size), OPEN, 0))
@@ -99,7 +99,7 @@ async def gets_in(client: Client) -> bool:
 
 async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Path) -> None:
     two = evolve(DOORS, connections_max=2, connections_per_host_max=0)
-    async with stores(tmp_path, 1, doors=two) as running, raw(running) as one, raw(running) as other:
+    async with stores(tmp_path, 1, client_ports=two) as running, raw(running) as one, raw(running) as other:
         assert await one.connect() is not None
         assert await other.connect() is not None
         with trio.fail_after(PATIENCE_S):
@@ -111,7 +111,7 @@ async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Pa
 async def test_idle_connections_by_the_hundred(tmp_path: Path) -> None:
     """The connections send nothing, or half of a frame. The oldest is dropped for a client beyond the limit."""
     few = evolve(DOORS, connections_max=100, connections_per_host_max=0)
-    async with stores(tmp_path, 1, doors=few) as running:
+    async with stores(tmp_path, 1, client_ports=few) as running:
         async with raw(running) as client:
             assert await client.connect() is not None
             streams = [await trio.open_tcp_stream("127.0.0.1", running.ports[1]) for _ in range(99)]

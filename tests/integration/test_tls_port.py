@@ -55,8 +55,10 @@ def ca(tmp_path: Path) -> Authority:
 async def store(
     path: Path, tls: TlsPortSettings, security: SecuritySettings | None = None, **more: Any
 ) -> AsyncIterator[ServerRuntime]:
-    doors = evolve(DOORS, tls=tls, security=security or SecuritySettings())
-    async with open_store(path / "data", client_port=0, secure_client_port=0, doors=doors, **more) as server:
+    client_ports = evolve(DOORS, tls=tls, security=security or SecuritySettings())
+    async with open_store(
+        path / "data", client_port=0, secure_client_port=0, client_ports=client_ports, **more
+    ) as server:
         yield server._server
 
 
@@ -214,7 +216,7 @@ async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:
             pass
     with pytest.raises(ConfigError, match="nowhere.pem: No such file"):
         tls = TlsPortSettings(StoreFile("nowhere.pem"), client_auth=ClientAuth.NONE)
-        async with open_store(tmp_path, secure_client_port=0, doors=evolve(DOORS, tls=tls)):
+        async with open_store(tmp_path, secure_client_port=0, client_ports=evolve(DOORS, tls=tls)):
             pass
 
 

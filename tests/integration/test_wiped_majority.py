@@ -195,8 +195,8 @@ async def test_history_of_a_stopped_server_is_given_up_by_the_command(tmp_path: 
 
 async def test_the_admin_port_warns_and_the_super_user_decides(tmp_path: Path) -> None:
     admin = (AdminSettings(port=0),)
-    doors = evolve(DOORS, super_digest=digest_id(b"root:secret"))
-    async with stores(tmp_path, 3, admin=admin, doors=doors) as made:
+    client_ports = evolve(DOORS, super_digest=digest_id(b"root:secret"))
+    async with stores(tmp_path, 3, admin=admin, client_ports=client_ports) as made:
         async with made.servers[1].session() as session:
             for number in range(30):
                 await session.create(f"/old-{number}")

@@ -164,7 +164,7 @@ async def test_without_a_leader_a_few_answer(tmp_path: Path) -> None:
 
 
 async def test_user_outside_the_list_is_refused(tmp_path: Path) -> None:
-    async with stores(tmp_path, doors=evolve(DOORS, words=frozenset({"srvr"}))) as running, raw(running):
+    async with stores(tmp_path, client_ports=evolve(DOORS, words=frozenset({"srvr"}))) as running, raw(running):
         port = running.ports[1]
         version, _, built = (await hear(port, b"srvr")).splitlines()[0].partition(", built on ")
         assert version.startswith("Zookeeper version: 3.9.")

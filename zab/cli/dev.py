@@ -26,7 +26,7 @@ from zab.core.zxid import ServerId
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
 from zab.net.loop_wait import claim_this_loop
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import make_server, run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.store.store_settings import StoreSettings
@@ -209,7 +209,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
     """Start all servers in the nursery, and return when all of them serve."""
     claim_this_loop()
     ensemble = layout.ensemble()
-    doors = DoorSettings(
+    client_ports = ClientPortSettings(
         tick_ms=settings.tick_ms, words=frozenset(FOUR_LETTER_WORDS.values()), connections_per_host_max=0
     )
     servers: list[ServerRuntime] = []
@@ -217,7 +217,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
         server = make_server(
             data / str(sid),
             store=StoreSettings(extended_types=True),
-            doors=doors,
+            client_ports=client_ports,
             server_id=sid,
             ensemble=ensemble,
             settings=settings,

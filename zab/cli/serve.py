@@ -137,7 +137,7 @@ async def run(plan: ServerPlan) -> None:
         server = make_server(
             plan.data,
             store=plan.store,
-            doors=plan.doors,
+            client_ports=plan.client_ports,
             limits=plan.limits,
             server_id=plan.server_id,
             ensemble=plan.ensemble,
@@ -213,7 +213,7 @@ async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
             if not is_member(server):
                 why = f"the membership has no server {server.me}: it has no vote until reconfig -add adds it"
                 server.log.say("not_a_member", "warning", version=version, members=list(ensemble.by_id), why=why)
-            elif plan.doors.reconfig_enabled:
+            elif plan.client_ports.reconfig_enabled:
                 await _write(server, plan, ensemble)
             elif different:
                 why = "the members changed, and reconfigEnabled is off: correct the file before the next start"

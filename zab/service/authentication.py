@@ -68,7 +68,7 @@ class Security(Protocol):
 
 
 class IdentitySettings(Protocol):
-    """The settings of `DoorSettings` that decide about identities."""
+    """The settings of `ClientPortSettings` that decide about identities."""
 
     @property
     def identities_max(self) -> int: ...
@@ -118,7 +118,7 @@ class ClientAuthentication:
         identities = tuple(dict.fromkeys([*self.identities, *found]))
         if len(identities) > self._settings.identities_max:
             self.why = (
-                f"the client has proved {len(self.identities)} identities; DoorSettings.identities_max allows "
+                f"the client has proved {len(self.identities)} identities; ClientPortSettings.identities_max allows "
                 f"{self._settings.identities_max}"
             )
             return False

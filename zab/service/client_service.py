@@ -34,7 +34,7 @@ SLEPT_CHECKS: Final = 3
 
 
 class ServiceSettings(ConnectionSettings, Protocol):
-    """The settings of `DoorSettings` that decide about all clients together."""
+    """The settings of `ClientPortSettings` that decide about all clients together."""
 
     @property
     def tick_ms(self) -> int: ...

@@ -196,7 +196,7 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
         return why
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
-        return "no room for another watch: DoorSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
+        return "no room for a watch: ClientPortSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
     if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
         return "its path or its session may hold no more: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
     if code == ErrorCode.NO_NODE and op in CREATES:

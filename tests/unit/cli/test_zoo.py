@@ -60,8 +60,8 @@ def problems(folder: Path, text: str, *options: tuple[str, str], myid: str | Non
 def test_defaults_are_the_originals(folder: Path) -> None:
     made = plan(folder, "")
     assert (made.server_id, made.ensemble, made.client_host, made.client_port) == (1, None, None, 2181)
-    assert made.settings.tick_ms == made.doors.tick_ms == 3000
-    assert (made.doors.timeout_ms(1), made.doors.timeout_ms(10**9)) == (6000, 60_000)
+    assert made.settings.tick_ms == made.client_ports.tick_ms == 3000
+    assert (made.client_ports.timeout_ms(1), made.client_ports.timeout_ms(10**9)) == (6000, 60_000)
     assert (made.admin, made.metrics, made.log, made.listen_host, made.warnings) == (None, None, None, None, ())
 
 
@@ -76,21 +76,25 @@ def test_every_kind_of_value_arrives_where_it_belongs(folder: Path) -> None:
         "DigestAuthenticationProvider.digestAlg=SHA-256\n4lw.commands.whitelist=ruok, stat\nreconfigEnabled=true\n"
         "clientPortAddress=127.0.0.1\n",
     )
-    doors = made.doors
-    assert (made.settings.tick_ms, doors.timeout_ms(1), doors.timeout_ms(10**9)) == (500, 700, 10_000)
-    assert (doors.connections_per_host_max, doors.connections_max > 10**6, doors.frame_bytes_max) == (0, True, 4096)
+    client_ports = made.client_ports
+    assert (made.settings.tick_ms, client_ports.timeout_ms(1), client_ports.timeout_ms(10**9)) == (500, 700, 10_000)
+    assert (
+        client_ports.connections_per_host_max,
+        client_ports.connections_max > 10**6,
+        client_ports.frame_bytes_max,
+    ) == (0, True, 4096)
     assert (made.limits.snap_entries, made.limits.snap_bytes, made.limits.snapshots_kept) == (1000, 10_240, 5)
     assert (made.storage.segment_bytes, made.storage.preallocate, made.storage.autocreate) == (65_536, False, False)
     assert (made.storage.snapshots_kept, made.log, made.listen_host) == (5, folder / "log", "0.0.0.0")
     assert (made.store.access.skip, made.store.enforce_quota, made.store.extended_types) == (True, True, True)
-    assert (doors.super_digest, doors.digest_algorithm) == ("super:x=", "sha256")
-    assert (doors.words, doors.reconfig_enabled) == (frozenset({"ruok", "stat"}), True)
+    assert (client_ports.super_digest, client_ports.digest_algorithm) == ("super:x=", "sha256")
+    assert (client_ports.words, client_ports.reconfig_enabled) == (frozenset({"ruok", "stat"}), True)
     assert made.client_host == "127.0.0.1"
     assert made.warnings == ()
 
 
 def test_star_enables_every_word_and_unknown_words_are_reported(folder: Path) -> None:
-    assert plan(folder, "4lw.commands.whitelist=*\n").doors.words == frozenset(FOUR_LETTER_WORDS.values())
+    assert plan(folder, "4lw.commands.whitelist=*\n").client_ports.words == frozenset(FOUR_LETTER_WORDS.values())
     (warning,) = plan(folder, "4lw.commands.whitelist=ruok,what\n").warnings
     assert warning.endswith("not answered here: what")
 
@@ -107,12 +111,12 @@ def test_client_identities_and_counts(folder: Path) -> None:
         "localSessionsEnabled=true\nreadonlymode.enabled=true\nconnection_throttle_tokens=7\nthrottled_op_wait_time=8\n"
         "connection_throttle_drop_increase=0.5\ntickTime=5000\n",
     )
-    security, throttle = made.doors.security, made.doors.throttle
+    security, throttle = made.client_ports.security, made.client_ports.throttle
     assert (dict(security.sasl_users), security.sasl_super) == ({"bob": "pw"}, frozenset({"bob"}))
     assert (security.required, security.digest) == (frozenset({"sasl"}), False)
     assert security.ensemble_names == frozenset({"blue"})
-    assert (made.doors.local_sessions_enabled, made.doors.read_only_mode_enabled) == (True, True)
-    assert made.doors.read_only_after_ms == 5000
+    assert (made.client_ports.local_sessions_enabled, made.client_ports.read_only_mode_enabled) == (True, True)
+    assert made.client_ports.read_only_after_ms == 5000
     assert (throttle.connection_tokens, throttle.op_wait_ms, throttle.connection_drop_increase) == (7, 8, 0.5)
     assert made.warnings == ()
     several = problems(folder, "enforce.auth.enabled=true\nsecureClientPort=5\naudit.enable=perhaps\ntickTime=x\n")
@@ -122,10 +126,10 @@ def test_client_identities_and_counts(folder: Path) -> None:
 
 
 def test_audit_log_settings(folder: Path) -> None:
-    audit = plan(folder, f"audit.enable=true\naudit.file={folder}/audit\n").doors.audit
+    audit = plan(folder, f"audit.enable=true\naudit.file={folder}/audit\n").client_ports.audit
     assert audit is not None
     assert audit.file == f"{folder}/audit"
-    assert plan(folder, "audit.file=x\n").doors.audit is None
+    assert plan(folder, "audit.file=x\n").client_ports.audit is None
 
 
 def certificates(folder: Path) -> None:
@@ -139,12 +143,16 @@ def test_ports_that_speak_tls(folder: Path) -> None:
     stores = f"keyStore.location={folder}/me.pem", f"trustStore.location={folder}/ca.pem"
     client = "".join(f"ssl.{each}\n" for each in stores)
     made = plan(folder, client + "secureClientPort=2281\nssl.clientAuth=want\nclient.certReload=true\n")
-    assert made.doors.tls is not None
-    assert (made.secure_port, made.doors.tls.client_auth.value, made.doors.tls.reload) == (2281, "want", True)
+    assert made.client_ports.tls is not None
+    assert (made.secure_port, made.client_ports.tls.client_auth.value, made.client_ports.tls.reload) == (
+        2281,
+        "want",
+        True,
+    )
     assert (made.quorum_tls, made.warnings) == (None, ())
     made = plan(folder, "sslQuorum=true\n" + "".join(f"ssl.quorum.{each}\n" for each in stores))
     assert made.quorum_tls is not None
-    assert made.doors.tls is None
+    assert made.client_ports.tls is None
     (warning,) = plan(folder, client).warnings
     assert "without effect: neither secureClientPort nor client.portUnification" in warning
     assert "ssl.keyStore.location is missing" in problems(folder, "secureClientPort=2281\n")
@@ -195,7 +203,7 @@ def test_the_ports_for_operators_share_the_names_that_they_may_be_called_by(fold
 
 def test_an_option_counts_more_than_the_file(folder: Path) -> None:
     made = plan(folder, "tickTime=500\n", ("zookeeper.tickTime", "600"), ("jute.maxbuffer", "2000"))
-    assert (made.settings.tick_ms, made.doors.frame_bytes_max, made.warnings) == (600, 2000, ())
+    assert (made.settings.tick_ms, made.client_ports.frame_bytes_max, made.warnings) == (600, 2000, ())
     assert "-D: tickTime=x: expected a whole number" in problems(folder, "", ("tickTime", "x"))
 
 
@@ -294,7 +302,7 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
     (warning,) = made.warnings
     assert warning.startswith(f"{folder}/zoo.cfg:3: java.security.auth.login.config={jaas}: ")
     assert warning.endswith("has no section 'Server': this server starts without SASL")
-    assert not made.doors.security.sasl_users
+    assert not made.client_ports.security.sasl_users
     assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
     assert "with scheme 'sasl', which has no provider" in problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
 
@@ -344,7 +352,7 @@ def test_sessions_that_could_not_be(folder: Path) -> None:
 def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     made = plan(folder, "autopurge.snapRetainCount=1\nmaxClientCnxns=-1\nsnapCount=1\n")
     assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
-    assert made.doors.connections_per_host_max == 0
+    assert made.client_ports.connections_per_host_max == 0
     assert [line.partition("cfg:")[2] for line in made.warnings] == [
         "3: autopurge.snapRetainCount=1: the least is 3, which is used",
         "4: maxClientCnxns=-1: the least is 0, which is used",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service import authentication
 from zab.service.authentication import CREDENTIALS_BYTES_MAX, ClientAuthentication, Verdict
 
 
 def test_one_identity_more_than_allowed_is_refused() -> None:
-    caller = ClientAuthentication(DoorSettings(identities_max=3), "10.0.0.1")
+    caller = ClientAuthentication(ClientPortSettings(identities_max=3), "10.0.0.1")
     assert caller.authenticate("digest", b"joe:1") is Verdict.PROVED
     assert caller.authenticate("digest", b"ann:1") is Verdict.PROVED
     assert caller.authenticate("digest", b"joe:1") is Verdict.PROVED, "the same one again is not one more"
     before = caller.identities
     assert caller.authenticate("digest", b"bob:1") is Verdict.REFUSED
     assert caller.identities == before
-    assert "DoorSettings.identities_max allows 3" in caller.why
+    assert "ClientPortSettings.identities_max allows 3" in caller.why
 
 
 def test_credentials_beyond_the_bound_are_refused_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,7 @@ def test_credentials_beyond_the_bound_are_refused_before_they_are_read(monkeypat
         return "joe:x"
 
     monkeypatch.setattr(authentication, "digest_id", digest_id)
-    caller = ClientAuthentication(DoorSettings(), "10.0.0.1")
+    caller = ClientAuthentication(ClientPortSettings(), "10.0.0.1")
     most = CREDENTIALS_BYTES_MAX - len("digest")
     assert caller.authenticate("digest", b"j" * most) is Verdict.PROVED
     assert caller.authenticate("digest", b"j" * (most + 1)) is Verdict.REFUSED

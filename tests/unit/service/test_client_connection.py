@@ -12,7 +12,7 @@ from attrs import evolve
 
 from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.attached import Latency, Traffic
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
@@ -40,7 +40,7 @@ class Change:
 class Server:
     """A ready server with one session. Submissions wait in `posted` for their result."""
 
-    def __init__(self, settings: DoorSettings) -> None:
+    def __init__(self, settings: ClientPortSettings) -> None:
         self.me = ServerId(1)
         self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
         self.settings = settings
@@ -144,7 +144,7 @@ class Talk:
 
     def __init__(self, **options: Any) -> None:
         self.now = 0.0
-        self.server, self.shell = Server(evolve(DoorSettings(), **options)), ShellPort()
+        self.server, self.shell = Server(evolve(ClientPortSettings(), **options)), ShellPort()
         self.it = ClientConnection(self.server, self.shell, lambda: self.now, "10.0.0.1", "10.0.0.1:5")
         self._reader = ReplyReader()
 

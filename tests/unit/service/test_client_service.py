@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from zab.core.zxid import Epoch, ServerId
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, REPLACED
 from zab.service.pending_submissions import Done
@@ -64,7 +64,7 @@ class Surroundings:
         self.it = ClientService(
             ServerId(1),
             self.store,
-            evolve(DoorSettings(tick_ms=TICK_MS), **options),
+            evolve(ClientPortSettings(tick_ms=TICK_MS), **options),
             self,
             self,
             self,

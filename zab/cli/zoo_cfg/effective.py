@@ -32,9 +32,9 @@ def _lines(plan: ServerPlan) -> Iterator[str]:
         "storage": plan.storage,
         "store": plan.store,
         "access": plan.store.access,
-        "doors": plan.doors,
-        "throttle": plan.doors.throttle,
-        "logins": plan.doors.failed_logins,
+        "client_ports": plan.client_ports,
+        "throttle": plan.client_ports.throttle,
+        "logins": plan.client_ports.failed_logins,
         "admin": plan.admin,
         "metrics": plan.metrics,
     }
@@ -56,9 +56,9 @@ def _lines(plan: ServerPlan) -> Iterator[str]:
 
 def _value(plan: ServerPlan, field: str, value: object) -> object:
     if field == "session_ms_min":
-        return plan.doors.timeout_ms(0)
+        return plan.client_ports.timeout_ms(0)
     if field == "session_ms_max":
-        return plan.doors.timeout_ms((1 << 31) - 1)
+        return plan.client_ports.timeout_ms((1 << 31) - 1)
     return value
 
 

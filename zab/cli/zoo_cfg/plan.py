@@ -34,7 +34,7 @@ from zab.net.tls.quorum_tls import QuorumTls
 from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.member_arguments import NO_HOST
 from zab.runtime.store_server.audit import AuditSettings
-from zab.runtime.store_server.door_settings import NO_THROTTLE, DoorSettings
+from zab.runtime.store_server.client_port_settings import NO_THROTTLE, ClientPortSettings
 from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings
 from zab.service.limits import Limits
 from zab.storage.offline import stored_membership
@@ -71,7 +71,7 @@ class ServerPlan:
     limits: Limits
     storage: StorageSettings
     store: StoreSettings
-    doors: DoorSettings
+    client_ports: ClientPortSettings
     admin: AdminSettings | None
     metrics: AdminSettings | None
     quorum_tls: QuorumTls | None
@@ -125,7 +125,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
-    peers = peer_warnings(ensemble, everywhere, made["quorum_tls"], made["doors"].tls)
+    peers = peer_warnings(ensemble, everywhere, made["quorum_tls"], made["client_ports"].tls)
     source.warnings += [f"{source.path}: {each}" for each in peers]
     dynamic = source.text("dynamicConfigFile", None)
     return ServerPlan(
@@ -236,15 +236,15 @@ def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> t
 
 def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Make the settings objects. Their own checks find mistakes between keys that the table cannot express."""
-    doors = groups.setdefault("doors", {})
+    client_ports = groups.setdefault("client_ports", {})
     for name, key in (("session_ms_min", "minSessionTimeout"), ("session_ms_max", "maxSessionTimeout")):
-        if doors.get(name) == -1:
-            del doors[name]
-        elif doors.get(name) == 0:
+        if client_ports.get(name) == -1:
+            del client_ports[name]
+        elif client_ports.get(name) == 0:
             source.problem(key, "expected a whole number, 1 or more, or -1 for the default")
-    doors["tick_ms"] = groups.setdefault("settings", {}).setdefault("tick_ms", TICK_MS)
-    doors["words"] = _words(source, doors)
-    doors["read_only_after_ms"] = max(DoorSettings().read_only_after_ms, doors["tick_ms"])
+    client_ports["tick_ms"] = groups.setdefault("settings", {}).setdefault("tick_ms", TICK_MS)
+    client_ports["words"] = _words(source, client_ports)
+    client_ports["read_only_after_ms"] = max(ClientPortSettings().read_only_after_ms, client_ports["tick_ms"])
     properties = {entry.key: entry.value for entry in source.entries.values()}
     made_of_several: dict[str, Callable[[], object]] = {
         "security": lambda: SecuritySettings.from_properties(properties),
@@ -255,13 +255,13 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
     }
     for name, make in made_of_several.items():
         try:
-            doors[name] = make()
+            client_ports[name] = make()
         except ConfigError as error:
             source.blame(error)
-    security = doors.get("security")
+    security = client_ports.get("security")
     if LOGIN_FILE in source.entries and isinstance(security, SecuritySettings) and not security.sasl_users:
         source.warn(LOGIN_FILE, f"has no section '{SERVER}': this server starts without SASL")
-    if doors.get("audit") is None and "audit.file" in source.entries:
+    if client_ports.get("audit") is None and "audit.file" in source.entries:
         source.warn("audit.file", "without effect: audit.enable is not on")
     if source.value("preAllocSize", 1) == 0:
         groups.setdefault("storage", {})["preallocate"] = False
@@ -277,17 +277,17 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
         ("limits", Limits(pause_us_max=PAUSE_US)),
         ("storage", StorageSettings()),
         ("store", StoreSettings(access=access)),
-        ("doors", DoorSettings()),
+        ("client_ports", ClientPortSettings()),
     ):
         try:
             made[name] = evolve(default, **groups.get(name, {}))
         except ConfigError as error:
             source.blame(error)
-    if "doors" in made:
-        made_doors: DoorSettings = made["doors"]
+    if "client_ports" in made:
+        made_client_ports: ClientPortSettings = made["client_ports"]
         least, most = (
-            made_doors.timeout_ms(0),
-            doors.get("session_ms_max", made_doors.timeout_ticks_max * doors["tick_ms"]),
+            made_client_ports.timeout_ms(0),
+            client_ports.get("session_ms_max", made_client_ports.timeout_ticks_max * client_ports["tick_ms"]),
         )
         if least > most:
             source.problems.append(f"{source.path}: minSessionTimeout={least} is more than maxSessionTimeout={most}")
@@ -310,10 +310,10 @@ def _given(source: ZooSource) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _words(source: ZooSource, doors: dict[str, Any]) -> frozenset[str]:
-    asked: frozenset[str] | None = doors.get("words")
+def _words(source: ZooSource, client_ports: dict[str, Any]) -> frozenset[str]:
+    asked: frozenset[str] | None = client_ports.get("words")
     if asked is None:
-        return DoorSettings().words
+        return ClientPortSettings().words
     if "*" in asked:
         return frozenset(FOUR_LETTER_WORDS.values())
     unknown = asked - frozenset(FOUR_LETTER_WORDS.values())

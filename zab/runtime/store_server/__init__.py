@@ -1,1 +1,1 @@
-"""The coordination store at work on a member: its sessions, and the doors through which clients come in."""
+"""The coordination store at work on a member: its sessions and its client ports."""

@@ -24,10 +24,12 @@ class ClientPort:
     With a TLS acceptor, each connection has to pass it first: at the TLS port, or at one for both kinds of clients.
     """
 
-    def __init__(self, server: ServerRuntime, host: str | None, port: int, door: TlsAcceptor | None = None) -> None:
+    def __init__(
+        self, server: ServerRuntime, host: str | None, port: int, tls_acceptor: TlsAcceptor | None = None
+    ) -> None:
         """`host` None: all interfaces."""
         self._server = server
-        self._door = door
+        self._tls_acceptor = tls_acceptor
         self._host = host
         self._port = port
         self._listener = LimitedListener("client", server.log, self._limits, self._serve, self._refused)
@@ -118,7 +120,9 @@ class ClientPort:
     async def _serve(self, accepted: Accepted) -> None:
         server, stream, host, peer = self._server, accepted.stream, accepted.host, accepted.peer
         with accepted.half_open() as wait:
-            admitted = (stream, []) if self._door is None else await self._door.admit(stream, host, peer)
+            admitted = (
+                (stream, []) if self._tls_acceptor is None else await self._tls_acceptor.admit(stream, host, peer)
+            )
             if admitted is None:
                 await trio.aclose_forcefully(stream)
             else:

@@ -27,7 +27,7 @@ from zab.core.zxid import ServerId, Zxid, counter_of
 from zab.net.wakeup import Wakeup
 from zab.runtime.member import Member
 from zab.runtime.member_arguments import NO_HOST
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, Fields
@@ -51,7 +51,7 @@ _RETRY: Final = (NotLeader, Overloaded, ChangeLost)
 class ConfigNode:
     """Keeps `/zookeeper/config` equal to the membership, and carries out reconfigurations for clients."""
 
-    def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
+    def __init__(self, machine: StoreMachine, member: Member, settings: ClientPortSettings) -> None:
         self._machine = machine
         self._member = member
         self._settings = settings

@@ -16,8 +16,8 @@ from zab.core.errors import LocalProtocolError
 from zab.core.zxid import ServerId
 from zab.host.logs import Log
 from zab.runtime.member import Member
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.config_node import ConfigNode
-from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.store_machine import ChangeEvent, StoreMachine
 from zab.runtime.waiter import Waiter
 from zab.service.authentication import ClientAuthentication, Verdict
@@ -59,7 +59,7 @@ class SessionHost(Protocol):
     member: Member
     config_node: ConfigNode
     clients: ClientService
-    settings: DoorSettings
+    settings: ClientPortSettings
 
     @property
     def sessions(self) -> MutableMapping[InProcessSession, None]: ...
@@ -197,7 +197,7 @@ class InProcessSession(Session):
         size = len(SHAPES[op].encode(fields)) + HEAD_BYTES
         if size > most:
             raise LocalProtocolError(
-                f"{named(op, what)}: a request of {size} bytes; frame_bytes_max of this store's doors is {most}"
+                f"{named(op, what)}: a request of {size} bytes; frame_bytes_max of this store's client ports is {most}"
             )
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:

@@ -22,7 +22,7 @@ from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.environment import Environment
 from zab.runtime.member import DEFAULT_LIMITS, Member
 from zab.runtime.store_server.client_port import ClientPort
-from zab.runtime.store_server.door_settings import DEFAULT_DOORS, DoorSettings
+from zab.runtime.store_server.client_port_settings import DEFAULT_CLIENT_PORTS, ClientPortSettings
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.runtime.store_server.store_server import StoreServer
@@ -57,7 +57,7 @@ class MemberOptions(TypedDict, total=False):
 
 class StoreOptions(MemberOptions, total=False):
     store: StoreSettings
-    doors: DoorSettings
+    client_ports: ClientPortSettings
     limits: Limits
 
 
@@ -65,22 +65,24 @@ def make_server(
     path: str | os.PathLike[str],
     *,
     store: StoreSettings = DEFAULT_SETTINGS,
-    doors: DoorSettings = DEFAULT_DOORS,
+    client_ports: ClientPortSettings = DEFAULT_CLIENT_PORTS,
     limits: Limits = DEFAULT_LIMITS,
     **options: Unpack[MemberOptions],
 ) -> ServerRuntime:
     check_names("a store", options, [*StoreOptions.__annotations__, *_PLACES])
-    _check_kinds({"store": store, "doors": doors, "limits": limits, **options})
-    access = doors.security.access(store.access, tls=doors.tls is not None, super_digest=doors.super_digest is not None)
+    _check_kinds({"store": store, "client_ports": client_ports, "limits": limits, **options})
+    access = client_ports.security.access(
+        store.access, tls=client_ports.tls is not None, super_digest=client_ports.super_digest is not None
+    )
     machine = StoreMachine(evolve(store, access=access))
-    request_bytes = max(limits.request_bytes_max, doors.frame_bytes_max + BESIDE_A_FRAME_BYTES)
+    request_bytes = max(limits.request_bytes_max, client_ports.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
-    return ServerRuntime(machine, member, doors)
+    return ServerRuntime(machine, member, client_ports)
 
 
 _KINDS: Final[Mapping[str, type[object]]] = {
     "store": StoreSettings,
-    "doors": DoorSettings,
+    "client_ports": ClientPortSettings,
     "limits": Limits,
     "settings": Settings,
     "storage": StorageSettings,
@@ -113,13 +115,13 @@ async def run_server(
 ) -> None:
     """Run a store until cancelled. `task_status` is started once its ports are open.
 
-    A `secure_client_port` serves them over TLS, as the `tls` of `doors` says. Each of `admin` opens a port for
+    A `secure_client_port` serves them over TLS, as the `tls` of `client_ports` says. Each of `admin` opens a port for
     operators. Those open before the store can serve, because that is when operators need to find out why it cannot.
     """
     check_port("client_port", client_port)
     check_port("secure_client_port", secure_client_port)
     # The client ports first: an unreadable key store is reported before anything begins.
-    secure, both = _doors_of(server, secure_client_port)
+    secure, both = _tls_acceptors(server, secure_client_port)
     audit = server.audit
     try:
         async with trio.open_nursery() as nursery:
@@ -159,12 +161,14 @@ def check_port(name: str, port: int | None) -> None:
         raise ConfigError(f"{name}: {port} is not a port: use 1 to {PORT_MAX}, 0 for any free port, None for none")
 
 
-def _doors_of(server: ServerRuntime, secure_client_port: int | None) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
+def _tls_acceptors(
+    server: ServerRuntime, secure_client_port: int | None
+) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
     """Return the TLS settings of the secure port, and of the plain port if it serves both kinds of clients."""
     tls = server.settings.tls
     if tls is None:
         if secure_client_port is not None:
-            raise ConfigError("a secure client port needs a key: DoorSettings.tls, or ssl.keyStore.location")
+            raise ConfigError("a secure client port needs a key: ClientPortSettings.tls, or ssl.keyStore.location")
         return None, None
     secure = None if secure_client_port is None else TlsAcceptor(server, tls)
     return secure, TlsAcceptor(server, tls, plain_too=True) if tls.unify else None
@@ -185,12 +189,12 @@ async def open_store(
 
         path         the directory of its log and snapshots; no other server may use it
         client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
-        secure_client_port  port for clients over TLS, as the `tls` of `doors` says
+        secure_client_port  port for clients over TLS, as the `tls` of `client_ports` says
         admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
                      `admin_port` of the store; None: no port, unless `admin` is given
         admin        settings of that port
         store        settings of the store: `StoreSettings`
-        doors        limits and behaviour of its client ports: `DoorSettings`
+        client_ports limits and behaviour of its client ports: `ClientPortSettings`
         limits       limits of the member's queues and requests: `Limits`
         ...          and all arguments of `Member`, like `server_id` and `ensemble`: see `MemberOptions`
 

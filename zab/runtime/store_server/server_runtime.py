@@ -21,8 +21,8 @@ from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
 from zab.runtime.status import RoleChange, missing_voters
 from zab.runtime.store_server.audit import Audit
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.config_node import ConfigNode
-from zab.runtime.store_server.door_settings import DoorSettings
 from zab.runtime.store_server.in_process_session import InProcessSession, opened
 from zab.runtime.store_server.request_poster import RequestPoster
 from zab.runtime.store_server.serving_times import ServingTimes
@@ -51,7 +51,7 @@ _REPORT: Final = b"r"
 class ServerRuntime:
     """A server as its connections, admin pages and commands use it. `StoreServer` is the part of it for users."""
 
-    def __init__(self, machine: StoreMachine, member: Member, settings: DoorSettings) -> None:
+    def __init__(self, machine: StoreMachine, member: Member, settings: ClientPortSettings) -> None:
         self.machine = machine
         self.member = member
         self.settings = settings

@@ -47,7 +47,7 @@ class ConnectionPhase(IntEnum):
 
 
 class ConnectionSettings(IdentitySettings, Protocol):
-    """The settings of `DoorSettings` that a connection reads."""
+    """The settings of `ClientPortSettings` that a connection reads."""
 
     @property
     def frame_bytes_max(self) -> int: ...

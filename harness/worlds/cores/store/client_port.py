@@ -17,7 +17,7 @@ from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.store.judged_service import JudgedClientService
 from zab.core.messages import State
 from zab.core.zxid import Zxid
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.pending_submissions import Submission
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CONTAINERS_MS: Final = 100
 """Between two checks for containers and TTL nodes: much more often than in production."""
-TICKS_MAX: Final = DoorSettings().timeout_ticks_max
+TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 """The longest timeout of a session, in ticks."""
 
 
@@ -71,7 +71,7 @@ class SimulatedClientPort:
         self.clients: JudgedClientService = JudgedClientService(
             server.id,
             server.machine.store,
-            DoorSettings(tick_ms=tick_ms, containers_ms=CONTAINERS_MS),
+            ClientPortSettings(tick_ms=tick_ms, containers_ms=CONTAINERS_MS),
             StrictLog(),
             self,
             Unwatched(),

@@ -12,7 +12,7 @@ from harness.worlds.stack.machine import Fed
 from harness.worlds.stack.server import Life
 from harness.worlds.stack.store.ends import JudgedServer
 from zab.core.zxid import Zxid
-from zab.runtime.store_server.door_settings import DoorSettings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import run_server
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.store_server.store_machine import StoreMachine
@@ -78,8 +78,10 @@ class StoreLife(Life):
         machine = ToldStore(self)
         self.fed, self.holds = machine.fed, Holds(machine)
         self.member = self._member(machine)
-        doors = DoorSettings(tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS)
-        self.store = store = JudgedServer(machine, self.member, doors)
+        client_ports = ClientPortSettings(
+            tick_ms=self.server.knobs.tick_ms, connections_per_host_max=0, containers_ms=CONTAINERS_MS
+        )
+        self.store = store = JudgedServer(machine, self.member, client_ports)
         store.judge(self._violated, self.server.stood)
 
     def prepared(self, zxid: int, applied: int) -> None:

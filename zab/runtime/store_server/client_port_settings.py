@@ -19,7 +19,7 @@ DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 
 @frozen
-class DoorSettings:
+class ClientPortSettings:
     """Limits and behaviour of the client ports.
 
     tick_ms                   the grid of session expiry; learners report signs of life twice as often
@@ -118,4 +118,4 @@ class DoorSettings:
         return max(least, min(asked_ms, most))
 
 
-DEFAULT_DOORS: Final = DoorSettings()
+DEFAULT_CLIENT_PORTS: Final = ClientPortSettings()
