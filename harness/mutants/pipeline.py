@@ -65,7 +65,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             except RequestFailed as failure:
                 self._roll_back(position, undo)
                 if prepared:
-                    return transactions.multi(self._session, self._cxid, self._now_ms, prepared)
+                    return transactions.multi(current.session, current.cxid, current.now_ms, prepared)
             """,
         ),
         machine="store",
@@ -222,7 +222,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "moved-and-sent-back",
         "a leader does not take it up that a session goes on elsewhere, and refuses what is asked for it there",
-        (f"{PREPARER}._attach_session", "self._owners[self._session] = self._server", "pass"),
+        (f"{PREPARER}._attach_session", "self._owners[current.session] = current.server", "pass"),
         machine="store",
     ),
     mutant(

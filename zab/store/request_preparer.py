@@ -50,18 +50,38 @@ MEASURED_PER_MS: Final = 100
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
-class RequestPreparer:
-    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch.
+class CurrentRequest:
+    """The request that a preparer works on: its sender, its time and its bytes.
 
-    The fields of the current request are attributes: the functions of the operations share them, and passing them on
-    would cost every request more.
+    A preparer has one of these and fills it anew: a new object would cost every request more.
     """
 
+    __slots__ = ("body_at", "cxid", "local", "now_ms", "raw", "server", "session")
+
+    def __init__(self) -> None:
+        self.session = self.cxid = self.server = 0
+        """The client's session and the number that the client has given to the request; the server that sent it."""
+        self.now_ms = 0
+        """The time of the transaction, by the leader's wall clock."""
+        self.local = False
+        """True if the session is known to its server only."""
+        self.raw = b""
+        """The whole request: its head, the client's identities, its body."""
+        self.body_at = 0
+        """The position of the body in `raw`."""
+
+    def identities(self) -> tuple[Identity, ...]:
+        """Decode the client's identities. Few requests need them: most nodes are open to all."""
+        return decode_identities(self.raw[_HEAD_BYTES : self.body_at])
+
+
+class RequestPreparer:
+    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch."""
+
     __slots__ = (
-        "_access", "_cxid", "_decode", "_enforce_quota", "_ephemeral_bytes", "_epoch", "_handlers", "_local",
-        "_measure_from_ms", "_nodes", "_now_ms", "_order", "_outstanding", "_owners", "_path_depth_max", "_quotas",
-        "_records", "_request", "_server", "_session", "_sessions", "_settings", "_start", "_tree", "_undo",
-        "_undo_owned", "reconfigure", "zxid",
+        "_current", "_decode", "_enforce_quota", "_ephemeral_bytes", "_epoch", "_handlers", "_measure_from_ms",
+        "_nodes", "_order", "_outstanding", "_owners", "_quotas", "_records", "_sessions", "_settings", "_tree",
+        "_undo", "_undo_owned", "reconfigure", "zxid",
     )  # fmt: skip
 
     def __init__(self, decode: Decode, settings: StoreSettings, outstanding: OutstandingChanges) -> None:
@@ -70,13 +90,13 @@ class RequestPreparer:
         self._decode = decode
         """Decodes bodies in the format of the client protocol."""
         self._settings = settings
-        self._access = settings.access
         self._enforce_quota = settings.enforce_quota
-        self._path_depth_max = settings.path_depth_max
+        """The setting, held directly: each set reads it."""
         self._outstanding = outstanding
         """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
         self._order = outstanding.order
+        """The two containers of `_outstanding`, held directly: every lookup reads the one, every put writes both."""
         self._epoch = -1
         """The epoch of the last request; -1 before the first one after `switch_to`."""
         self._owners: dict[int, int] = {}
@@ -91,13 +111,10 @@ class RequestPreparer:
         """(session, its earlier bytes): the entries of `_ephemeral_bytes` that the current multi has replaced."""
         self.zxid = 0
         """The zxid of the request that is being prepared, or was prepared last."""
-        self._now_ms = self._session = self._cxid = self._server = 0
-        self._local = False
-        """True if the session is known to its server only."""
-        self._request = b""
-        self._start = 0
-        """The position of the request's body. The client's identities stand between the head and the body."""
+        self._current = CurrentRequest()
+        """The request that is being prepared, or was prepared last. The functions of the operations share it."""
         self._nodes: dict[str, Znode]
+        """The nodes of the applied state, held directly."""
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
             **dict.fromkeys(CREATES, self._create),
@@ -133,13 +150,14 @@ class RequestPreparer:
         if epoch != self._epoch:
             self._begin(epoch)
         self.zxid = zxid
-        self._now_ms = now_ms
-        self._session = session
-        self._cxid = cxid
-        self._server = server
-        self._local = False
-        self._request = request
-        self._start = start = _HEAD_BYTES + identities_bytes
+        current = self._current
+        current.now_ms = now_ms
+        current.session = session
+        current.cxid = cxid
+        current.server = server
+        current.local = False
+        current.raw = request
+        current.body_at = start = _HEAD_BYTES + identities_bytes
         try:
             if flags & FROM_SERVER:
                 if op not in INTERNAL:
@@ -174,11 +192,12 @@ class RequestPreparer:
         self._ephemeral_bytes = dict(self._tree.ephemeral_bytes)
 
     def _check_session(self, op: int, flags: int) -> None:
-        if self._session in self._owners:
+        current = self._current
+        if current.session in self._owners:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
-        self._local = bool(flags & LOCAL)
+        current.local = bool(flags & LOCAL)
         # The client and the expiry may both close a session. The second close finds nothing to do.
-        if not self._local and op != Op.CLOSE_SESSION:
+        if not current.local and op != Op.CLOSE_SESSION:
             raise RequestFailed(ErrorCode.SESSION_EXPIRED)
 
     # -- nodes as they will be when all outstanding transactions are applied -----------------------
@@ -202,20 +221,19 @@ class RequestPreparer:
         records[path] = (zxid, node)
         self._order.append((zxid, path))
 
-    def _identities(self) -> tuple[Identity, ...]:
-        """Decode the client's identities. Few requests need them: most nodes are open to all."""
-        return decode_identities(self._request[_HEAD_BYTES : self._start])
-
     def _authorize(self, acl: Acl, wanted: int) -> None:
-        access = self._access
-        if acl is not OPEN and not access.skip and not allows(acl, wanted, self._identities(), access):
+        if acl is OPEN:
+            return
+        access = self._settings.access
+        if not access.skip and not allows(acl, wanted, self._current.identities(), access):
             raise RequestFailed(ErrorCode.NO_AUTH)
 
     def _checked_acl(self, acl: Acl | None) -> Acl:
         if acl is OPEN:
             return OPEN
+        settings = self._settings
         fixed = fix_up(
-            acl, self._identities(), self._access, self._settings.acl_entries_max, self._settings.acl_id_chars_max
+            acl, self._current.identities(), settings.access, settings.acl_entries_max, settings.acl_id_chars_max
         )
         if fixed is None:
             raise RequestFailed(ErrorCode.INVALID_ACL)
@@ -240,12 +258,13 @@ class RequestPreparer:
         if expected != version and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         version = version + 1 if version != INT_MAX else INT_MIN
-        now_ms, zxid = self._now_ms, self.zxid
+        current, zxid = self._current, self.zxid
+        now_ms = current.now_ms
         raw = path.encode()
         head: bytes = _pack_set_data(
             transactions.SET_DATA,
-            self._session,
-            self._cxid,
+            current.session,
+            current.cxid,
             now_ms,
             version,
             len(raw),
@@ -293,7 +312,7 @@ class RequestPreparer:
         # The parent exists, so its path is valid. Only the last name is new, and the slash before it may be doubled.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
-        if path.count("/") > self._path_depth_max:
+        if path.count("/") > self._settings.path_depth_max:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if self._look_up(path) is not None:
             raise RequestFailed(ErrorCode.NODE_EXISTS)
@@ -309,10 +328,11 @@ class RequestPreparer:
         if name == STATS and starts_measuring(path):
             self._measure(measured_by(path))
         cversion = cversion + 1 if cversion != INT_MAX else INT_MIN
-        now_ms, zxid = self._now_ms, self.zxid
+        current, zxid = self._current, self.zxid
+        now_ms = current.now_ms
         if acl is not OPEN:
             acl = acls.intern(acl)  # after all checks: a refused request leaves nothing in the cache
-        txn = transactions.create(op, self._session, self._cxid, now_ms, path, data, acl, owner, cversion)
+        txn = transactions.create(op, current.session, current.cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
             self._set_ephemeral_bytes(owner, owned_bytes)
         records, order = self._records, self._order
@@ -346,11 +366,11 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         ephemeral = flags in (CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
         sequential = flags in (CreateFlag.PERSISTENT_SEQUENTIAL, CreateFlag.EPHEMERAL_SEQUENTIAL)
-        if ephemeral and self._local:
+        if ephemeral and self._current.local:
             raise RequestFailed(ErrorCode.EPHEMERAL_ON_LOCAL_SESSION)
         if op == _CREATE_CONTAINER:
             return CONTAINER, sequential
-        return self._session if ephemeral else 0, sequential
+        return self._current.session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Znode]:
         """Return the path and the node of the parent of a node that a request may delete."""
@@ -395,7 +415,8 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         if node[11]:
             raise RequestFailed(ErrorCode.NOT_EMPTY)
-        txn = transactions.delete(self._session, self._cxid, self._now_ms, path)
+        current = self._current
+        txn = transactions.delete(current.session, current.cxid, current.now_ms, path)
         self._put_deleted(path, parent_path, parent)
         owned_bytes = self._ephemeral_bytes.get(node[9])
         if owned_bytes:
@@ -411,19 +432,20 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.NO_NODE)
         if node[11]:
             raise RequestFailed(ErrorCode.NOT_EMPTY)
-        ttl = ttl_of(node[9])
-        if node[9] != CONTAINER and (ttl is None or self._now_ms - node[5] <= ttl):
+        current, ttl = self._current, ttl_of(node[9])
+        if node[9] != CONTAINER and (ttl is None or current.now_ms - node[5] <= ttl):
             raise RequestFailed(ErrorCode.BAD_VERSION)
-        txn = transactions.delete(self._session, self._cxid, self._now_ms, path, transactions.DELETE_CONTAINER)
+        txn = transactions.delete(current.session, current.cxid, current.now_ms, path, transactions.DELETE_CONTAINER)
         self._put_deleted(path, parent_path, parent)
         return txn
 
     def _measure(self, path: str) -> None:
         """Count the subtree, as every server will, then refuse such requests for a time that grows with the count."""
-        if 0 < self._measure_from_ms - self._now_ms <= MEASURE_PAUSE_MS_MAX:
+        now_ms = self._current.now_ms
+        if 0 < self._measure_from_ms - now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
         count, _ = self._tree.measure(path)
-        self._measure_from_ms = self._now_ms + min(count // MEASURED_PER_MS, MEASURE_PAUSE_MS_MAX)
+        self._measure_from_ms = now_ms + min(count // MEASURED_PER_MS, MEASURE_PAUSE_MS_MAX)
 
     def _set_acl(self, op: int, fields: Fields) -> bytes:
         path, acl, expected = fields
@@ -436,7 +458,8 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         aversion = next_version(node[8])
         acl = acls.intern(acl)
-        txn = transactions.set_acl(self._session, self._cxid, self._now_ms, path, acl, aversion)
+        current = self._current
+        txn = transactions.set_acl(current.session, current.cxid, current.now_ms, path, acl, aversion)
         # The new ACL is in force for every request that is prepared after this one.
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
         return txn
@@ -447,7 +470,8 @@ class RequestPreparer:
         self._authorize(node[1], acls.READ)
         if expected != node[6] and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
-        return transactions.check(self._session, self._cxid, self._now_ms, path, next_version(node[6]))
+        current = self._current
+        return transactions.check(current.session, current.cxid, current.now_ms, path, next_version(node[6]))
 
     # -- multi -------------------------------------------------------------------------------------
 
@@ -466,7 +490,7 @@ class RequestPreparer:
                 raise RequestFailed(ErrorCode.BAD_ARGUMENTS)  # each would walk a subtree when it is applied
         if len(operations) > self._settings.multi_ops_max:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
-        handlers, prepared = self._handlers, []
+        current, handlers, prepared = self._current, self._handlers, []
         position = self._outstanding.position()
         undo = self._undo = []
         self._undo_owned.clear()
@@ -476,14 +500,14 @@ class RequestPreparer:
         except RequestFailed as failure:
             self._roll_back(position, undo)
             return transactions.failed_multi(
-                self._session, self._cxid, self._now_ms, len(fields), len(prepared), failure.code
+                current.session, current.cxid, current.now_ms, len(fields), len(prepared), failure.code
             )
         except BaseException:
             self._roll_back(position, undo)
             raise
         finally:
             self._undo = None
-        return transactions.multi(self._session, self._cxid, self._now_ms, prepared)
+        return transactions.multi(current.session, current.cxid, current.now_ms, prepared)
 
     def _roll_back(self, position: int, undo: Undo) -> None:
         self._outstanding.roll_back(position, undo)
@@ -494,17 +518,19 @@ class RequestPreparer:
 
     def _create_session(self, op: int, fields: Fields) -> bytes:
         (timeout_ms,) = fields
-        session, server = self._session, self._server
+        current = self._current
+        session, server = current.session, current.server
         if session in (0, CONTAINER) or session in self._owners:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         self._owners[session] = server
-        return transactions.create_session(session, self._cxid, self._now_ms, timeout_ms, server)
+        return transactions.create_session(session, current.cxid, current.now_ms, timeout_ms, server)
 
     def _attach_session(self, op: int, fields: Fields) -> bytes:
-        if self._session not in self._owners:
+        current = self._current
+        if current.session not in self._owners:
             raise RequestFailed(ErrorCode.SESSION_EXPIRED)
-        self._owners[self._session] = self._server
-        return transactions.attach_session(self._session, self._cxid, self._now_ms, self._server)
+        self._owners[current.session] = current.server
+        return transactions.attach_session(current.session, current.cxid, current.now_ms, current.server)
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
         """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
@@ -514,7 +540,8 @@ class RequestPreparer:
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
-        session = self._session
+        current = self._current
+        session = current.session
         self._owners.pop(session, None)
         self._ephemeral_bytes.pop(session, None)
         paths = dict(self._tree.ephemerals.get(session, {}))
@@ -529,13 +556,13 @@ class RequestPreparer:
             parent = self._look_up(parent_path)
             assert parent is not None, f"{path} will be deleted before its children"
             self._put_deleted(path, parent_path, parent)
-        return transactions.close_session(session, self._cxid, self._now_ms, tuple(paths))
+        return transactions.close_session(session, current.cxid, current.now_ms, tuple(paths))
 
     def _set_secret(self, op: int, fields: Fields) -> bytes:
         (secret,) = fields
         if self._sessions.secret or len(secret) < SECRET_BYTES_MIN:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
-        return transactions.set_secret(self._now_ms, secret)
+        return transactions.set_secret(self._current.now_ms, secret)
 
     # -- membership --------------------------------------------------------------------------------
 
@@ -549,7 +576,8 @@ class RequestPreparer:
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[1], acls.WRITE)
-        return transactions.error(self._session, self._cxid, self._now_ms, ErrorCode.OK)
+        current = self._current
+        return transactions.error(current.session, current.cxid, current.now_ms, ErrorCode.OK)
 
 
 def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:
