@@ -15,7 +15,7 @@ LEARNER_SYNCHRONIZATION: Final = "zab.core.learner.learner_synchronization:Learn
 
 WHOEVER_LEADS: Final = (
     f"{ELECTION}:LeaderElection._is_followed",
-    "return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, received)",
+    "return self._electorate.is_quorum_of_any(agreeing) and self._leader_confirms(votes, received)",
     "return self._leader_confirms(votes, received)",
 )
 """A second guard that must fall before some bugs matter: a server in search of a leader follows anybody who says

@@ -6,7 +6,7 @@ Votes are no promises. A wrong winner costs time only: discovery refuses a leade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -63,6 +63,53 @@ def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
     return new > old and active.weight(new.leader) > 0
 
 
+class Electorate:
+    """The voters of the memberships in which a quorum is needed, each by itself."""
+
+    def __init__(self, me: ServerId, views: tuple[Ensemble, ...]) -> None:
+        self.active = views[0]
+        """The membership in force. The others are pending changes."""
+        self.voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
+        self.peers = tuple(sid for sid in self.voters if sid != me)
+        """The voters without this server."""
+        self._views = views
+
+    def is_quorum_of_all(self, servers: Collection[ServerId]) -> bool:
+        return all(view.is_quorum(servers) for view in self._views)
+
+    def is_quorum_of_any(self, servers: Collection[ServerId]) -> bool:
+        return any(view.is_quorum(servers) for view in self._views)
+
+
+class ResendTimer:
+    """The time at which the proposal is sent to all voters again, in intervals that double up to a limit."""
+
+    def __init__(self, settings: Settings, now: Millis, delay: Millis) -> None:
+        """`delay`, unless it is 0, takes the place of the first interval."""
+        self._settings = settings
+        self._wait = settings.notification_ms_min
+        """The interval between the last resend and the next."""
+        self.at = now + (delay or self._wait)
+
+    def resent(self, now: Millis, vetoes: Iterable[Millis]) -> None:
+        """Double the interval. The end of a veto is a time to send, too."""
+        self._wait = min(2 * self._wait, self._settings.notification_ms_max)
+        self.at = min([now + self._wait, *(until for until in vetoes if until > now)])
+
+    def reset(self, now: Millis) -> None:
+        """Go back to the shortest interval."""
+        if self._wait > self._settings.notification_ms_min:
+            self._wait = self._settings.notification_ms_min
+            self.at = min(self.at, now + self._wait)
+
+
+class PendingDecision(NamedTuple):
+    """A vote on which a quorum agrees. It wins at the given time unless a better vote arrives."""
+
+    vote: Vote
+    at: Millis
+
+
 class LeaderElection:
     """One election. Feed it `handle` and `tick`; it fills `outgoing`, and finally sets `decision`."""
 
@@ -89,23 +136,17 @@ class LeaderElection:
         """The vote that has won. It ends the election."""
         self._me = me
         self._own = own
-        self._views = views
-        """The memberships in which a quorum is needed, each by itself. The active one is first."""
+        self._electorate = Electorate(me, views)
         self._settings = settings
-        self._voters = tuple(dict.fromkeys(sid for view in views for sid in view.voters))
-        self._peers = tuple(sid for sid in self._voters if sid != me)
         self._received: dict[ServerId, ReceivedVote] = {}
         """The last vote of each voter in this round, LOOKING or established; if `votes`, this server's own, too."""
         self._established: dict[ServerId, ReceivedVote] = {}
         """The last vote of each voter that is not LOOKING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
         """Voters in earlier rounds that were answered, with their round and this server's at that time."""
-        self._wait = settings.notification_ms_min
-        """The time between the last resend and the next. It doubles up to a limit."""
-        self._resend_at = now + (delay or self._wait)
-        self._decide_at: Millis | None = None
-        """The time at which `_candidate` wins. None unless a quorum agrees on it and better votes may still arrive."""
-        self._candidate = own
+        self._resend = ResendTimer(settings, now, delay)
+        self._pending: PendingDecision | None = None
+        """Set while a quorum agrees on a vote and better votes may still arrive."""
         self._votes = votes
         """False if this server has no valid vote: it follows the leader that the others agree upon."""
         self._vetoed = vetoed
@@ -117,12 +158,12 @@ class LeaderElection:
 
     @property
     def deadline(self) -> Millis:
-        return self._resend_at if self._decide_at is None else self._decide_at
+        return self._resend.at if self._pending is None else self._pending.at
 
     @property
     def sees_quorum(self) -> bool:
         """True if enough voters to elect a leader have sent a notification since this election began."""
-        return all(view.is_quorum(self.sources) for view in self._views)
+        return self._electorate.is_quorum_of_all(self.sources)
 
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:
         """Return the other voters that have sent nothing since this election began, if it has lasted for init_limit.
@@ -130,22 +171,23 @@ class LeaderElection:
         Each one that is reachable answers at once.
         """
         lasts = now - self.began >= self._settings.init_ms
-        return frozenset(self._peers) - self.sources if lasts else frozenset()
+        return frozenset(self._electorate.peers) - self.sources if lasts else frozenset()
 
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
         """Handle a notification from a voter. Notifications about or from other servers are ignored."""
-        if source not in self._voters:
+        voters = self._electorate.voters
+        if source not in voters:
             return
         self.sources.add(source)
-        if notification.leader not in self._voters:
+        if notification.leader not in voters:
             if notification.leader == NO_VOTE.leader and self.proposal != NO_VOTE:
                 self._notify(source)  # it asks; of two servers without a proposal, neither answers
             return
         vetoed = self._has_vetoed(notification.leader, now)
         if self._settings.notification_backoff_reset and not vetoed:
-            self._reset_backoff(now)
+            self._resend.reset(now)
         vote = Vote(notification.epoch, notification.zxid, notification.leader)
         received = ReceivedVote(vote, notification.round, notification.state)
         if notification.state is _LOOKING:
@@ -156,18 +198,17 @@ class LeaderElection:
     def reachable(self, source: ServerId, now: Millis) -> None:
         """Resend the proposal: a connection opened, and earlier notifications may have been lost."""
         if self._settings.notification_backoff_reset:
-            self._reset_backoff(now)
-        if source in self._peers:
+            self._resend.reset(now)
+        if source in self._electorate.peers:
             self._notify(source)
 
     def tick(self, now: Millis) -> None:
-        if self._decide_at is not None:
-            if now >= self._decide_at:
-                self.decision = self._candidate
-        elif now >= self._resend_at:
-            self._notify(*self._peers)
-            self._wait = min(2 * self._wait, self._settings.notification_ms_max)
-            self._resend_at = min([now + self._wait, *(until for until in self._vetoed.values() if until > now)])
+        if self._pending is not None:
+            if now >= self._pending.at:
+                self.decision = self._pending.vote
+        elif now >= self._resend.at:
+            self._notify(*self._electorate.peers)
+            self._resend.resent(now, self._vetoed.values())
 
     # -- the algorithm -----------------------------------------------------------------------------
 
@@ -204,7 +245,7 @@ class LeaderElection:
         self._count(now)
 
     def _prefers(self, new: Vote, old: Vote, now: Millis) -> bool:
-        return beats(new, old, self._views[0]) and not self._has_vetoed(new.leader, now)
+        return beats(new, old, self._electorate.active) and not self._has_vetoed(new.leader, now)
 
     def _has_vetoed(self, leader: ServerId, now: Millis) -> bool:
         return self._vetoed.get(leader, now) > now
@@ -212,13 +253,12 @@ class LeaderElection:
     def _handle_without_vote(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
         """Follow the leader that the others agree upon, in any round, if this server has no vote of its own."""
         self._received[source] = received
-        if self._candidate != received.vote:
-            self._decide_at = None
+        if self._pending is not None and self._pending.vote != received.vote:
+            self._pending = None
         if self._has_vetoed(received.vote.leader, now):
             return
-        if self._decide_at is None and self._has_quorum(self._received, received):
-            self._candidate = received.vote
-            self._decide_at = now + self._settings.finalize_wait_ms
+        if self._pending is None and self._has_quorum(self._received, received):
+            self._pending = PendingDecision(received.vote, now + self._settings.finalize_wait_ms)
 
     def _handle_established(self, source: ServerId, received: ReceivedVote) -> None:
         if received.round == self.round:
@@ -232,11 +272,11 @@ class LeaderElection:
             self.decision = received.vote
 
     def _propose(self, vote: Vote, now: Millis) -> None:
-        self.proposal = self._candidate = vote
-        self._decide_at = None
+        self.proposal = vote
+        self._pending = None
         if self._votes:
             self._received[self._me] = ReceivedVote(vote, self.round, _LOOKING)
-        self._notify(*self._peers)
+        self._notify(*self._electorate.peers)
         self._count(now)
 
     def _count(self, now: Millis) -> None:
@@ -245,15 +285,15 @@ class LeaderElection:
             return
         mine = ReceivedVote(self.proposal, self.round, _LOOKING)
         if not self._has_quorum(self._received, mine):
-            self._decide_at = None
-        elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._voters):
+            self._pending = None
+        elif all(sid in self._received and self._received[sid].agrees_with(mine) for sid in self._electorate.voters):
             self.decision = self.proposal  # no other server could send a better vote
-        elif self._decide_at is None:
-            self._decide_at = now + self._settings.finalize_wait_ms
+        elif self._pending is None:
+            self._pending = PendingDecision(self.proposal, now + self._settings.finalize_wait_ms)
 
     def _has_quorum(self, votes: Mapping[ServerId, ReceivedVote], wanted: ReceivedVote) -> bool:
         agreeing = [sid for sid, received in votes.items() if received.agrees_with(wanted)]
-        return all(view.is_quorum(agreeing) for view in self._views)
+        return self._electorate.is_quorum_of_all(agreeing)
 
     def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether an established leader has a quorum of one of the memberships that this server knows.
@@ -261,7 +301,7 @@ class LeaderElection:
         One membership is enough: a change that only this log holds must not keep this server from a leader without it.
         """
         agreeing = [sid for sid, each in votes.items() if each.agrees_with(received)]
-        return any(view.is_quorum(agreeing) for view in self._views) and self._leader_confirms(votes, received)
+        return self._electorate.is_quorum_of_any(agreeing) and self._leader_confirms(votes, received)
 
     def _leader_confirms(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether the leader itself claims its leadership. Otherwise servers would follow a dead leader because
@@ -276,8 +316,3 @@ class LeaderElection:
 
     def _notify(self, *peers: ServerId) -> None:
         self.outgoing.extend(sid for sid in peers if sid not in self.outgoing)
-
-    def _reset_backoff(self, now: Millis) -> None:
-        if self._wait > self._settings.notification_ms_min:
-            self._wait = self._settings.notification_ms_min
-            self._resend_at = min(self._resend_at, now + self._wait)
