@@ -70,6 +70,7 @@ class ClientProtocol:
         self.session = 0
         """The session's id; 0 before a server has accepted it."""
         self.password = NO_PASSWORD
+        """The password that the last server has sent with the session."""
         self.timeout_ms = timeout_ms
         """The timeout that the server has granted; before, the one to ask for."""
         self.last_zxid = 0
@@ -82,6 +83,7 @@ class ClientProtocol:
         """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
         self._owner = owner
         self._watches = watches
+        """The session's watches, which every new server receives."""
         self._settings = settings
         self._queue: deque[Call] = deque()
         """Calls that are not sent, in order. Their xid is 0."""
@@ -102,6 +104,7 @@ class ClientProtocol:
         self._out: list[bytes] = []
         """Frames that `take` will return."""
         self._reader = ReplyReader(settings.reply_bytes_max)
+        """Splits what the present server sends; each connection has its own."""
         self._sasl: DigestClient | None = None
         """The SASL exchange of this connection; None if there is none."""
 

@@ -20,6 +20,7 @@ from zab.client.connect_attempts import ConnectAttempts
 from zab.client.connection_failures import ConnectionOver, foreign_protocol, is_permanent
 from zab.client.dialing import OUTSIDE, Address, Outside, shake_hands
 from zab.client.hosts import Host, Hosts, shown
+from zab.client.keep_alive import KeepAlive
 from zab.core.errors import RemoteProtocolError, WireError
 from zab.net.wakeup import Wakeup
 from zab.wire.client.client_frames import FirstFrame
@@ -77,6 +78,7 @@ class Connector:
         outside: Outside = OUTSIDE,
     ) -> None:
         self.attempts = ConnectAttempts(hosts.hosts)
+        """The last outcome of each server, for the log and for the final error."""
         self.server: Address | None = None
         """The server that the session is connected to; None without a connection."""
         self.wakeup = Wakeup()
@@ -86,30 +88,30 @@ class Connector:
         self._may_recover = False
         """True if a failure of this round may go away by waiting."""
         self._outside = outside
-        self._random = outside.random
+        """Names, streams and chance."""
         self._session = session
         self._machine = machine
         self._hosts = hosts.hosts
         self._settings = settings
         self._asked_ms = machine.timeout_ms
+        """The session's timeout as the caller asks for it, at every connection."""
         self._tls = tls
         self._sasl = sasl
+        """Makes the SASL exchange of a new connection; None if the session does not use SASL."""
         self._read_only = read_only
+        """True if the session accepts a server without a quorum."""
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
         """The time for each server before the first connection, so that every one is tried; None afterwards."""
         self._better: Address | None = None
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
-        self._sent_at = self._received_at = self._pinged_at = 0.0
         self.heard_at = trio.current_time()
         """The time at which the last request was sent that a leader has answered: it has received a sign of life since.
 
         Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
         pings included.
         """
-        self._unanswered_at: float | None = None
-        """The time of the oldest ping after which nothing was received; None if there is no such ping."""
 
     def _connect_s(self, addresses: int = 1) -> float:
         """Return the longest duration of an attempt at one of a host's addresses."""
@@ -118,7 +120,7 @@ class Connector:
 
     async def run(self) -> None:
         """Connect again and again until the session has ended."""
-        pause = Backoff(self._settings.pause_ms_min, self._settings.pause_ms_max, self._random)
+        pause = Backoff(self._settings.pause_ms_min, self._settings.pause_ms_max, self._outside.random)
         while not self._session.ended:
             if await self._round() >= STEADY_S:
                 pause.reset()
@@ -133,7 +135,7 @@ class Connector:
             stood_s = await self._connection(better, self._connect_s())
             if stood_s is not None or self._session.ended:
                 return stood_s or 0.0
-        for host, port in self._random.sample(self._hosts, len(self._hosts)):
+        for host, port in self._outside.random.sample(self._hosts, len(self._hosts)):
             addresses = await self._addresses(host, port)
             for address in addresses:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
@@ -161,7 +163,7 @@ class Connector:
             self._may_recover = True
             self.attempts.failed(at, shown(at), unanswered, warn=False)
             return []
-        self._random.shuffle(found)
+        self._outside.random.shuffle(found)
         return found
 
     # -- one connection ----------------------------------------------------------------------------
@@ -248,8 +250,6 @@ class Connector:
         self.attempts.reached()
         self.attempts.begin((address.host, address.port), str(address), "it does not reply to the login")
         self._first_s = None
-        self._sent_at = self._received_at = self._pinged_at = trio.current_time()
-        self._unanswered_at = None
         async with trio.open_nursery() as nursery:
             self._scope = nursery.cancel_scope
             machine.connected(response, None if self._sasl is None else self._sasl())
@@ -257,14 +257,15 @@ class Connector:
                 "client_connected server=%s session=%#x timeout_ms=%d read_only=%s",
                 address, machine.session, machine.timeout_ms, machine.read_only,
             )  # fmt: skip
-            nursery.start_soon(self._send, stream)
-            nursery.start_soon(self._keep_alive)
+            alive = KeepAlive(machine.timeout_ms)
+            nursery.start_soon(self._send, stream, alive)
+            nursery.start_soon(alive.run, machine.ping)
             if machine.read_only:
                 nursery.start_soon(self._search, address)
             data: bytes | bytearray = rest
             while True:
                 if data:
-                    self._received_at, self._unanswered_at = trio.current_time(), None
+                    alive.received_at, alive.unanswered_at = trio.current_time(), None
                     machine.receive(data)
                     if self._session.ended:
                         break
@@ -283,46 +284,25 @@ class Connector:
         if self._scope is not None:
             self._scope.cancel()
 
-    async def _send(self, stream: trio.abc.Stream) -> None:
+    async def _send(self, stream: trio.abc.Stream, alive: KeepAlive) -> None:
         """Send all frames of one turn of the event loop in one call."""
         machine = self._machine
         while True:
             data = machine.take()
             if data:
-                self._sent_at = trio.current_time()
+                alive.sent_at = trio.current_time()
                 await stream.send_all(data)
             else:
                 await self.wakeup.wait()
-
-    async def _keep_alive(self) -> None:
-        """Ping whenever one side was silent for a third of the timeout; end the connection if a ping stays unanswered.
-
-        The unanswered ping counts, not the silence: while this process is suspended, the server has nothing to answer.
-        """
-        part_s = self._machine.timeout_ms / 3000
-        while True:
-            due = max(min(self._sent_at, self._received_at), self._pinged_at) + part_s
-            asked = self._unanswered_at
-            await trio.sleep_until(due if asked is None else min(due, asked + part_s))
-            now = trio.current_time()
-            if asked is not None and now >= asked + part_s and self._unanswered_at == asked:
-                await trio.sleep(part_s / 10)  # the reply may have arrived without having been read
-                if self._unanswered_at == asked:
-                    raise ConnectionOver(f"nothing was received for {now - self._received_at:.3g} s")
-            elif now >= due:
-                self._pinged_at = now
-                if self._unanswered_at is None:
-                    self._unanswered_at = now
-                self._machine.ping()
 
     # -- while the server is read only -------------------------------------------------------------
 
     async def _search(self, here: Address) -> None:
         """Look for a server with a quorum, and end the connection to the present one when there is one."""
-        pause = Backoff(self._settings.search_ms_min, self._settings.search_ms_max, self._random)
+        pause = Backoff(self._settings.search_ms_min, self._settings.search_ms_max, self._outside.random)
         while True:
             await trio.sleep(pause.next_s())
-            for host, port in self._random.sample(self._hosts, len(self._hosts)):
+            for host, port in self._outside.random.sample(self._hosts, len(self._hosts)):
                 for address in await self._addresses(host, port):
                     if address != here and await self._has_quorum(address):
                         self._better = address
