@@ -132,7 +132,7 @@ class Connection:
         except* (WireError, Cut) as errors:
             why = errors.exceptions[0]
             key = self._host, isinstance(why, UnknownApi)
-            log.warn_rate_limited("client_cut", key, peer=self.peer, client=self._client_id, why=why)
+            log.warn_rate_limited("client_protocol_error", key, peer=self.peer, client=self._client_id, why=why)
         except* Exception as errors:
             # A mistake of ours. It costs this client its connection, and nobody else's.
             log.failed("request_failed", errors.exceptions[0], peer=self.peer, client=self._client_id)

@@ -117,7 +117,7 @@ def test_reason_is_logged_once(server: Served) -> None:
     for _ in range(100):
         at.throw(server.port, at.NASTY["a negative length"], then=at.hear_out)
     at.still_serves(server.port)
-    cut = re.findall(r"client_cut", server.log.read_text())
+    cut = re.findall(r"client_protocol_error", server.log.read_text())
     assert 1 <= len(cut) <= 10
 
 

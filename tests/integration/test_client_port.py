@@ -382,7 +382,7 @@ async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
     said = [
         record.message.partition("why=")[2]
         for record in caplog.records
-        if record.msg.startswith("%s") and "client_cut " in record.message
+        if record.msg.startswith("%s") and "client_protocol_error " in record.message
     ]
     assert said == [
         "'no client may ask for operation 99'",

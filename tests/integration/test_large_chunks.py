@@ -71,7 +71,7 @@ async def test_oversized_chunk_stops_no_member(tmp_path: Path, caplog: pytest.Lo
         while leader.status().counters.snapshots < 2:
             await trio.sleep(0.01)
         await made.start(away, OneChunk)
-        while not any("snapshot_not_sendable" in record.message for record in caplog.records):
+        while not any("snapshot_not_sent" in record.message for record in caplog.records):
             await trio.sleep(0.01)
         for number in range(20):
             await leader.submit(b"more %d" % number)

@@ -59,8 +59,8 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
     [
         (hello(ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
         (hello(version=VERSION + 1), f"it speaks version {VERSION + 1} of the peer protocol, this server {VERSION}"),
-        (hello(purpose="election"), "it came for 'election', and this port is for 'learner'"),
-        (hello(server=1), "it says that it is server 1, and that is this server"),
+        (hello(purpose="election"), "it connects for 'election', and this port is for 'learner'"),
+        (hello(server=1), "it claims to be server 1, which is this server"),
     ],
 )
 async def test_both_sides_log_the_reason_of_a_refused_stranger(
@@ -72,9 +72,9 @@ async def test_both_sides_log_the_reason_of_a_refused_stranger(
         refusal = decode(Channel.GREETING, reply[4:])
         assert isinstance(refusal, Unwelcome)
         assert says in refusal.reason
-        while "stranger" not in caplog.text:
+        while "peer_refused" not in caplog.text:
             await trio.sleep(0.001)
-        (told,) = [record.message for record in caplog.records if record.message.startswith("stranger")]
+        (told,) = [record.message for record in caplog.records if record.message.startswith("peer_refused")]
         assert "server=1" in told
         assert "port=learner peer=127.0.0.1:" in told
         assert says in told
@@ -314,8 +314,8 @@ async def test_server_without_a_trusted_certificate_is_refused(
                 "server=3",
                 "certificate error: the other side does not trust the signer of our certificate",
             ),
-            ("stranger", "plain text on a TLS port"),
-            ("stranger", "certificate error: unable to get local issuer certificate"),
+            ("peer_refused", "plain text on a TLS port"),
+            ("peer_refused", "certificate error: unable to get local issuer certificate"),
         ):
             while not said(event, *words):
                 await trio.sleep(0.01)

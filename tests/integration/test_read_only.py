@@ -62,7 +62,7 @@ async def test_that_it_begins_and_ends_is_logged(tmp_path: Path, caplog: pytest.
     async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
         caplog.clear()  # of a start, during which a busy machine may look for a leader that long, too
         left = await alone(running)
-        told = [f"read_only server={left}", f"read_only_over server={left}"]
+        told = [f"read_only server={left}", f"read_only_ended server={left}"]
         with trio.fail_after(PATIENCE_S):
             while told[0] not in caplog.text:
                 await trio.sleep(0.05)

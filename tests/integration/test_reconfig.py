@@ -247,7 +247,7 @@ async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.L
 
     def said() -> list[str]:
         events = [record.message.partition(" ")[0] for record in caplog.records]
-        return [event for event in events if event in ("moved", "cannot_move")]
+        return [event for event in events if event in ("client_port_moved", "client_port_not_moved")]
 
     async with open_store(
         tmp_path, client_host="127.0.0.1", client_port=port, server_id=1, ensemble=made, client_ports=DOORS_OPEN
@@ -270,14 +270,14 @@ async def test_the_same_port_at_another_address(tmp_path: Path, caplog: pytest.L
         with socket.socket() as other:
             other.bind(("127.0.0.2", port))
             other.listen()
-            await serve_at("0.0.0.0", "cannot_move")
+            await serve_at("0.0.0.0", "client_port_not_moved")
             assert f"stays=127.0.0.1:{port}" in caplog.text
         await serve_at("127.0.0.1", "")
-        await serve_at("0.0.0.0", "moved")
-        await serve_at("127.0.0.1", "moved")
+        await serve_at("0.0.0.0", "client_port_moved")
+        await serve_at("127.0.0.1", "client_port_moved")
         await serve_at("127.1", "")
         await trio.testing.wait_all_tasks_blocked(0.05)
-    assert said() == ["cannot_move", "moved", "moved"]
+    assert said() == ["client_port_not_moved", "client_port_moved", "client_port_moved"]
 
 
 async def test_two_at_once_and_neither_is_lost(tmp_path: Path) -> None:

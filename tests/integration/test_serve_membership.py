@@ -131,7 +131,7 @@ def test_growing_from_one_to_three_as_documented(tmp_path: Path) -> None:
         assert modes(ports) == ["Mode: follower", "Mode: follower", "Mode: leader"]
         assert [each.stop() for each in (leader, *joining)] == [0, 0, 0]
     assert "keys='initLimit, syncLimit'" in leader.log.read_text()
-    assert not any("cannot_move" in each.log.read_text() for each in (leader, *joining))
+    assert not any("client_port_not_moved" in each.log.read_text() for each in (leader, *joining))
     with ExitStack() as stack:  # each has a vote: two of them are enough
         servers = started(stack, [one, others[0]], "-D", "tickTime=1000")
         for each in servers:

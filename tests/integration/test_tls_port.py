@@ -207,7 +207,7 @@ async def test_a_new_certificate_needs_no_restart(
         await trio.sleep(0.01)
         spoil(old.path)
         async with connected(server.secure_client_port, context(other.trust)):
-            assert old.path in said(caplog, "certificates_not_taken")[0]
+            assert old.path in said(caplog, "certificates_not_reloaded")[0]
 
 
 async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tell addresses from names of hosts."""
+"""Distinguish addresses from host names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens there. Names but `localhost` are not looked up."""
+    """Return whether the host is a loopback address or `localhost`. Other names are not looked up."""
     address = address_of(host)
     return host.lower() == "localhost" if address is None else address.is_loopback

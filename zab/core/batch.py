@@ -57,13 +57,13 @@ class Batch:
         return unpacked
 
     def after(self, zxid: Zxid) -> Batch:
-        """The part of this batch behind `zxid`, which lies before its last transaction."""
+        """The part of this batch after `zxid`, which lies before its last transaction."""
         if zxid < self.first:
             return self
         return pack(Zxid(zxid + 1), self.payloads()[zxid - self.first + 1 :], config=self.config)
 
     def until(self, zxid: Zxid) -> Batch:
-        """The part of this batch up to and including `zxid`, which lies at or behind its first transaction."""
+        """The part of this batch up to and including `zxid`, which lies at or after its first transaction."""
         if zxid >= self.last:
             return self
         return pack(self.first, self.payloads()[: zxid - self.first + 1], config=self.config)

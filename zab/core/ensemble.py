@@ -103,9 +103,9 @@ def _group_faults(
             yield f"server {sid} votes but is in no group"
     for sid in grouped:
         if sid not in voters:
-            yield f"server {sid} is in a group but is no participant"
+            yield f"server {sid} is in a group but is not a participant"
     if not any(weights.get(sid, 1) for sid in grouped if sid in voters):
-        yield "every group has weight 0: nobody could ever lead"
+        yield "every group has weight 0: no server could ever lead"
 
 
 def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
@@ -224,7 +224,7 @@ class Ensemble:
             raise ConfigError("an ensemble with groups is changed as a whole, not by joining and leaving")
         for sid in leaving:
             if sid not in self.by_id:
-                raise ConfigError(f"server {sid} cannot leave: it is no member")
+                raise ConfigError(f"server {sid} cannot leave: it is not a member")
         kept = {server.id: server for server in self.servers if server.id not in leaving}
         kept.update((server.id, server) for server in joining)
         return evolve(self, servers=tuple(kept.values()), version=version)
@@ -275,7 +275,7 @@ def parse_server(line: str) -> Server:
     quorum_side, semicolon, client_side = value.strip().partition(";")
     sid = _number(number, line)
     if not 0 < sid < 1 << 63:
-        raise ConfigError(f"{line!r}: {sid} is no server id; ids are 1 to {(1 << 63) - 1}")
+        raise ConfigError(f"{line!r}: {sid} is not a server id; ids are 1 to {(1 << 63) - 1}")
     host, ports = _split_host(quorum_side, line)
     parts = ports.split(":") if ports else []
     if len(parts) not in (2, 3):
@@ -329,14 +329,14 @@ def _number(text: str, line: str, base: int = 10) -> int:
     try:
         return int(text.strip(), base)
     except ValueError:
-        raise ConfigError(f"{line.strip()!r}: {text!r} is no number") from None
+        raise ConfigError(f"{line.strip()!r}: {text!r} is not a number") from None
 
 
 def _port(text: str, line: str) -> int:
     digits = text.strip()
     if not (digits.isascii() and digits.isdigit()):
-        raise ConfigError(f"{line!r}: {text!r} is no port")
+        raise ConfigError(f"{line!r}: {text!r} is not a port")
     port = _number(digits, line)
     if not 0 < port < 65536:
-        raise ConfigError(f"{line!r}: {port} is no port")
+        raise ConfigError(f"{line!r}: {port} is not a port")
     return port

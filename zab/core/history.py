@@ -1,6 +1,6 @@
 """The logged history: its recent part in memory, its older part as an outline.
 
-Histories have the property that Raft calls log matching: a history contains a transaction `e/c` only behind everything
+Histories have the property that Raft calls log matching: a history contains a transaction `e/c` only after everything
 that the leader of `e` had before it. So two histories that share one zxid share everything before it, and the outline
 alone (where each epoch ends) yields the newest common zxid.
 """
@@ -48,7 +48,7 @@ class History:
 
     def __init__(self, recovered: Recovered) -> None:
         self.base = recovered.snapshot
-        """Batches in memory begin behind this zxid."""
+        """Batches in memory begin after this zxid."""
         self.last = recovered.snapshot
         """The end of the history."""
         self.outlined = self._disk_start = recovered.log_start
@@ -84,7 +84,7 @@ class History:
         self._note_end(self.last)
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard everything behind `zxid`."""
+        """Discard everything after `zxid`."""
         if not self.base <= zxid <= self.last:
             raise LocalProtocolError(f"cannot cut at {show(zxid)}, outside {show(self.base)}..{show(self.last)}")
         keep = bisect_right(self._batches, zxid, key=_last)
@@ -102,7 +102,7 @@ class History:
             self._ends.append(zxid)
 
     def reset(self, zxid: Zxid, digest: int) -> None:
-        """Begin anew behind a snapshot, which replaces the whole history."""
+        """Begin anew after a snapshot, which replaces the whole history."""
         self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
         self._batches = []
@@ -135,7 +135,7 @@ class History:
         self.configs = [config for config in self.configs if config.version > self.base]
 
     def purged(self, zxid: Zxid) -> None:
-        """The log on disk now begins behind `zxid`."""
+        """The log on disk now begins after `zxid`."""
         self._disk_start = max(self._disk_start, zxid)
 
     def _note_end(self, zxid: Zxid) -> None:
@@ -148,11 +148,11 @@ class History:
 
     @property
     def log_start(self) -> Zxid:
-        """Everything behind this can be read again, from memory or from the disk."""
+        """Everything after this can be read again, from memory or from the disk."""
         return min(self._disk_start, self.base)
 
     def floor(self, zxid: Zxid) -> Zxid | None:
-        """The newest zxid of this history that is not behind `zxid`; None where the outline begins behind it."""
+        """The newest zxid of this history that is not after `zxid`; None where the outline begins after it."""
         if zxid >= self.last:
             return self.last
         if zxid < self.outlined:
@@ -164,7 +164,7 @@ class History:
 
     def after(self, zxid: Zxid, until: Zxid | None = None) -> list[Batch]:
         """The batches in `(zxid, until]`; `zxid` must not be before `base`."""
-        assert zxid >= self.base, f"{show(zxid)} is not in memory, which starts behind {show(self.base)}"
+        assert zxid >= self.base, f"{show(zxid)} is not in memory, which starts after {show(self.base)}"
         until = self.last if until is None else until
         if zxid >= until:
             return []
@@ -195,7 +195,7 @@ class History:
         return digests[count - 1] if count else self._base_digest
 
     def bytes_behind(self, zxid: Zxid) -> int:
-        """Estimate the bytes of the transactions behind `zxid`: by the mean of those in memory."""
+        """Estimate the bytes of the transactions after `zxid`: by the mean of those in memory."""
         count = self.entries_between(zxid, self.last)
         return 0 if not count else count * self._bytes // self._entries if self._entries else BYTES_UNKNOWN
 

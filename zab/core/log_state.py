@@ -72,7 +72,7 @@ class LogState:
         self.applied = recovered.snapshot
         """Everything up to here was handed to the machine. Only advances."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
-        """The writes of history that are not durable, and the end of the history behind each, in order."""
+        """The writes of history that are not durable, and the end of the history after each, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
         """The write of a snapshot that the machine waits for, and its zxid. Nothing is applied meanwhile."""
         self._receiving = False
@@ -143,7 +143,7 @@ class LogState:
         return ticket
 
     def truncate(self, zxid: Zxid) -> None:
-        """Discard everything behind `zxid`. No leader may ask for the truncation of what is committed."""
+        """Discard everything after `zxid`. No leader may ask for the truncation of what is committed."""
         if zxid < self.committed:
             raise RemoteProtocolError(f"asked to cut at {show(zxid)}, but {show(self.committed)} is committed")
         self.history.truncate(zxid)
@@ -207,7 +207,7 @@ class LogState:
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
-            raise RemoteProtocolError(f"{show(zxid)} was committed, but I have only {show(self.history.last)}")
+            raise RemoteProtocolError(f"{show(zxid)} was committed, but this server has only {show(self.history.last)}")
         self.committed = zxid
         self._activate_up_to(zxid)
         self._apply()
@@ -215,10 +215,10 @@ class LogState:
     def note_decided(self, zxid: Zxid) -> None:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
-        What is proposed behind a change must not be acknowledged by a server that takes the change for pending.
+        What is proposed after a change must not be acknowledged by a server that takes the change for pending.
         """
         if zxid > self.history.last:
-            raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to me")
+            raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to this server")
         self._activate_up_to(zxid)
 
     def _activate_up_to(self, zxid: Zxid) -> None:

@@ -107,7 +107,7 @@ Ahead of `FollowerInfo` it says that the learner holds part of a snapshot.
 
 @frozen
 class BarrierRequest:
-    """Asks for a proof of leadership and a zxid behind every write that was acknowledged before."""
+    """Asks for a proof of leadership and a zxid after every write that was acknowledged before."""
 
     number: int
 
@@ -119,7 +119,7 @@ class Veto:
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
     committed       everything up to here was committed in the learner's history
-    last, count     the end of the learner's history, and the number of its transactions behind `common`
+    last, count     the end of the learner's history, and the number of its transactions after `common`
     """
 
     leader: ServerId
@@ -169,7 +169,7 @@ class Diff:
 
 @frozen
 class Trunc:
-    """The learner discards everything behind `common`, which the leader lacks. The rest follows."""
+    """The learner discards everything after `common`, which the leader lacks. The rest follows."""
 
     common: Zxid
     digest: int | None = None
@@ -177,7 +177,7 @@ class Trunc:
 
 @frozen
 class SnapBegin:
-    """A snapshot of the leader's state at `zxid` follows in chunks, then the transactions behind it.
+    """A snapshot of the leader's state at `zxid` follows in chunks, then the transactions after it.
 
     It replaces the learner's whole history.
     """
@@ -195,7 +195,7 @@ class SnapChunk:
 class SnapResume:
     """The `size` bytes that the learner holds are the beginning of the leader's snapshot file of `total` bytes.
 
-    The chunks behind them follow, then what came after the snapshot. `digest` is that of the history up to `zxid`.
+    The chunks after them follow, then what came after the snapshot. `digest` is that of the history up to `zxid`.
     """
 
     zxid: Zxid

@@ -63,7 +63,7 @@ class Node:
         self.me = me
         self.settings = settings
         self.state = _LOOKING
-        """Which role `_role` is: LOOKING in an election, LEADING as a leader, FOLLOWING or OBSERVING as a learner."""
+        """The kind of `_role`: LOOKING in an election, LEADING as a leader, FOLLOWING or OBSERVING as a learner."""
         self.elections = 0
         """The number of elections that this server has begun."""
         self.has_ready = True
@@ -297,7 +297,7 @@ class Node:
             self._settle(now)
 
     def barrier(self, token: int, now: Millis) -> None:
-        """Ask for a point in history behind every write acknowledged anywhere before this call."""
+        """Ask for a point in history after every write acknowledged anywhere before this call."""
         role = self._role
         self.has_ready = True
         if isinstance(role, LeaderElection):
@@ -321,7 +321,7 @@ class Node:
         return veto
 
     def log_starts(self, zxid: Zxid) -> None:
-        """The log was purged, and begins behind `zxid` now."""
+        """The log was purged, and begins after `zxid` now."""
         self._log_state.history.purged(zxid)
 
     def ready(self) -> Ready:

@@ -1,4 +1,4 @@
-"""Words for what people read."""
+"""Singular and plural forms for messages."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Append:
 
 @frozen
 class Truncate:
-    """Remove everything behind `zxid` from the log."""
+    """Remove everything after `zxid` from the log."""
 
     ticket: Ticket
     zxid: Zxid
@@ -89,7 +89,7 @@ class ResumeSnapshot:
 
 @frozen
 class InstallSnapshot:
-    """The snapshot is complete: atomically it replaces the whole history, and an empty log begins behind it."""
+    """The snapshot is complete: atomically it replaces the whole history, and an empty log begins after it."""
 
     ticket: Ticket
     zxid: Zxid
@@ -135,7 +135,7 @@ class FoundSnapshot:
 class SendRest:
     """Stands in the place of messages: the driver expands it to `SnapResume`, chunks and `SnapEnd`.
 
-    The chunks are those of the snapshot file that was `found`, behind what the learner has `held`.
+    The chunks are those of the snapshot file that was `found`, after what the learner has `held`.
     """
 
     held: SnapHeld
@@ -161,7 +161,7 @@ class Envelope:
 class FindSnapshot:
     """Find a sound snapshot file on this disk that begins with what `peer` has `held`; `Node.found` takes the answer.
 
-    It takes reading the file, so it is done beside everything else.
+    The file has to be read, so a task of its own does it.
     """
 
     peer: ServerId
@@ -267,14 +267,14 @@ class Recovered:
 
     snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
     digest         of the history up to `snapshot`
-    batches        everything logged behind `snapshot`, in order, contiguous; committed or not
-    log_start      the log on disk holds everything behind this zxid, and it is at or before `snapshot`
+    batches        everything logged after `snapshot`, in order, contiguous; committed or not
+    log_start      the log on disk holds everything after this zxid, and it is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
     voting         false when the history may be incomplete: damaged, never initialised, or saved so
     forgotten      true when promises may have been lost: the epochs record is missing, damaged, or says so
-    damage         what is damaged, for people; empty when nothing is
+    damage         sentences about damaged files; empty if there is no damage
     committed      everything up to here was known to be committed; it may lie far before the end of what was
-    held           what arrived of a snapshot from a leader before the end
+    held           the part of a leader's snapshot that had arrived before the restart
     """
 
     accepted: Epoch

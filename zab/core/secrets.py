@@ -15,7 +15,7 @@ _SECRET: Final = (
 )  # fmt: skip
 """Parts of keys without their separators."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""A key that ends in one of these is no secret: it tells where a secret is, how long it is valid or how it is made."""
+"""Ends of keys that are not secret: they tell where a secret is, how long it is valid or how it is made."""
 
 
 def is_secret(key: str) -> bool:

@@ -20,7 +20,7 @@ class Form(Enum):
 
 @frozen
 class SyncPlan:
-    """Do `form`, then send what is behind `common`; what lies before `history.base` comes from the disk.
+    """Do `form`, then send what follows `common`; what lies before `history.base` comes from the disk.
 
     `cut` is set if the learner's history ends with transactions that the leader lacks. The two histories agree up to
     `cut`, and the learner is asked to truncate to it first, also before a snapshot. So it sees what it would lose.
@@ -32,7 +32,7 @@ class SyncPlan:
 
 
 def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
-    """Return whether a snapshot at `held.zxid`, and the log behind it, are a way to this history that is worth taking.
+    """Return whether a snapshot at `held.zxid`, and the log after it, are a way to this history that is worth taking.
 
     The learner keeps that log in memory until NEWLEADER, so it must not be longer than what need not be sent again.
     """
@@ -48,7 +48,7 @@ def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
 def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreign: bool = False) -> SyncPlan:
     """Return the plan for a learner whose history ends at `peer`; `applied` is the zxid that a snapshot would have.
 
-    The newest zxid that both histories hold is the newest one of the leader that is not behind the learner's last. For
+    The newest zxid that both histories hold is the newest one of the leader that is not after the learner's last. For
     a server that holds a transaction of an epoch holds everything that the epoch began with, and this leader,
     established over a quorum, holds whatever any epoch with transactions began with.
 

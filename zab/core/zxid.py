@@ -37,7 +37,7 @@ def counter_of(zxid: Zxid) -> int:
 
 
 def follows(zxid: Zxid, previous: Zxid) -> bool:
-    """Return whether `zxid` may stand right behind `previous` in a history: no hole, no step back."""
+    """Return whether `zxid` may stand right after `previous` in a history: no hole, no step back."""
     if zxid >> 32 == previous >> 32:
         return zxid == previous + 1
     return zxid > previous and counter_of(zxid) == 1

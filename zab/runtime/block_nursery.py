@@ -32,7 +32,7 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         failure = group
-    # Out here, so that what the block raised has no context that it did not have before.
+    # Outside of the handlers, so that an error of the block is raised without an extra context.
     if failure is not None and (ended is None or not _is_cancelled(failure)):
         if ended is None or _is_cancelled(ended):
             raise sole_error(failure) from None
@@ -44,7 +44,7 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
 def sole_error(group: BaseException) -> BaseException:
     """Return the single error inside the groups of nurseries, or the group if it holds several."""
     found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
-    found = [error for error in found if not isinstance(error, Stopped)] or found  # a consequence of something else
+    found = [error for error in found if not isinstance(error, Stopped)] or found  # only a consequence of another error
     if not found:
         return group
     return found[0] if len(found) == 1 else BaseExceptionGroup(_NURSERYS, found)

@@ -40,6 +40,6 @@ def owner_of_directory(disk: Disk, path: object) -> tuple[str, ServerId]:
         pass
     raise DamagedError(
         f"{path}/{NAME}: damaged. It says which server this directory belongs to, and nothing else; log and snapshots "
-        "are other files. If nobody has swapped or copied directories, so that this is certainly this server's own, "
+        "are other files. If the directory is certainly this server's own (never swapped or copied), "
         f"remove {NAME}: the next start writes it anew. See docs/howto/recover-a-damaged-server.md"
     )

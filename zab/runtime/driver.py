@@ -79,10 +79,10 @@ class Driver:
         self._saved: Ticket = 0
         """The last write that is durable. It never decreases."""
         self._reported_saved: Ticket = 0
-        """The last write that the node was told to be durable: at most `_saved`."""
+        """The last write reported to the node as durable: at most `_saved`."""
 
     def saved(self, ticket: Ticket) -> None:
-        """Note that all writes up to this one are durable. The next turn tells the node."""
+        """Note that all writes up to this one are durable. The next turn reports it to the node."""
         self._saved = ticket
 
     def turn(self) -> Iterator[TurnWait]:
@@ -127,7 +127,7 @@ class Driver:
         if requests.queue.cut:
             yield Pause.TURN_AGAIN
 
-    # -- what has arrived ----------------------------------------------------------------------------
+    # -- input ------------------------------------------------------------------------------------
 
     def _take_input(self, now: Millis) -> None:
         node, inbox = self._node, self._inbox
@@ -191,7 +191,7 @@ class Driver:
         self._requests.on_link_down(link)
         self._node.step(link.peer, LinkDown(link.dialled), now)
 
-    # -- what the node asks for ----------------------------------------------------------------------
+    # -- effects ----------------------------------------------------------------------------------
 
     def _carry_out(self, ready: Ready) -> Iterator[TurnWait]:
         """Carry out any Ready. Nothing in it waits for anything else in it, so the slowest comes first: the peers.

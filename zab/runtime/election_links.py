@@ -70,7 +70,7 @@ class ElectionLinks:
             pair.unsent = pair.last = None
 
     def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
-        """Connect anew to those of `peers` whose open link has brought nothing for `silent_ms`.
+        """Connect anew to those of `peers` whose open link has received nothing for `silent_ms`.
 
         A middlebox that forgot a connection may swallow its bytes for ever, without a reset, and let new ones through.
         """
@@ -89,7 +89,7 @@ class ElectionLinks:
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
         pair = self._pair(hello.server)
         if pair is None:
-            self.log.warn_rate_limited("too_many_strangers", "election", peer=hello.server)
+            self.log.warn_rate_limited("too_many_unknown_peers", "election", peer=hello.server)
             await trio.aclose_forcefully(stream)
             return
         pair.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
@@ -103,7 +103,7 @@ class ElectionLinks:
         return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.connected))
 
     def failures(self) -> Mapping[ServerId, str]:
-        """Why each server that was dialled last could not be reached."""
+        """Return, for each server whose last dial failed, the reason."""
         return {peer: pair.why for peer, pair in sorted(self._pairs.items()) if pair.why and not pair.connected}
 
     def _pair(self, peer: ServerId) -> PeerConnection | None:
@@ -140,7 +140,7 @@ class PeerConnection:
         """The address with which the peer introduced itself. It may be in no membership known here."""
         self.connected = False
         self.why = ""
-        """Why the last attempt to connect failed; empty after one that succeeded."""
+        """The reason why the last attempt to connect failed; empty after a success."""
         self.scope = trio.CancelScope()
         self._elections = elections
         self._wakeup = Wakeup()
@@ -181,7 +181,7 @@ class PeerConnection:
 
     @property
     def silent_ms(self) -> int:
-        """How long the open connection has brought nothing; 0 if there is none."""
+        """Milliseconds for which the open connection has received nothing; 0 if there is none."""
         return int((trio.current_time() - self._silent_since) * 1000) if self.connected else 0
 
     def renew(self) -> None:
@@ -207,7 +207,7 @@ class PeerConnection:
                 if self.unsent is None:
                     self.unsent = self.last  # it may have been lost with the connection
                 if self._elections.me < self.peer:
-                    await self._pause(pause_ms / 1000)  # the peer may be connecting again already
+                    await self._pause(pause_ms / 1000)  # the peer may already be connecting again
             elif self.unsent is None and not self._call_back:
                 if not self._elections.addresses(self.peer):
                     return  # a stranger that is gone

@@ -70,9 +70,9 @@ class Environment:
 
     in_thread: InThread = in_thread
     check_cancelled: Callable[[], None] = trio.from_thread.check_cancelled
-    """Called now and then by a long job in a thread: raises once its caller was cancelled."""
+    """A long job in a thread calls this at intervals: it raises once the job's caller is cancelled."""
     in_loop: Callable[[Callable[[], object]], None] = in_loop
-    """Called by a job in a thread: runs a function in the event loop and waits for it."""
+    """A job in a thread calls this to run a function in the event loop and wait for it."""
     random_bytes: Callable[[int], bytes] = os.urandom
     listen: ListenForClients = listen
     wall_ms: Callable[[], int] = wall_ms

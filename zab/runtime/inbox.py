@@ -25,7 +25,7 @@ class Inbox:
         """`backlog` returns the bytes that the disk has still to write: a slow disk slows the reading of its server."""
         self.jobs: list[Job] = []
         self._wakeup = wakeup
-        """Rung by every `put` and `call`."""
+        """Every `put` and `call` rings it."""
         self._bytes_max = bytes_max
         self._backlog = backlog
         self._items: list[tuple[Source, list[Any]]] = []
@@ -33,7 +33,7 @@ class Inbox:
         """The received size of all that is in `_items`."""
         self._room = trio.lowlevel.ParkingLot()
         self._awaited = False
-        """Whether a task is parked in `_room`."""
+        """True while a task waits for `_room`."""
 
     def put(self, source: Source, messages: list[Any], size: int = 0) -> None:
         """Add messages that were received together."""
@@ -53,7 +53,7 @@ class Inbox:
             await self._room.park()
 
     def call(self, job: Job) -> None:
-        """Call a job in the next turn, behind the messages."""
+        """Call a job in the next turn, after the messages."""
         self.jobs.append(job)
         self._wakeup.ring()
 

@@ -115,7 +115,7 @@ class LearnerSync:
                 await send(data)
         except ChunkTooLarge as error:
             # The peer dials again with the same result: it cannot be served until machine or limit are changed.
-            self._log.warn_rate_limited("snapshot_not_sendable", link.peer, peer=link.peer, why=error)
+            self._log.warn_rate_limited("snapshot_not_sent", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
             await trio.lowlevel.checkpoint_if_cancelled()  # later items must not leave without it
         except (Purged, StorageError) as error:

@@ -62,9 +62,9 @@ class Link:
         self.over = False
         """Set by the driver: from then on nothing of this link is delivered or sent."""
         self.reason = "closed"
-        """Why the link ended, for the log."""
+        """The reason why the link ended, for the log."""
         self.at_fault = False
-        """Whether the peer broke a rule: a stranger, too slow, invalid frames. Then the end is logged as a warning."""
+        """True if the peer broke a rule: not a member, too slow, invalid frames. Its end is logged as a warning."""
         self.queued_bytes = 0
         self.queued_frames = 0
         """Frames that `send` has taken and the system has not; bulk data is not counted."""
@@ -79,11 +79,11 @@ class Link:
         """Bulk senders in `_queue`."""
         self._wakeup = Wakeup()
         self._opened = False
-        """Whether the stream is open, so that `hang_up` lets it send the rest."""
+        """True while the stream is open, so that `hang_up` lets it send the rest."""
         self._opened_at = 0.0
         """The time at which the greeting was over."""
         self._closing = False
-        """Whether nothing more is queued."""
+        """True once no further frame may be queued."""
         self._socket: int | None = None
         """The descriptor of a plain TCP stream while its sender task is idle: then the driver may write directly."""
         self._scope = trio.CancelScope()

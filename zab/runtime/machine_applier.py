@@ -1,4 +1,4 @@
-"""Applying what is committed to the user's machine, and restoring a snapshot into it.
+"""Apply committed transactions to the user's machine, and restore snapshots into it.
 
 Both can be long. After a restart, or far behind, a whole log is applied: then other tasks run every few milliseconds.
 A snapshot is restored in a thread: until it is done, nothing may read the machine.
@@ -52,7 +52,7 @@ class RestoreGate:
 
     def __init__(self) -> None:
         self._opened: trio.Event | None = None
-        """None while the gate is open."""
+        """The event that opens the gate; None while it is open."""
 
     @property
     def closed(self) -> bool:

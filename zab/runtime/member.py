@@ -107,7 +107,7 @@ class Member:
         elif server_id is None:
             raise ConfigError(f"server_id= is missing: which server of {sorted(ensemble.by_id)} is this?")
         elif server_id not in ensemble.by_id:
-            raise ConfigError(f"server {server_id} is none of the ensemble's, {sorted(ensemble.by_id)}")
+            raise ConfigError(f"server {server_id} is not in the ensemble, {sorted(ensemble.by_id)}")
         self.me = ServerId(server_id)
         if limits.batch_entries_max > settings.counter_max:
             # A batch that no epoch has room for would end each leader that begins to serve, and the next.
@@ -429,7 +429,7 @@ class Member:
         return running.node.ensemble
 
     async def give_up_history(self) -> Veto:
-        """Replace the history of this member by the leader's, which lacks committed transactions. Return what is lost.
+        """Replace the history of this member by the leader's, which lacks committed transactions. Return the lost part.
 
         An operator decides this while `roles()` shows a `veto`; at any other time `LocalProtocolError` is raised. The
         files of the history are kept as `damaged.*`.
@@ -509,7 +509,7 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
     async def open_member(*args: P.args, **options: P.kwargs) -> AsyncIterator[Member]:
         """Open a member for as long as the block lasts; the arguments are those of `Member`.
 
-        When the member fails, the block is cancelled, and what made it fail is raised.
+        When the member fails, the block is cancelled, and the member's error is raised.
         """
         member = make(*args, **options)
         async with block_nursery() as nursery:

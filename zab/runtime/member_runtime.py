@@ -1,4 +1,4 @@
-"""Everything that exists only between the start and the end of a member: its parts, connected."""
+"""The parts of a running member, and how they are connected. They exist between its start and its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
 COMMITTED_S: Final = 1.0
-"""How often it is saved how far the history is committed. A killed server may have forgotten so much of it."""
+"""The interval at which the committed zxid is saved. A killed server may forget the progress of this time."""
 
 
 class MemberRuntime:
@@ -71,7 +71,7 @@ class MemberRuntime:
         self.node = node = environment.node(me, arguments.ensemble, recovered, arguments.settings, jitter, now_ms())
         self.gate = gate = RestoreGate()
         self.socket_reader = EpollReader(wakeup)
-        """Reads the sockets of peers and clients, and runs the turn of what it has read."""
+        """Reads the sockets of peers and clients, and runs a turn with the data."""
         self._arguments = arguments
         self._wakeup = wakeup
         self._disk = disk
@@ -155,14 +155,14 @@ class MemberRuntime:
         """Run until the member ends."""
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        """Listen, take part until cancelled, and close the disk. Raises what ended one of the parts."""
+        """Listen, take part until cancelled, and close the disk. Raises the error that ended a part."""
         for line in self._storage.notes:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
                 self.socket_reader.open(nursery, self.turns.turn)
                 await self._membership.bind(nursery)
-                self.node.tick(now_ms())  # a server that is alone leads at once
+                self.node.tick(now_ms())  # a single server leads at once
                 self._wakeup.ring()
                 for task in self._tasks:
                     nursery.start_soon(task)
@@ -174,7 +174,7 @@ class MemberRuntime:
                 await self._arguments.environment.in_thread(self._close_disk)
 
     async def _save_committed(self) -> None:
-        """Save now and then how far the history is committed, so that a killed server keeps it."""
+        """Save the committed zxid at intervals, so that a killed server keeps it."""
         while True:
             await trio.sleep(COMMITTED_S)
             if self._storage.knows_more_committed:
@@ -199,7 +199,7 @@ class MemberRuntime:
         self._snapshots.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn. `done` receives what is lost, or the error that refuses it."""
+        """Give the history up in the next turn. `done` receives the veto that it ends, or an error."""
 
         def give_up(now: Millis) -> None:
             try:

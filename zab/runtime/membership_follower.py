@@ -55,7 +55,7 @@ class PeerDirectory:
         return found
 
     def hosts(self, peer: ServerId) -> Collection[str]:
-        """Return the hosts from which a server may connect: none for a server that is no member.
+        """Return the hosts from which a server may connect: none for a server that is not a member.
 
         A member counts now, when a pending change is decided, and for a while after it left.
         """

@@ -35,7 +35,7 @@ def described(error: BaseException) -> str:
 
 
 _TLS: Final = (b"\x15", b"\x16")
-"""The first byte of TLS alerts and handshakes. With the version behind it, a frame would have hundreds of megabytes."""
+"""The first byte of TLS alerts and handshakes. With the version after it, a frame would have hundreds of megabytes."""
 
 
 class PeerHandshake:
@@ -50,7 +50,7 @@ class PeerHandshake:
         *,
         admit_non_members: bool = False,
     ) -> None:
-        """`hosts` returns the hosts of a member, and none for a server that is no member."""
+        """`hosts` returns the hosts of a member, and none for a server that is not a member."""
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0
@@ -93,7 +93,7 @@ class PeerHandshake:
         if not hosts and not self._admit_non_members:
             raise WrongPeer(
                 f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
-                "reconfiguration first, or let the members admit servers that are none (admit_non_members, "
+                "reconfiguration first, or let the members admit non-members (admit_non_members, "
                 "quorum.admitNonMembers)"
             )
         if isinstance(stream, TlsStream) and stream.checks_claim:
@@ -107,7 +107,7 @@ class PeerHandshake:
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:
-    """Receive exactly the greeting: the bytes behind it belong to the link."""
+    """Receive exactly the greeting: the bytes after it belong to the link."""
     reader = FrameReader(GREETING_BYTES_MAX)
     while True:
         data = await stream.receive_some(reader.missing_bytes)

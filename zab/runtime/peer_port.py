@@ -126,7 +126,7 @@ class PeerPort:
             kind = type(error).__name__
             why = described(error)
             self._log.warn_rate_limited(
-                "stranger", (self._purpose, host, kind), port=self._purpose.value, peer=peer, why=why
+                "peer_refused", (self._purpose, host, kind), port=self._purpose.value, peer=peer, why=why
             )
             await trio.aclose_forcefully(stream)
             return

@@ -24,7 +24,7 @@ class RoleReporter:
         self._log = log
         self._on_role = on_role
         self._voting = node.voting
-        """Whether the node could vote at the last report."""
+        """True if the node could vote at the last report."""
 
     def discard_old_votes(self) -> None:
         """Drop unsent votes once the node has left LOOKING in this turn: they are out of date."""

@@ -123,7 +123,7 @@ class Status:
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
-    """Why each server without such a link could not be reached when it was dialled last."""
+    """For each server without such a link, the reason why the last dial failed."""
     counters: Counters
 
 

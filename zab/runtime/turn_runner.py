@@ -1,4 +1,4 @@
-"""Which task runs a turn: the member's own, or a task that is awake already and calls it.
+"""Decide which task runs a turn: the member's own, or one that is already awake and calls it.
 
 A turn in the member's own task costs two passes of Trio's loop. The reader of sockets and the report of the writer are
 in the loop when there is something to do, so they take the turn at once, by a call. Only a turn that has to wait needs
@@ -105,7 +105,7 @@ class TurnRunner:
             self.turning = False
         self._on_turn()
         watchdog.turns += 1
-        if watchdog.stalls == stalls:  # else the request at fault is reported already
+        if watchdog.stalls == stalls:  # otherwise the slow request itself was reported
             watchdog.took(
                 self._clock() - started,
                 lambda: f"applying {applier.applied - applied} transactions, proposing {queue.proposed - proposed}",

@@ -1,4 +1,4 @@
-"""Write to the disk: in the event loop while the disk is quick, else in one thread.
+"""Write to the disk: in the event loop while the disk is quick, otherwise in one thread.
 
 The way to a thread and back costs as much as an fsync on a good disk, plus contention for the interpreter. So appends
 are written at once, in the event loop, as long as that is quick. After a slow one the next few writes go to the thread,
@@ -52,7 +52,7 @@ class Writer:
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
-    When the disk fails, `run` raises its error, and nothing is ever reported again: what depended on a failed write is
+    When the disk fails, `run` raises its error, and no further write is reported: what depended on a failed write is
     not acknowledged, whatever a later attempt would claim.
     """
 
@@ -74,7 +74,7 @@ class Writer:
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
     def put(self, writes: Sequence[Write]) -> bool:
-        """Write, or hand over to the thread. True: the writes are durable already, and there is no report."""
+        """Write, or hand over to the thread. Return True if the writes are already durable: then no report follows."""
         size = 0
         rare = False
         for write in writes:
@@ -95,7 +95,7 @@ class Writer:
         return False
 
     async def call(self, job: Callable[[], T]) -> T:
-        """Run a function in the writing thread, behind the writes that were put before."""
+        """Run a function in the writing thread, after the writes that were put before."""
         done = trio.Event()
         outcome: list[Any] = []
         token = trio.lowlevel.current_trio_token()

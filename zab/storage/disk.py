@@ -36,7 +36,7 @@ class DiskFile(Protocol):
         ...
 
     def write(self, offset: int, data: bytes) -> None:
-        """Write all of `data` at `offset`. A gap behind the former end of the file reads as zeros."""
+        """Write all of `data` at `offset`. A gap after the former end of the file reads as zeros."""
         ...
 
     def allocate(self, size: int) -> None:

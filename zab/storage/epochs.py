@@ -141,12 +141,12 @@ def _decode_copy(data: bytes) -> EpochsRecord | str:
     if len(data) < end + _CRC.size or crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
         return "the checksum is wrong"
     if magic != _MAGIC:
-        return f"{magic!r} is no record of ours"
+        return f"{magic!r} is not the start of an epochs record"
     if version != _VERSION:
         raise other_version(NAME, version, _VERSION)
     committed = _decode_hint(data, end + _CRC.size)
     if committed is None:
-        return "the checksum of what was committed is wrong"
+        return "the checksum of the committed zxid is wrong"
     try:
         ensemble = Ensemble.parse(data[end - length : end].decode()) if length else None
         return EpochsRecord(
@@ -160,7 +160,7 @@ def _decode_copy(data: bytes) -> EpochsRecord | str:
             committed,
         )
     except (ValueError, ZabError) as error:
-        return f"the membership makes no sense: {error}"
+        return f"the membership is invalid: {error}"
 
 
 def _decode_hint(data: bytes, start: int) -> Zxid | None:
@@ -205,7 +205,7 @@ class EpochsFile:
         if record.current > record.accepted:
             raise DamagedError(f"{NAME}: current epoch {record.current} is newer than the accepted {record.accepted}")
         epochs = cls(disk, record)
-        epochs._saved = None if notes else record  # a damaged copy is replaced at the next chance
+        epochs._saved = None if notes else record  # the next `save` replaces a damaged copy
         return epochs, notes
 
     def distrust(self, *, forgotten: bool) -> None:

@@ -23,15 +23,15 @@ class HistoryScan:
     """The findings. If `damage` is empty, these pieces are a complete history that ends at `last`.
 
     snapshot    the snapshot that the history starts from, or NOTHING; `newest` tells a snapshot at NOTHING apart
-    start       the log holds everything behind it
-    batches     everything that reaches behind `snapshot`
+    start       the log holds everything after it
+    batches     all that reach beyond `snapshot`
     segments    the files that hold the log, in order
     tail        the newest file that counts, read; None without one
     torn        the log ends in a record that was being written when the server died
-    void        files that never counted
-    rotten      notes about damage to files that are not needed
-    forgotten   the epochs record turned out to be an old one
-    salvage     continue behind a file's damaged header: for a rescue, never for a server that votes
+    void        files that are not part of the history
+    rotten      notes about damaged files that are not needed
+    forgotten   the epochs record is an outdated one, so promises may be lost
+    salvage     continue past a file's damaged header: for a rescue, never for a server that votes
     """
 
     disk: Disk
@@ -132,13 +132,13 @@ class HistoryScan:
         if self.segments and gap is None and segment.previous == self.last:
             return True
         if segment.previous > self.snapshot or self.batches:
-            missing = f"{segment.name}: offset 0: it begins behind {show(segment.previous)}, the history before ends at"
+            missing = f"{segment.name}: offset 0: it begins after {show(segment.previous)}, the history before ends at"
             self.damage.append(f"{gap + '; ' if gap else ''}{missing} {show(self.last)}")
             return False
         if self.segments or gap is not None:
             why = gap or f"{segment.name}: offset 0: the log in front of it ends at {show(self.last)}"
             (self.notes.append if gap is None else self._rotten)(
-                f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies behind it"
+                f"{why}; not needed, as the snapshot at {show(self.snapshot)} lies after it"
             )
         self.start = self.last = segment.previous
         self.segments.clear()
@@ -161,7 +161,7 @@ class HistoryScan:
             self.start = reaches
             self._rotten(
                 f"{segment.name}: offset {offset}: the checksum is wrong; not needed, as it ends at {show(reaches)} "
-                f"and the snapshot at {show(self.snapshot)} lies behind it"
+                f"and the snapshot at {show(self.snapshot)} lies after it"
             )
         if is_last:
             self.tail = data, found
@@ -170,15 +170,17 @@ class HistoryScan:
         where = f"{segment.name}: offset {found.end}: {found.trouble}"
         if not is_last:
             return where
-        why_not = "no crash puts it there" if found.misplaced else contradiction(data, segment, found.end, found.last)
+        why_not = (
+            "a crash cannot put it there" if found.misplaced else contradiction(data, segment, found.end, found.last)
+        )
         if why_not is not None:
             return f"{where}; {why_not}"
         self.torn = True
-        self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off behind {show(found.last)}")
+        self.notes.append(f"{where}; torn by a crash before it was durable, so it is cut off after {show(found.last)}")
         return None
 
     def _rotten(self, what: str) -> None:
-        """Note damage that does not matter to the history. It tells an operator that the disk is failing."""
+        """Note damage to files that are not needed. It tells an operator that the disk is failing."""
         self.notes.append(what)
         self.rotten.append(what)
 
@@ -194,4 +196,4 @@ class HistoryScan:
             self.damage.append(f"the history ends at {show(self.last)}, but reached {show(record.reaches)} before")
         if epoch_of(self.last) > record.accepted:
             self.damage.append(f"the history ends at {show(self.last)}, but only epoch {record.accepted} was accepted")
-            self.forgotten = True  # the record is an old one, so later promises are unknown
+            self.forgotten = True  # the record is outdated, so later promises are unknown

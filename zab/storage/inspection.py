@@ -101,7 +101,7 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
 class FoundHistory:
     """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
 
-    newest   the newest sound snapshot, or None; `batches` is everything behind it
+    newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
     lost     the line of `damage` about the epochs record. Without the record, log files that vanished as a whole go
              unnoticed, and the server's promises are unknown. The rest may be sound
@@ -127,21 +127,21 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
         file, found = EpochsFile.read(disk)
     except DamagedError as error:
         lost = f"{error}; what this server promised is lost"
-        return evolve(_whatever_is_left(disk, [lost], salvage), lost=lost)
+        return evolve(_salvaged(disk, [lost], salvage), lost=lost)
     record, notes = file.record, list(found)
     if snapshot_files.listed(disk.list(), INSTALL):
-        return _whatever_is_left(
+        return _salvaged(
             disk, ["a snapshot from the leader is half installed: start the server, it will finish"], salvage
         )
     if record.status is not HistoryStatus.WHOLE:
         status = record.status.name.lower()
-        return _whatever_is_left(disk, [f"this history may not be voted with: it is {status}"], salvage)
+        return _salvaged(disk, [f"this history may not be voted with: it is {status}"], salvage)
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _told(record, walk)
 
 
-def _whatever_is_left(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
+def _salvaged(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
     """Read the longest sound history, without the epochs record."""
     firsts = snapshot_files.listed(disk.list(), PREFIX)
     walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)

@@ -22,7 +22,7 @@ class Purged(ZabError):
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
     """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
 
-    Raise `LocalProtocolError` if `after` is no end of a batch in this history, `DamagedError` if a record is
+    Raise `LocalProtocolError` if `after` is not the end of a batch in this history, `DamagedError` if a record is
     unreadable, and `Purged` if the files changed.
     """
     last = after

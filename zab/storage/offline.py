@@ -104,7 +104,7 @@ def replace_membership(disk: Disk, ensemble: Ensemble, settings: StorageSettings
 
 
 def next_version(before: Zxid, last: Zxid, accepted: Epoch) -> Zxid:
-    """Return a version behind everything in this log, so that no change in the log counts as still to come.
+    """Return a version after everything in this log, so that no change in the log counts as still to come.
 
     It lies at the beginning of an epoch, so servers that were stopped together choose the same one. A version that no
     epoch has begun with yet is reused: an operator who corrects a file and tries again must not get ahead of the other

@@ -54,7 +54,7 @@ class RealFile:
             return b"".join(pieces)
 
     def write(self, offset: int, data: bytes) -> None:
-        try:  # not `named`: every transaction calls this and `sync`
+        try:  # without `named`, which costs too much here: every transaction calls this and `sync`
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):  # a full disk writes what fits, and fails only the next call
                 written += os.pwrite(self._fd, data[written:], offset + written)
@@ -168,7 +168,11 @@ class RealDisk:
                 owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
                 os.close(fd)
                 ours = owner == str(os.getpid())
-                whose = "this process already: close what has it" if ours else f"another process (pid {owner}): stop it"
+                whose = (
+                    "this process already: close the store that uses it"
+                    if ours
+                    else f"another process (pid {owner}): stop it"
+                )
                 raise StorageError(
                     f"{self.path} is in use by {whose}, or give this server a directory of its own; two servers "
                     "never share one"

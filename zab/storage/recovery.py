@@ -30,7 +30,7 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 from zab.storage.transaction_log import rewrite
 
 REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
-"""The remedy behind each line of damage. A single server has no leader: its operator needs a backup."""
+"""The remedy, appended to each line of damage. A single server has no leader: its operator needs a backup."""
 
 
 @define
@@ -40,9 +40,9 @@ class Recovery:
     epochs     the epochs record in force
     recovered  the start state of the core
     newest     the newest sound snapshot, or None
-    segments   the files of the log, oldest first; without any the log begins anew behind `last`
+    segments   the files of the log, oldest first; without any the log begins anew after `last`
     last       the end of the history; UNKNOWN if it may be incomplete
-    end        the offset behind the last record of the newest file
+    end        the offset after the last record of the newest file
     notes      findings and actions, for the log
     unsound    the zxids of damaged snapshots
     rotten     the notes about damage to files that are not needed
@@ -61,7 +61,7 @@ class Recovery:
 
 def recover(disk: Disk, autocreate: bool) -> Recovery:
     """Recover a directory. With `autocreate` an empty one is the beginning of a history."""
-    disk.sync_dir()  # the names must stay as they are now: the process that wrote them may not have synced them
+    disk.sync_dir()  # make the present names durable: the process that wrote them may not have synced them
     notes: list[str] = []
     names = _clear_temporary(disk)
     found = _recover(disk, autocreate, names, notes)
@@ -84,17 +84,17 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
     aside = [name for name in names if name.startswith(ASIDE)]
     if aside:
         kept = counted(len(aside), "file")
-        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*, to be deleted when you like")
+        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*, delete them at any time")
     try:
         _finish_install(disk, epochs, names, notes)
     except DamagedError as error:
         return _distrusted(epochs, notes, [str(error)])
     match epochs.record.status:
         case HistoryStatus.NEVER_INITIALISED:
-            notes.append("this server does not vote until a leader gave it the history")
+            notes.append("this server does not vote until a leader has sent it the history")
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
         case HistoryStatus.HEALING:
-            notes.append("this server was about to be given the history; it does not vote until it has all of it")
+            notes.append("the transfer of the history was interrupted; this server does not vote until it is complete")
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
         case HistoryStatus.DAMAGED:
             return _distrusted(epochs, notes, ["the history was found damaged earlier and is not healed yet"])
@@ -140,7 +140,7 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
 def _begin(disk: Disk, autocreate: bool) -> Recovery:
     if not autocreate:
         epochs = EpochsFile(disk, EpochsRecord(status=HistoryStatus.NEVER_INITIALISED, forgotten=True))
-        notes = ["the directory is empty: this server does not vote until a leader gave it the history"]
+        notes = ["the directory is empty: this server does not vote until a leader has sent it the history"]
         return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
     epochs = EpochsFile(disk, EpochsRecord())
     epochs.save(EpochsRecord())  # from now on a directory without this record has lost it
@@ -199,7 +199,7 @@ def _clear_temporary(disk: Disk) -> tuple[str, ...]:
 def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], notes: list[str]) -> None:
     installs = snapshot_files.listed(names, INSTALL)
     if len(installs) > 1:
-        raise DamagedError(f"{len(installs)} files named {INSTALL}*, and no telling which of them counts")
+        raise DamagedError(f"{len(installs)} files named {INSTALL}*: only one of them can be valid")
     for zxid in installs:
         snapshot_files.verify(disk, f"{INSTALL}{zxid:x}")
         install.finish(disk, epochs, zxid)
@@ -234,5 +234,5 @@ def _settle_tail(walk: HistoryScan) -> int:
 
 
 def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
-    """Return the batches behind the snapshot. The first batch may begin inside the snapshot."""
+    """Return the batches after the snapshot. The first batch may begin inside the snapshot."""
     return tuple(batches) if not batches else (batches[0].after(snapshot), *batches[1:])

@@ -6,7 +6,7 @@
 
 `previous` is the zxid right before `first`, so a missing record is noticed, in a file and between files. `synced` is
 the durable size of this file when the record was written: an unreadable record before that offset was lost after it was
-durable. The checksum of a record's header starts from its offset, so a sound record in the wrong place is no record.
+durable. The checksum of a record's header starts from its offset, so a sound record in the wrong place is not accepted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def decode_segment(name: str, data: bytes) -> Segment:
     if seed != _CRC.unpack_from(data, _FILE.size)[0]:
         raise DamagedError(f"{name}: offset 0: the checksum of the file's header is wrong")
     if magic != _MAGIC:
-        raise DamagedError(f"{name}: offset 0: {magic!r} is no log of ours")
+        raise DamagedError(f"{name}: offset 0: {magic!r} is not the start of a log file")
     if version != _VERSION:
         raise other_version(name, version, _VERSION)
     segment = Segment(Zxid(first), Zxid(previous), allocated, seed)
@@ -132,17 +132,17 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 
 @define
 class SegmentScan:
-    """The content of a file up to the first bytes that are no sound record in its place.
+    """The content of a file up to the first bytes that are not a sound record in the right place.
 
-    batches     those that reach behind `after`
-    end         offset behind the last record
+    batches     those that reach beyond `after`
+    end         offset after the last record
     last_at     offset of the last record
     last        the zxid that the last record reaches
     synced      the durable size of the file when the last record was written
-    epoch_ends  last zxid of every epoch, if it lies behind `after`; ascending
-    skipped     offset and last zxid of records with a damaged body that do not reach behind `after`
+    epoch_ends  last zxid of every epoch, if it lies after `after`; ascending
+    skipped     offset and last zxid of records with a damaged body that do not reach beyond `after`
     trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
-    misplaced   the trouble is a sound record in a wrong place, which no crash leaves behind
+    misplaced   the trouble is a sound record in a wrong place, which no crash leaves
     """
 
     end: int
@@ -179,7 +179,7 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
             found.trouble = f"the record is {length} bytes long, which is more than the file holds"
             break
         if previous != last or not _sensible(kind, first, count, last) or durable > at:
-            found.trouble = f"a sound record, but it stands behind {show(previous)}, and here {show(last)} is the last"
+            found.trouble = f"a sound record, but it stands after {show(previous)}, and here {show(last)} is the last"
             found.misplaced = True
             break
         body = data[body_at:end]

@@ -69,7 +69,7 @@ class SnapshotFile:
         self._sum = 0
         """CRC-32 of everything so far except the sums, gathered bytes included."""
         self._gathered: list[bytes] = []
-        """The bytes behind `_offset`, not written yet."""
+        """The bytes after `_offset`, not written yet."""
         self._gathered_bytes = 0
         self._put(_FILE.pack(_MAGIC, _VERSION, zxid))
         self._put_sum()
@@ -194,7 +194,7 @@ def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
             continue
         count, digest = chunk
         if count != chunks or not reader.at_end():
-            raise reader.damaged(f"{chunks} of {count} chunks, or something behind the end")
+            raise reader.damaged(f"{chunks} of {count} chunks, or something after the end")
         return zxid, digest
 
 
@@ -202,10 +202,10 @@ def _parse_head(reader: _SummingReader) -> Zxid:
     magic, version, zxid = _FILE.unpack(reader.take(_FILE.size))
     reader.check()
     if magic != _MAGIC:
-        raise reader.damaged(f"{magic!r} is no snapshot of ours")
+        raise reader.damaged(f"{magic!r} is not the start of a snapshot file")
     if version != _VERSION:
         if reader.name == PARTIAL:
-            raise reader.damaged(f"it is of format {version}")  # not ours to keep: the leader has all of it
+            raise reader.damaged(f"it is of format {version}")  # not worth keeping: the leader has the whole snapshot
         raise other_version(reader.name, version, _VERSION)
     return Zxid(zxid)
 
@@ -218,7 +218,7 @@ def _parse_chunk(reader: _SummingReader) -> bytes | tuple[int, int]:
         reader.check()
         return length, digest
     if kind != _DATA_KIND:
-        raise reader.damaged(f"{kind} is no kind of chunk")
+        raise reader.damaged(f"{kind} is not a kind of chunk")
     data = reader.take(length)
     reader.check()
     return data
@@ -308,7 +308,7 @@ def resumed(disk: Disk, held: SnapHeld) -> SnapshotFile:
         while reader.position < held.size:
             chunk = _parse_chunk(reader)
             if not isinstance(chunk, bytes):
-                raise reader.damaged("it has an end")
+                raise reader.damaged("the kept file is already complete")
             arriving.write(chunk)
     finally:
         file.close()

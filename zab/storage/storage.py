@@ -123,7 +123,7 @@ class Storage:
 
     @property
     def log_start(self) -> Zxid:
-        """The log on disk holds everything behind this zxid."""
+        """The log on disk holds everything after this zxid."""
         return self._log.start
 
     @property
@@ -298,7 +298,7 @@ class Storage:
         return snapshot_files.find(self._disk, held)
 
     def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
-        """Yield the chunks of that snapshot behind the held ones, each after its checksum matched. Any thread."""
+        """Yield the chunks of that snapshot after the held ones, each after its checksum matched. Any thread."""
         return snapshot_files.read_chunks(self._disk, snapshot_files.name_of(held.zxid), held.size)
 
     @property
@@ -364,7 +364,7 @@ class Storage:
         segments = self._log.segments
         start = self._log.start
         if after < start:
-            raise Purged(f"the log begins behind {show(start)}, and {show(after)} lies before that")
+            raise Purged(f"the log begins after {show(start)}, and {show(after)} lies before that")
         if not after <= until <= durable:
             raise LocalProtocolError(f"the log ends at {show(durable)}; ({show(after)}, {show(until)}] is not in it")
         return read_batches(self._disk, segments, after, until)

@@ -8,8 +8,8 @@ ensemble into a permanent outage, because no server is left to heal from.
 Only bytes written since the last sync can be torn, and the file read zeros there before. So a record is torn if it
 stands in the last segment and both conditions hold:
 
-- No record behind it claims that it was durable (`synced`). Among the records written between two syncs the disk may
-  keep the later and lose the earlier: a sound record behind the bad one alone proves nothing.
+- No record after it claims that it was durable (`synced`). Among the records written between two syncs the disk may
+  keep the later and lose the earlier: a sound record after the bad one alone proves nothing.
 - The damage looks like missing writes: a whole sector's share of the record is zeros, or only zeros follow from some
   byte inside it to the end of the file.
 
@@ -25,7 +25,7 @@ from zab.storage.segment import MARK, OVERHEAD, RECORD_HEAD, Segment, decode_rec
 
 
 def contradiction(data: bytes, segment: Segment, at: int, last: Zxid) -> str | None:
-    """Return the reason why the unreadable record at this offset, behind `last`, is not torn; None if it is torn."""
+    """Return the reason why the unreadable record at this offset, after `last`, is not torn; None if it is torn."""
     head = decode_record_head(data, at, segment.seed)
     end = at + RECORD_HEAD if head is None else at + OVERHEAD + head.length
     if (witness := _witness(data, segment, at, last)) is not None:
@@ -47,7 +47,7 @@ def _witness(data: bytes, segment: Segment, at: int, last: Zxid) -> int | None:
 
 
 def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
-    """Return whether some sector's share of [start, end) is all zeros. Bytes behind the file's end count as zeros."""
+    """Return whether some sector's share of [start, end) is all zeros. Bytes after the file's end count as zeros."""
     while start < end:
         stop = min(end, (start // SECTOR + 1) * SECTOR)
         if not data[start:stop].strip(b"\0"):
@@ -57,7 +57,7 @@ def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
 
 
 def _stops_short(data: bytes, start: int, end: int) -> bool:
-    """Return whether the last byte of [start, end), and with it everything behind, was never written.
+    """Return whether the last byte of [start, end), and with it everything after, was never written.
 
     The last byte of a record is its end mark, which is not zero. The last byte of a torn header may be anything, but
     then a body would follow, and no body is all zeros.

@@ -145,9 +145,9 @@ class TransactionLog:
     # -- cutting ---------------------------------------------------------------------------------
 
     def truncate(self, zxid: Zxid) -> None:
-        """Remove everything behind `zxid`. The log must hold `zxid`, or begin behind it. On return the cut is durable.
+        """Remove everything after `zxid`. The log must hold `zxid`, or begin after it. On return the cut is durable.
 
-        After a crash on the way the log ends at `zxid` or somewhere behind it.
+        After a crash on the way the log ends at `zxid` or somewhere after it.
         """
         if zxid == self.last:
             return
@@ -182,7 +182,7 @@ class TransactionLog:
         self.last = self.durable = zxid
 
     def reset(self, zxid: Zxid) -> None:
-        """Begin anew behind `zxid`. The caller has made all files void or deleted them."""
+        """Begin anew after `zxid`. The caller has made all files void or deleted them."""
         self._close_file()
         self._gathered.clear()
         self.segments = ()
@@ -198,7 +198,7 @@ class TransactionLog:
         self.reset(zxid)
 
     def purge(self, zxid: Zxid) -> None:
-        """Remove the files without a transaction behind `zxid`, oldest first, but never the newest file."""
+        """Remove the files without a transaction after `zxid`, oldest first, but never the newest file."""
         while len(self.segments) > 1 and self.segments[1].previous <= zxid:
             self._disk.delete(self.segments[0].name)
             self.start = max(self.start, self.segments[1].previous)  # before `segments`: a reader reads `start` last
@@ -228,7 +228,7 @@ def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
 
 
 def _shorten(data: bytes, segment: Segment, at: int, batch: Batch, zxid: Zxid) -> bytes:
-    """Return the record at this offset without the transactions behind `zxid`."""
+    """Return the record at this offset without the transactions after `zxid`."""
     head = decode_record_head(data, at, segment.seed)
     assert head is not None
     return b"".join(encode_record(batch.until(zxid), head.previous, head.synced, at, segment.seed))

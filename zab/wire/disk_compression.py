@@ -45,7 +45,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
                 else:
                     chunk = stream.unconsumed_tail
     except zlib.error as error:
-        raise DamagedError(f"not gzip, or not whole: {error}") from error
+        raise DamagedError(f"not gzip, or incomplete: {error}") from error
     # A truncated stream needs no error here: the snapshot in it has no end, and its reader reports that.
 
 
@@ -54,7 +54,7 @@ def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
     source = Source(chunks)
     head = source.take(_SNAPPY_HEAD_BYTES)
     if len(head) < _SNAPPY_HEAD_BYTES or not head.startswith(_SNAPPY_MAGIC):
-        raise DamagedError("no Snappy stream")
+        raise DamagedError("not a Snappy stream")
     while length := source.take(_BLOCK.size):
         if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # concatenated streams
             source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)

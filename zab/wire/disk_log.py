@@ -4,7 +4,7 @@
     record: Adler-32 of the payload, its length, the payload, the letter B
 
 A crash may leave the last record half written: its letter is then missing, and the log ends before it. A record with
-its letter and a wrong checksum is damage, and nothing behind it is read.
+its letter and a wrong checksum is damage, and nothing after it is read.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class LogReader:
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
         self._source = Source(chunks, record_bytes_max)
         self.end = 0
-        """The offset behind the last whole record: the size to cut the file to before appending."""
+        """The offset after the last whole record: the size to cut the file to before appending."""
         self.torn = False
-        """True if there are bytes other than zeros behind the last whole record."""
+        """True if there are bytes other than zeros after the last whole record."""
 
     def __iter__(self) -> Iterator[FileTxn]:
         """Yield the transactions as ZooKeeper's `FileTxnLog` reads them.
@@ -47,7 +47,7 @@ class LogReader:
         if not head:
             return
         if len(head) < _FILE_HEAD.size or not head.startswith(MAGIC):
-            raise DamagedError("no transaction log of ZooKeeper: it does not begin with ZKLG")
+            raise DamagedError("not a transaction log of ZooKeeper: it does not begin with ZKLG")
         _, version, _ = _FILE_HEAD.unpack(head)
         if version != VERSION:
             raise DamagedError(f"a transaction log of version {version}, not {VERSION}")

@@ -1,4 +1,4 @@
-"""ZooKeeper's snapshot files: sessions, ACLs, nodes, and checksums behind them.
+"""ZooKeeper's snapshot files: sessions, ACLs, nodes, and checksums after them.
 
     header, sessions, ACLs, nodes, checksum [, digest, checksum] [, zxid, checksum]
 
@@ -40,7 +40,7 @@ FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
 OPEN_KEY: Final = -1
-"""In place of an ACL: the open one."""
+"""The number that stands for the open ACL."""
 
 PersistedStat: TypeAlias = tuple[int, ...]
 """czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid. cversion and the owner are as
@@ -84,7 +84,7 @@ class SnapshotReader:
         head = self._exactly(_FILE_HEAD.size)
         magic, version, _ = _FILE_HEAD.unpack(head)
         if magic != MAGIC:
-            raise DamagedError("no snapshot of ZooKeeper: it does not begin with ZKSN")
+            raise DamagedError("not a snapshot of ZooKeeper: it does not begin with ZKSN")
         if version != VERSION:
             raise DamagedError(f"a snapshot of version {version}, not {VERSION}")
         self.sessions: dict[int, int] = dict(self._read_sessions())
@@ -138,7 +138,7 @@ class SnapshotReader:
         left = len(source.take(with_digest + with_zxid + 1))
         source.position -= left
         if left not in (0, with_digest, with_zxid, with_digest + with_zxid):
-            raise DamagedError(f"at {source.offset}: {left} bytes behind the first seal")
+            raise DamagedError(f"at {source.offset}: {left} bytes after the first checksum")
         if left >= with_digest:
             self.digest = FileDigest(*_DIGEST.unpack(self._exactly(_DIGEST.size)))
             self._check_seal()
@@ -153,7 +153,7 @@ class SnapshotReader:
         if checksum != found:
             raise DamagedError(f"at {offset}: the snapshot does not match its checksum")
         if (length, slash) != (1, b"/"):
-            raise DamagedError(f"at {offset}: no seal")
+            raise DamagedError(f"at {offset}: the end mark is missing")
 
     def _count(self) -> int:
         """Read a count. No memory is reserved for it: whatever its value, the items end with the file."""
@@ -169,11 +169,13 @@ class SnapshotReader:
         return taken
 
     def _cut_short(self) -> DamagedError:
-        return DamagedError(f"the snapshot ends in the middle, or lengths in it lie; whole up to {self._source.offset}")
+        return DamagedError(
+            f"the snapshot ends in the middle, or its lengths are wrong; complete up to {self._source.offset}"
+        )
 
 
 def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
-    """`None` for the mark behind the last node. The stat is read last: where it is, all before it was."""
+    """Return a node, or None at the end mark. Reading the stat, the last field, proves that all are present."""
     (length,) = INT.unpack_from(data, at)
     start = at + 4
     stop = start + length
@@ -203,7 +205,7 @@ def snapshot_chunks(
     digest: FileDigest | None = None,
     last_zxid: int | None = None,
 ) -> Iterator[bytes]:
-    """A whole file. The root comes first, and every node before its children: so a reader can build the tree."""
+    """Yield a whole file. `nodes` begins with the root, and has each node before its children."""
     adler, held = 1, bytearray()
     for part in _parts(sessions, acls, nodes):
         held += part
@@ -264,5 +266,5 @@ def node_digest(path: str, data: bytes | None, stat: PersistedStat) -> int:
 
 
 def tree_digest(nodes: Iterable[FileNode]) -> int:
-    """Return the sum of all nodes' digests. ZooKeeper writes it behind transactions and into snapshots."""
+    """Return the sum of all nodes' digests. ZooKeeper writes it after transactions and into snapshots."""
     return sum(node_digest(node.path, node.data, node.stat) for node in nodes) & _DIGEST_MASK

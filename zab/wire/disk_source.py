@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""No record of a real file is this large: `jute.maxbuffer` is 1 MiB. A greater length is damage."""
+"""A greater length of a record is damage: `jute.maxbuffer` is 1 MiB."""
 
 
 class Source:

@@ -30,7 +30,7 @@ from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReade
 from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""In place of an ACL that the snapshot lacks. It was added while the snapshot was written, so the log has it. If the
+"""Stands for an ACL that the snapshot lacks. It was added while the snapshot was written, so the log has it. If the
 log lacks it as well, no client gets access, which is safer than all.
 """
 
@@ -60,7 +60,7 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
         if path == "":
             path = ROOT
         elif not is_valid(path) or parent_of(path) not in tree.nodes or path in tree.nodes:
-            raise DamagedError(f"the node {path!r} is not where a node can be")
+            raise DamagedError(f"the node {path!r} has no parent, has an invalid name, or occurs twice")
         acl = OPEN if key == OPEN_KEY else reader.acls.get(key)
         if acl is None:
             without_acl.append(path)
@@ -82,7 +82,7 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
 class Replay:
     """The outcome of a replay.
 
-    skipped        transactions that the state held already
+    skipped        transactions that the state already contained
     digest_zxid    the last transaction with a digest of the tree, 0 if none had one
     digest_agrees  whether the tree had that digest
     """
@@ -153,7 +153,7 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
 
 
 def _is_changeable(kind: int, path: str) -> bool:
-    """The store checks paths before there is a transaction, never afterwards."""
+    """Return whether the path is valid: the store checks paths before a transaction exists, not when it applies one."""
     return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
 
 

@@ -64,7 +64,7 @@ def _encode_number(fields: Fields) -> bytes:
 
 
 def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
-    """The list of paths came late. Without it, what stands here may be the digest: no list begins as one does,
+    """Decode the list of paths, which old versions lack. Then the digest may follow here: no list begins as one does,
     for it would have two empty paths."""
     left = len(body) - at
     if left == 0 or (left == DIGEST.size and body.startswith(INT.pack(DIGEST_VERSION), at)):
@@ -181,7 +181,7 @@ def decode_txn(payload: bytes) -> FileTxn:
             version, value = DIGEST.unpack_from(payload, at)
             digest = version, value
         elif left:
-            raise WireError(f"{left} bytes behind it")
+            raise WireError(f"{left} bytes after it")
     except STRUCT_ERRORS as error:
         raise DamagedError(f"no transaction: {error}") from error
     return FileTxn(session, cxid, zxid, time_ms, kind, fields, digest)

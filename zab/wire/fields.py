@@ -36,7 +36,7 @@ def whole(low: int, high: int) -> Kind:
 
     def unpack(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
-            raise ValueError(f"{value!r:.40} is no whole number from {low} to {high}")
+            raise ValueError(f"{value!r:.40} is not a whole number from {low} to {high}")
         return value
 
     return Kind(unpack)
@@ -63,7 +63,7 @@ def bytes_of(length: int) -> Kind:
 def text(chars_max: int) -> Kind:
     def unpack(value: object) -> str:
         if type(value) is not str or len(value) > chars_max:
-            raise ValueError(f"no text of at most {chars_max} characters")
+            raise ValueError(f"not a text of at most {chars_max} characters")
         return value
 
     return Kind(unpack)
@@ -87,7 +87,7 @@ def listing(kind: Kind, count_max: int) -> Kind:
 
     def unpack(value: object) -> tuple[Any, ...]:
         if type(value) is not list or len(value) > count_max:
-            raise ValueError(f"no list of at most {count_max}")
+            raise ValueError(f"not a list of at most {count_max} items")
         return tuple(map(kind.unpack, value))
 
     def pack(value: tuple[Any, ...]) -> list[Any]:
@@ -101,9 +101,9 @@ def listing_of_bytes(count_max: int) -> Kind:
 
     def unpack(value: object) -> tuple[bytes, ...]:
         if type(value) is not list or len(value) > count_max:
-            raise ValueError(f"no list of at most {count_max}")
+            raise ValueError(f"not a list of at most {count_max} items")
         if not _BYTES_ALONE.issuperset(map(type, value)):
-            raise ValueError("a list of bytes with something else in it")
+            raise ValueError("a list of bytes contains another type")
         return tuple(value)
 
     return Kind(unpack, list)
@@ -115,7 +115,7 @@ def row(*kinds: Kind) -> Kind:
 
     def unpack(value: object) -> tuple[Any, ...]:
         if type(value) is not list or len(value) != len(kinds):
-            raise ValueError(f"no row of {len(kinds)}")
+            raise ValueError(f"not a row of {len(kinds)} fields")
         return tuple(kind.unpack(item) for kind, item in zip(kinds, value, strict=True))
 
     return Kind(unpack)
@@ -123,7 +123,7 @@ def row(*kinds: Kind) -> Kind:
 
 def _unpack_state(value: object) -> State:
     if type(value) is not int:
-        raise ValueError(f"{value!r:.40} is no state")
+        raise ValueError(f"{value!r:.40} is not a state")
     return State(value)
 
 

@@ -1,7 +1,7 @@
 """Length framing: four bytes of length, then that many bytes.
 
 A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all frames that are
-complete, because the code behind it is faster per message the more messages it gets at once.
+complete, because the code after it is faster per message the more messages it gets at once.
 
 `FrameReader` splits the links between servers, and the command channel of the controller. The client protocol has the
 same framing and headers of its own, read in one step (`zab.wire.client.client_frames`). Both share `PartialFrame`.

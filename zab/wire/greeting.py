@@ -64,13 +64,13 @@ def admit(greeting: object, me: ServerId, ensemble: str, purpose: Purpose) -> He
         case Hello(ensemble=name) if name != ensemble:
             raise WrongPeer(f"it belongs to the ensemble {name!r}, this server to {ensemble!r}")
         case Hello(purpose=wanted) if wanted != purpose.value:
-            raise WrongPeer(f"it came for {wanted!r}, and this port is for {purpose.value!r}")
+            raise WrongPeer(f"it connects for {wanted!r}, and this port is for {purpose.value!r}")
         case Hello(server=server) if server == me:
-            raise WrongPeer(f"it says that it is server {me}, and that is this server")
+            raise WrongPeer(f"it claims to be server {me}, which is this server")
         case Hello():
             return greeting
         case _:
-            raise WrongPeer("it did not say hello")
+            raise WrongPeer("it did not send a hello")
 
 
 def accept(greeting: object, wanted: ServerId) -> None:

@@ -85,7 +85,7 @@ def decode_jks(data: bytes, password: str) -> Jks:
     secret = password.encode("utf-16-be", "surrogatepass")
     body, seal = data[:-20], data[-20:]
     if len(data) < 32 or not body.startswith(MAGIC):
-        raise WireError("this is no JKS key store")
+        raise WireError("this is not a JKS key store")
     if password and not hmac.compare_digest(hashlib.sha1(secret + _WHITENER + body).digest(), seal):
         raise WrongPassword("the key store does not match its checksum: a wrong password, or a damaged file")
     reader = _JksReader(body)
@@ -110,7 +110,7 @@ def decode_jks(data: bytes, password: str) -> Jks:
         else:
             raise WireError(f"an entry of kind {kind}")
     if not reader.done:
-        raise WireError("there are bytes behind the last entry")
+        raise WireError("there are bytes after the last entry")
     return Jks(tuple(keys), tuple(trusted))
 
 

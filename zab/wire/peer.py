@@ -184,7 +184,7 @@ def decode(channel: Channel, payload: bytes) -> Any:
         raise WireError("a frame is a list that begins with a tag")
     shape = _BY_TAG[channel].get(parts[0])
     if shape is None:
-        raise WireError(f"tag {parts[0]} has no meaning here ({channel.name.lower()})")
+        raise WireError(f"tag {parts[0]} is not allowed on this link ({channel.name.lower()})")
     if shape.type in (Hello, Welcome) and len(parts) > 1 and parts[1] != VERSION:
         raise WrongPeer(f"it speaks version {parts[1]!r:.40} of the peer protocol, this server {VERSION}")
     kinds = shape.kinds

@@ -184,11 +184,11 @@ class DigestServer:
         """
         directives = parse_directives(token)
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
-            raise SaslError("another nonce than ours: a replay, or the challenge of another exchange")
+            raise SaslError("not the nonce of this exchange: a replay, or the challenge of another exchange")
         if _one(directives, "nc") != _FIRST_USE:
             raise SaslError("our nonce was used before")
         if _one(directives, "qop", b"auth").lower() != b"auth":
-            raise SaslError("only qop=auth is spoken here")
+            raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))
         if realm != self._realm:
             raise SaslError(f"realm {realm!r} is not ours")

@@ -194,7 +194,7 @@ def test_one_id_one_server() -> None:
     [
         (groups_of((1, 2), (2, 3)), {}, "server 2 is in more than one group"),
         (groups_of((1, 2)), {}, "server 3 votes but is in no group"),
-        (groups_of((1, 2, 3, 4)), {}, "server 4 is in a group but is no participant"),
+        (groups_of((1, 2, 3, 4)), {}, "server 4 is in a group but is not a participant"),
         (groups_of((1, 2), (3,)), {1: 0, 2: 0, 3: 0}, "every group has weight 0"),
         (groups_of((1, 2), (3,)), {9: 1}, "there is no server.9"),
         (groups_of((1, 2), (3,)), {1: -1}, "a weight is not negative"),

@@ -327,7 +327,7 @@ def test_a_second_rest_on_one_link_is_refused() -> None:
     follower.save()
     rest = SnapResume(HELD.zxid, DIGEST, HELD.size, 900)
     follower.hear(rest, SnapEnd())
-    with pytest.raises(RemoteProtocolError, match="a snapshot within or behind a snapshot"):
+    with pytest.raises(RemoteProtocolError, match="a snapshot within or after a snapshot"):
         follower.hear(rest)
 
 
@@ -397,7 +397,7 @@ def test_a_digest_that_differs_costs_the_history_its_trust(message: Diff | Trunc
     follower.hear(LeaderInfo(Epoch(2)))
     follower.save()
     follower.hear(message)
-    assert follower.role.over == "my history and the leader's have diverged"
+    assert follower.role.over == "the histories of this server and the leader have diverged"
     assert not follower.log_state.voting
     assert follower.log_state.history.last == make(1, 2), "nothing was cut on the word of somebody who differs"
 
@@ -689,7 +689,7 @@ def test_other_contents_under_the_same_numbers_are_vetoed_if_anything_was_commit
     follower = asked_to_cut(committed=make(1, 1))
     (said,) = follower.hear(Diff(make(1, 3), 12345))
     assert said == Veto(LEADER, Epoch(2), NOTHING, make(1, 1), make(1, 3), 3)
-    assert follower.role.over == "my history and the leader's have diverged"
+    assert follower.role.over == "the histories of this server and the leader have diverged"
     assert follower.log_state.whole
 
 

@@ -192,7 +192,7 @@ async def test_oversized_chunk_costs_the_link_and_not_the_member(
     assert "a snapshot chunk of 1001 bytes; at most 1000 are allowed" in world.link.reason
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert "snapshot_not_sendable" in record.message
+    assert "snapshot_not_sent" in record.message
     assert "Limits.snapshot_chunk_bytes_max" in record.message
 
 

@@ -164,8 +164,8 @@ async def test_a_cut_is_at_once_and_once() -> None:
     [
         (b"\xff\xff\xff\xff", "a frame of 4294967295 bytes"),
         (frame(b"\xc1"), "does not unpack"),
-        (encode(Commit(Zxid(1))), "tag 49 has no meaning here"),  # a learner does not commit
-        (encode(Propose(pack(make(1, 1), [b""]))), "no meaning here"),
+        (encode(Commit(Zxid(1))), "tag 49 is not allowed on this link"),  # a learner does not commit
+        (encode(Propose(pack(make(1, 1), [b""]))), "is not allowed on this link"),
     ],
 )
 async def test_noise_ends_the_link_with_a_reason(data: bytes, reason: str) -> None:

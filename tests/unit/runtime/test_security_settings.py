@@ -113,7 +113,7 @@ def test_digest_ids_need_the_digest_scheme() -> None:
     ({"enforce.auth.enabled": "sometimes"}, "true or false is expected"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
     ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),
-    ({"authProvider.1": f"{__name__}:NoProvider"}, "this is no provider"),
+    ({"authProvider.1": f"{__name__}:NoProvider"}, "not a provider"),
     ({"java.security.auth.login.config": "/nowhere"}, "java.security.auth.login.config=/nowhere: No such file"),
 ])  # fmt: skip
 def test_invalid_arguments_are_reported(told: dict[str, str], why: str) -> None:

@@ -366,7 +366,7 @@ def test_write_with_unknown_outcome_ends_the_connection() -> None:
 def test_frame_that_breaks_the_rules_cuts_the_connection() -> None:
     talk = served()
     assert not talk.it.receive(b"\xff" * 12)
-    assert (talk.it.phase, talk.server.events) == (ConnectionPhase.OVER, ["client_cut"])
+    assert (talk.it.phase, talk.server.events) == (ConnectionPhase.OVER, ["client_protocol_error"])
 
 
 def test_unknown_operation_is_answered_behind_the_others_and_the_connection_closes() -> None:

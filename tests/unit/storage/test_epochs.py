@@ -149,4 +149,4 @@ def test_damaged_hint_costs_its_copy() -> None:
     data[data.index(b"cmtd") + 5] ^= 1
     found, notes = decoded(bytes(data))
     assert found == record
-    assert "first copy: the checksum of what was committed is wrong" in notes[0]
+    assert "first copy: the checksum of the committed zxid is wrong" in notes[0]

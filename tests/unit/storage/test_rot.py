@@ -228,7 +228,7 @@ def test_all_snapshots_lost_is_no_empty_beginning() -> None:
             disk.lose(name)
     _storage, recovered = Storage.open(disk, TINY)
     assert not recovered.voting
-    assert "begins behind" in recovered.damage[0]
+    assert "begins after" in recovered.damage[0]
 
 
 def test_everything_lost_but_the_epochs_is_no_empty_beginning() -> None:

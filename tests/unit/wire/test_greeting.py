@@ -17,11 +17,11 @@ def test_a_member_is_admitted() -> None:
     ("greeting", "says"),
     [
         (evolve(HELLO, ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
-        (evolve(HELLO, purpose="election"), "it came for 'election', and this port is for 'learner'"),
-        (evolve(HELLO, purpose="tea"), "it came for 'tea'"),
-        (evolve(HELLO, server=ServerId(1)), "it says that it is server 1, and that is this server"),
-        (Welcome(VERSION, ServerId(2)), "it did not say hello"),
-        (None, "it did not say hello"),
+        (evolve(HELLO, purpose="election"), "it connects for 'election', and this port is for 'learner'"),
+        (evolve(HELLO, purpose="tea"), "it connects for 'tea'"),
+        (evolve(HELLO, server=ServerId(1)), "it claims to be server 1, which is this server"),
+        (Welcome(VERSION, ServerId(2)), "it did not send a hello"),
+        (None, "it did not send a hello"),
     ],
 )
 def test_stranger_receives_the_reason(greeting: object, says: str) -> None:

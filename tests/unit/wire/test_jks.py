@@ -47,8 +47,8 @@ def test_a_store_made_by_keytool_is_decoded() -> None:
     (STORE, "", "a key does not open"),
     (STORE[:500] + b"?" + STORE[501:], "changeit", "a wrong password, or a damaged file"),
     (STORE[:-30], "changeit", "a wrong password, or a damaged file"),
-    (b"", "changeit", "no JKS"),
-    (b"PK\3\4" + STORE, "changeit", "no JKS"),
+    (b"", "changeit", "not a JKS"),
+    (b"PK\3\4" + STORE, "changeit", "not a JKS"),
 ])  # fmt: skip
 def test_a_store_that_does_not_open_is_refused(store: bytes, password: str, why: str) -> None:
     with pytest.raises(WireError, match=why):

@@ -155,7 +155,7 @@ def record(payload: bytes) -> bytes:
         (HEAD.pack(1, 2, 3, 4, 99), "no transaction is of type 99"),
         (HEAD.pack(1, 2, 3, 4, Op.CHECK) + bytes(8), "no transaction is of type 13"),
         (HEAD.pack(1, 2, 3, 4, Op.ERROR), "no transaction"),
-        (encode_txn(TXNS[0]) + b"?", "1 bytes behind it"),
+        (encode_txn(TXNS[0]) + b"?", "1 bytes after it"),
     ],
 )
 def test_record_without_a_transaction(payload: bytes, why: str) -> None:

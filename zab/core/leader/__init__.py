@@ -15,7 +15,7 @@ What must be durable before which message:
 
     at the leader                      before
     its promise of the epoch           LeaderInfo
-    the epoch, behind its history      it counts itself for NEWLEADER
+    the epoch, after its history      it counts itself for NEWLEADER
     a transaction                      it counts itself for that transaction
 
 `Leader` is one attempt to lead: it owns the links, the current phase and the deadlines. Each phase is an object, and

@@ -1,4 +1,4 @@
-"""A leader's barriers: points in the history behind every write acknowledged before the request.
+"""A leader's barriers: points in the history after every write acknowledged before the request.
 
 A leader that was deposed without noticing must not answer. The proof of leadership is a quorum of pongs to a ping that
 was sent after the request; all requests of one turn share a ping.

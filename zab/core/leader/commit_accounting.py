@@ -1,4 +1,4 @@
-"""Which zxid is committed: the acknowledgements of all servers, against every membership that has a say."""
+"""Decide which zxid is committed: count the acknowledgements in every membership that applies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYNCED: Final = LearnerStep.SYNCED
 class CommitAccounting:
     """Counts acknowledgements on disk, the leader's own included, and advances the committed zxid of one epoch.
 
-    Up to three memberships have a say. The *active* one always. A *pending* change, for itself and everything behind
+    Up to three memberships apply. The *active* one always. A *pending* change, for itself and everything after
     it. And the *joint* one, which a change has just replaced, for everything that was proposed before the change was
     in force.
     """
@@ -39,7 +39,7 @@ class CommitAccounting:
         reached = log_state.ensemble.quorum_zxid(acked)
         pending = log_state.pending
         if pending is not None and reached >= pending.version:
-            # The change itself, and everything that was proposed behind it, needs both.
+            # The change itself, and everything that was proposed after it, needs both.
             both = min(reached, pending.quorum_zxid(acked))
             reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
         if self.joint is not None:
@@ -71,5 +71,5 @@ class CommitAccounting:
 
     @property
     def asks_others(self) -> bool:
-        """True if a membership besides the active one has a say."""
+        """True if a membership besides the active one applies."""
         return self.joint is not None or self._log_state.pending is not None

@@ -180,7 +180,7 @@ class Leader:
         self.barriers.ask(self.log_state.me, token)
 
     def flush(self, now: Millis) -> None:
-        """Do once at the end of a turn what need not be done for each message: synchronizations, pings."""
+        """Send pings and start synchronizations: once at the end of a turn, not for each message."""
         phase, handshake = self.phase, self.handshake
         if handshake.has_waiting and phase.synchronizes:
             assert phase.epoch is not None

@@ -1,4 +1,4 @@
-"""Broadcast (Zab, phase 3): propose in order, commit what a quorum has on disk, tell the learners."""
+"""Broadcast (Zab, phase 3): propose in order, commit what a quorum has on disk, notify the learners."""
 
 from __future__ import annotations
 

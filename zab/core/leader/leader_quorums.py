@@ -13,7 +13,7 @@ _SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
 
 
 class LeaderQuorums:
-    """Answers which servers are enough, in every membership that has a say: the active one and a pending change."""
+    """Answers which servers are enough, in every membership that applies: the active one and a pending change."""
 
     def __init__(self, log_state: LogState, learners: Mapping[ServerId, LearnerState]) -> None:
         self._log_state = log_state

@@ -25,7 +25,7 @@ class LeaderSynchronization(LeaderPhase):
         """In force once the epoch is established."""
         role.log_state.current = epoch
         self._adoption: Ticket | None = role.log_state.save_epochs()
-        """The write of the adopted epoch, as long as it is not durable. The disk keeps it behind the whole history."""
+        """The write of the adopted epoch, as long as it is not durable. The disk keeps it after the whole history."""
 
     def membership(self) -> Ensemble:
         return self._membership

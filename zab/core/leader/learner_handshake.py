@@ -91,13 +91,13 @@ class LearnerHandshake:
     def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
         """Send what the learner lacks, then NEWLEADER. From here on the learner is sent every proposal.
 
-        This is one step, so that there is no gap between the history and the proposals behind it. The rule is that of
+        This is one step, so that there is no gap between the history and the proposals after it. The rule is that of
         Zab's synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
         - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
         - A snapshot of which the learner holds the beginning is resumed, once the disk has found its file.
         - A tail that the leader lacks is cut first, also before a snapshot, so that the learner sees what it loses.
-        - What lies before the window in memory is read from the log; behind it the digests are compared again.
+        - What lies before the window in memory is read from the log; after it the digests are compared again.
         - An observer receives only what is decided: the initial history, and then what is committed.
         """
         ack = learner.ack_epoch

@@ -119,7 +119,7 @@ class LearnerBroadcast(_AdoptedPhase):
     def check_role(self) -> None:
         """Take a new link if this server's role has changed: the leader treats observers and voters differently."""
         if self._log_state.observer != self._observer and self._role.over is None:
-            self._role.end("my role has changed", designated=self._leader)
+            self._role.end("this server's role has changed", designated=self._leader)
 
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         Propose: _AdoptedPhase.on_propose,

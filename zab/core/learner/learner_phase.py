@@ -49,7 +49,7 @@ class LearnerPhase:
     due: Millis = NEVER
     """The time of the next `tick`."""
     silence_ms: Millis
-    """The learner leaves a leader that sends nothing for so long."""
+    """The time without a message after which the learner leaves its leader."""
 
     def __init__(self, role: LearnerRole) -> None:
         self._role = role

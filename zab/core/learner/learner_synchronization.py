@@ -1,7 +1,7 @@
 """Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
 
 More data was lost at NEWLEADER, in all implementations, than anywhere else. Here its acts cannot get out of order:
-each write goes to the disk in the order in which it was decided, the epoch is handed over behind the history, and the
+each write goes to the disk in the order in which it was decided, the epoch is handed over after the history, and the
 acknowledgement does not exist before the disk has reported the epoch durable.
 """
 
@@ -43,7 +43,7 @@ class LearnerSynchronization(LearnerPhase):
 
     def __init__(self, role: LearnerRole, epoch: Epoch, offered: SnapHeld | None) -> None:
         super().__init__(role)
-        self.receiving = True  # until NEWLEADER: behind it only the disk makes progress, pings arrive however it hangs
+        self.receiving = True  # until NEWLEADER: then only the disk makes progress, which pings do not show
         self.due = 0
         self._report_ms = max(1, role.log_state.settings.tick_ms // 2)
         """The time between two reports of progress."""
@@ -55,19 +55,19 @@ class LearnerSynchronization(LearnerPhase):
         self._received: tuple[Zxid, int] | None = None
         """Zxid and digest of the snapshot that has arrived and is not installed."""
         self._behind_snapshot: list[Batch] = []
-        """The batches that have arrived behind `_received`; they are appended once it is installed."""
+        """The batches that have arrived after `_received`; they are appended once it is installed."""
         self._began_at: Zxid | None = None
-        """The end of this server's history when the leader's began to arrive behind it."""
+        """The end of this server's history when the leader's began to arrive after it."""
         self._membership: Ensemble | None = None
         """The membership that came with NEWLEADER."""
         self._adoption: Ticket | None = None
-        """The write of the adopted epoch, behind all of the history. Set at NEWLEADER."""
+        """The write of the adopted epoch, after all of the history. Set at NEWLEADER."""
         self._acked = NOTHING
         """The end of the history that came before NEWLEADER: the acknowledgement of the epoch is one of that, too."""
         self._brought = NOTHING
         """The same, or the version of the membership that came with NEWLEADER if that is newer."""
         self._commit_seen = NOTHING
-        """The newest commit behind NEWLEADER. It is acted upon at UPTODATE."""
+        """The newest commit after NEWLEADER. It is acted upon at UPTODATE."""
 
     # -- signs of life -------------------------------------------------------------------------------
 
@@ -90,14 +90,14 @@ class LearnerSynchronization(LearnerPhase):
     def _on_diff(self, message: Diff) -> None:
         self._require_history(message)
         if message.common != self._log_state.history.last:
-            raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but my history ends elsewhere")
+            raise RemoteProtocolError(f"a DIFF from {show(message.common)}, but this server's history ends elsewhere")
         self._agree(message.common, message.digest)
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require_history(message)
         log_state = self._log_state
         if message.common > log_state.history.last:
-            raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but my history ends before")
+            raise RemoteProtocolError(f"a TRUNC to {show(message.common)}, but this server's history ends before it")
         if message.common < log_state.known:
             self._refuse(message.common, "asked to truncate what was committed")
             return
@@ -119,9 +119,9 @@ class LearnerSynchronization(LearnerPhase):
         server with committed transactions refuses the leader's history, and another one distrusts its own.
         """
         log_state, history = self._log_state, self._log_state.history
-        why = "my history and the leader's have diverged"
+        why = "the histories of this server and the leader have diverged"
         if history.floor(common) != common:
-            evidence = f"I do not have {show(common)}, which the leader takes for common"
+            evidence = f"this server lacks {show(common)}, which the leader takes for common"
         else:
             mine = history.digest_at(common)
             if digest is None or mine is None or mine == digest:
@@ -167,7 +167,7 @@ class LearnerSynchronization(LearnerPhase):
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
-        """Log a transaction of the history, or one that was proposed behind NEWLEADER."""
+        """Log a transaction of the history, or one that was proposed after NEWLEADER."""
         if self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in {self.name}")
         batch = message.batch
@@ -189,7 +189,7 @@ class LearnerSynchronization(LearnerPhase):
     def _on_snap_begin(self, message: SnapBegin) -> None:
         self._require_history(message)
         if self._snapshot is not None or self._received is not None:
-            raise RemoteProtocolError("a snapshot within or behind a snapshot")
+            raise RemoteProtocolError("a snapshot within or after a snapshot")
         self._snapshot = (message.zxid, message.digest)
         self._log_state.begin_snapshot(message.zxid)
 
@@ -201,7 +201,7 @@ class LearnerSynchronization(LearnerPhase):
         self._require_history(message)
         held = self._offered
         if self._snapshot is not None or self._received is not None:
-            raise RemoteProtocolError("a snapshot within or behind a snapshot")
+            raise RemoteProtocolError("a snapshot within or after a snapshot")
         if held is None or (message.zxid, message.size) != (held.zxid, held.size):
             raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
         self._snapshot = (message.zxid, message.digest)
@@ -273,12 +273,12 @@ class LearnerSynchronization(LearnerPhase):
         acknowledged = LearnerAcknowledged(self._role, *state)
         self._role.enter(acknowledged)
         self._out.send(self._role.leader, AckNewLeader(self._epoch))
-        acknowledged.saved(ticket, True)  # proposals behind NEWLEADER may be durable, too
+        acknowledged.saved(ticket, True)  # proposals after NEWLEADER may be durable, too
 
     def _require_history(self, message: object) -> None:
         """Raise RemoteProtocolError if the history is complete: NEWLEADER ends it."""
         if self._adoption is not None:
-            raise RemoteProtocolError(f"{type(message).__name__} in {self.name}, behind NEWLEADER")
+            raise RemoteProtocolError(f"{type(message).__name__} in {self.name}, after NEWLEADER")
 
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         Diff: _on_diff,

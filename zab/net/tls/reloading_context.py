@@ -50,9 +50,9 @@ class ServerContexts:
         try:
             # In a thread: decrypting a well protected key takes long by design.
             self._context = await trio.to_thread.run_sync(settings.server_context)
-            self._log.say("certificates_read_again", files=",".join(settings.files))
+            self._log.say("certificates_reloaded", files=",".join(settings.files))
         except ConfigError as error:
-            self._log.say("certificates_not_taken", "error", why=error)
+            self._log.say("certificates_not_reloaded", "error", why=error)
         finally:
             self._reading = False
             self._signature = signature

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def log_in(
     server: ServerRuntime, command: str, request: AdminRequest, host: str
 ) -> ClientAuthentication | Outcome:
-    """Return the caller with the identities that it has proved, or what to answer it.
+    """Return the caller with the identities that it has proved, or the refusal to send.
 
     A request has `Authorization: digest user:password`, or another scheme of one message.
     """

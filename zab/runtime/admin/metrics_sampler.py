@@ -123,7 +123,7 @@ class MetricsSampler:
         elif self._looking_since is not None:
             self.election_time.add((now - self._looking_since) * 1000)
             self._looking_since = None
-        self._look_whether_read_only()
+        self._check_read_only()
         if not role.serving:
             if self._lost_since is None:
                 self._lost_since = now
@@ -164,12 +164,12 @@ class MetricsSampler:
             due = max(due + SAMPLE_S, trio_time())
             await trio.sleep_until(due)
             self._measure_a_read(due)
-            self._look_whether_read_only()
+            self._check_read_only()
             self._take_sample()
             self._tell()
 
-    def _look_whether_read_only(self) -> None:
-        """Log when the read-only mode begins or ends. It begins by the passing of time, so it is polled."""
+    def _check_read_only(self) -> None:
+        """Log when the read-only mode begins or ends. Its begin has no event, only a time, so it is polled."""
         server = self._server
         if server.clients.read_only is self._read_only:
             return
@@ -177,7 +177,7 @@ class MetricsSampler:
         if self._read_only:
             server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
         else:
-            server.log.say("read_only_over", why="there is a leader again")
+            server.log.say("read_only_ended", why="there is a leader again")
 
     def _measure_a_read(self, due: float) -> None:
         """Time a read as for a client: the delay of the event loop, and the read itself."""

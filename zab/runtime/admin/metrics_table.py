@@ -102,59 +102,59 @@ METRICS: Final = (
     # clients
     _gauge(
         "avg_latency",
-        "mean time from a client's requests to the last of their replies",
+        "mean time from the arrival of a batch of requests to the last of its replies",
         lambda seen: round(seen.latency[1], 4),
     ),
-    _gauge("min_latency", "the least of these", lambda seen: seen.latency[0]),
-    _gauge("max_latency", "the greatest of these", lambda seen: seen.latency[2]),
+    _gauge("min_latency", "the shortest of these times", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the longest of these times", lambda seen: seen.latency[2]),
     _counter("packets_received", "requests of clients on the client port", lambda seen: seen.received),
-    _counter("packets_sent", "replies and events sent to them", lambda seen: seen.sent),
+    _counter("packets_sent", "replies and events sent to clients", lambda seen: seen.sent),
     _gauge("num_alive_connections", "connections of clients", lambda seen: len(seen.server.clients.connections)),
     _counter(
         "connection_request_count",
-        "connections that asked for a session, a new one or an old one",
+        "connection requests for a session, new or to be resumed",
         lambda seen: seen.server.clients.counts.connection_request_count,
     ),
     _counter(
         "connection_rejected",
-        "connections closed because there were too many",
+        "connections closed at a connection limit",
         lambda seen: seen.server.clients.counts.connection_rejected,
     ),
     _counter(
         "connection_drop_count",
-        "connections that ended although their session was not closed",
+        "connections lost while their session was open",
         lambda seen: seen.server.clients.counts.connection_drop_count,
     ),
     _counter(
         "sessionless_connections_expired",
-        "connections that asked for nothing in time",
+        "connections without a first request in time",
         lambda seen: seen.server.clients.counts.sessionless_connections_expired,
     ),
     _counter("bytes_received_count", "bytes of requests", lambda seen: seen.server.clients.counts.bytes_received),
     _counter("response_bytes", "bytes of replies and events", lambda seen: seen.server.clients.response_bytes),
     _counter(
         "unsuccessful_handshake",
-        "clients that did not get past TLS",
+        "clients whose TLS handshake failed",
         lambda seen: seen.server.clients.counts.unsuccessful_handshake,
     ),
     _counter(
         "tls_handshake_exceeded",
-        "those of them that came while too many handshakes were under way",
+        "TLS handshakes refused because too many were under way",
         lambda seen: seen.server.clients.counts.tls_handshake_exceeded,
     ),
     _gauge(
         "outstanding_tls_handshake",
-        "handshakes under way",
+        "TLS handshakes under way",
         lambda seen: seen.server.clients.counts.outstanding_tls_handshake,
     ),
     _counter(
         "auth_failed_count",
-        "times that somebody could not prove who he is, by TLS, SASL or credentials",
+        "failed authentications, by TLS, SASL or credentials",
         lambda seen: seen.server.clients.auth_failed,
     ),
     _counter(
         "ensemble_auth_fail",
-        "clients that looked for another ensemble",
+        "clients that named another ensemble",
         lambda seen: seen.server.clients.counts.ensemble_auth_fail,
     ),
     _counter(
@@ -164,28 +164,28 @@ METRICS: Final = (
     ),
     _counter(
         "large_requests_rejected",
-        "times that large requests were too many bytes",
+        "requests refused because all large requests together had too many bytes",
         lambda seen: seen.server.clients.counts.large_requests_rejected,
     ),
     _counter(
         "stale_sessions_expired",
-        "sessions that this server, while it led, ended for their silence",
+        "sessions that expired while this server led",
         lambda seen: seen.server.clients.counts.stale_sessions_expired,
     ),
     _gauge(
         "outstanding_requests",
-        "requests of clients that are not answered yet",
+        "outstanding requests of clients",
         lambda seen: seen.server.clients.open_requests,
     ),
     _summary(
         "readlatency",
-        "a read, timed once a second as a client would meet it",
+        "latency of a read, measured once a second",
         lambda seen: seen.server.sampler.reads,
         True,
     ),
     _summary(
         "updatelatency",
-        "a write from its arrival at this server until it is applied here; one of 64 is timed",
+        "latency of a write, from its arrival at this server until it is applied here; one of 64 is measured",
         lambda seen: seen.server.sampler.writes,
         True,
     ),
@@ -206,15 +206,17 @@ METRICS: Final = (
     ),
     _counter(
         "digest_mismatches_count",
-        "times that the tree differed from the leader's",
+        "comparisons in which the tree's digest differed from the leader's",
         lambda seen: seen.server.machine.mismatches,
     ),
     # the process
-    _gauge("uptime", "since the start of this server", lambda seen: now_ms() - seen.server.times.started_ms),
+    _gauge("uptime", "time since the start of this server", lambda seen: now_ms() - seen.server.times.started_ms),
     _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda seen: seen.descriptors[0]),
-    _gauge("max_file_descriptor_count", "how many it may have", lambda seen: seen.descriptors[1]),
+    _gauge(
+        "max_file_descriptor_count", "limit of open file descriptors of the process", lambda seen: seen.descriptors[1]
+    ),
     # the ensemble
-    _gauge("quorum_size", "servers that vote", _quorum_size),
+    _gauge("quorum_size", "voters of the ensemble", _quorum_size),
     _gauge(
         "learners",
         "servers that follow this leader; only at a leader",
@@ -222,29 +224,33 @@ METRICS: Final = (
     ),
     _gauge(
         "synced_followers",
-        "those of them that vote and have the history; only at a leader",
+        "synced followers that vote; only at a leader",
         lambda seen: seen.at_leader(len(seen.followers) - len(seen.observers)),
     ),
     _gauge(
         "synced_observers",
-        "those of them that do not vote; only at a leader",
+        "synced observers; only at a leader",
         lambda seen: seen.at_leader(len(seen.observers)),
     ),
     _gauge(
-        "synced_non_voting_followers", "the same; only at a leader", lambda seen: seen.at_leader(len(seen.observers))
+        "synced_non_voting_followers",
+        "the same as synced_observers; only at a leader",
+        lambda seen: seen.at_leader(len(seen.observers)),
     ),
     _gauge(
         "leader_uptime",
-        "since this leader leads; only at a leader",
+        "time since this leader was elected; only at a leader",
         lambda seen: seen.at_leader(now_ms() - seen.server.times.leading_since_ms),
     ),
-    _counter("looking_count", "elections this server took part in", lambda seen: seen.counters.elections),
+    _counter("looking_count", "elections in which this server took part", lambda seen: seen.counters.elections),
     _summary(
-        "election_time", "from looking for a leader to having one", lambda seen: seen.server.sampler.election_time
+        "election_time",
+        "duration of elections: from LOOKING to a decision",
+        lambda seen: seen.server.sampler.election_time,
     ),
     _summary(
         "unavailable_time",
-        "from the loss of a leader, or the start, to serving again",
+        "time without service: from the loss of a leader, or the start, to serving",
         lambda seen: seen.server.sampler.unavailable_time,
     ),
     # the history
@@ -253,30 +259,40 @@ METRICS: Final = (
     ),
     _counter("commit_count", "transactions committed, and applied here", lambda seen: seen.counters.applied),
     _counter("sync_processor_request_queued", "writes handed to the disk", lambda seen: seen.disk.writes),
-    _summary("fsynctime", "one write and fsync of the log", _fsyncs),
-    _summary("snapshottime", "one snapshot, written beside the work", _snapshots),
+    _summary("fsynctime", "duration of one write and fsync of the log", _fsyncs),
+    _summary("snapshottime", "duration of one snapshot, written in the background", _snapshots),
     _counter(
         "diff_count",
-        "servers that this one, while it led, brought up to date with what they missed",
+        "learners that this leader synchronized with missing transactions (DIFF or TRUNC)",
         lambda seen: seen.counters.diffs_sent,
     ),
-    _counter("snap_count", "the same with a whole snapshot", lambda seen: seen.counters.snapshots_sent),
+    _counter(
+        "snap_count",
+        "learners that this leader synchronized with a snapshot",
+        lambda seen: seen.counters.snapshots_sent,
+    ),
     # only here
     _gauge(
         "zab_serving",
         "1 while this server is part of a quorum that has a leader",
         lambda seen: int(seen.status.role.serving),
     ),
-    _gauge("zab_is_leader", "1 while it leads", lambda seen: int(seen.leads)),
+    _gauge("zab_is_leader", "1 while this server leads", lambda seen: int(seen.leads)),
     _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda seen: int(seen.status.voting)),
     _gauge(
         "zab_veto",
         "1 while this server keeps committed history that its leader lacks, until an operator decides",
         lambda seen: int(seen.status.role.veto is not None),
     ),
-    _gauge("zab_epoch", "of the leader that it follows, or of itself", lambda seen: seen.status.role.epoch),
     _gauge(
-        "zab_applied_counter", "the lower half of the last zxid applied", lambda seen: counter_of(seen.status.applied)
+        "zab_epoch",
+        "epoch of the leader that this server follows, or its own epoch as a leader",
+        lambda seen: seen.status.role.epoch,
+    ),
+    _gauge(
+        "zab_applied_counter",
+        "counter (lower 32 bits) of the last zxid applied",
+        lambda seen: counter_of(seen.status.applied),
     ),
     _gauge(
         "zab_uncommitted",
@@ -285,7 +301,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_peer_lag_transactions",
-        "how far each other server is behind the leader",
+        "lag of each other server behind the leader, in transactions",
         lambda seen: seen.lags,
     ),
     _counter(
@@ -293,7 +309,7 @@ METRICS: Final = (
         "batches proposed; transactions are proposed, logged and acknowledged together",
         lambda seen: seen.counters.batches,
     ),
-    _counter("zab_turns", "turns of the member's one task", lambda seen: seen.counters.turns),
+    _counter("zab_turns", "turns of the member's loop", lambda seen: seen.counters.turns),
     _counter("zab_barriers", "syncs and linearizable reads", lambda seen: seen.counters.barriers),
     _counter("zab_applied_bytes", "bytes of transactions applied", lambda seen: seen.counters.applied_bytes),
     _counter("zab_logged_bytes", "bytes of transactions written to the log", lambda seen: seen.counters.logged_bytes),
@@ -303,22 +319,24 @@ METRICS: Final = (
         lambda seen: seen.counters.restores,
     ),
     _counter("zab_snapshots", "snapshots taken", lambda seen: seen.counters.snapshots),
-    _gauge("zab_snapshot_age_seconds", "since the last snapshot that was taken", _snapshot_age),
-    _gauge("zab_disk_backlog_bytes", "handed to the disk and not durable yet", lambda seen: seen.disk.backlog_bytes),
+    _gauge("zab_snapshot_age_seconds", "time since the last snapshot", _snapshot_age),
+    _gauge(
+        "zab_disk_backlog_bytes", "bytes handed to the disk and not durable yet", lambda seen: seen.disk.backlog_bytes
+    ),
     _gauge(
         "zab_link_queued_bytes",
-        "waiting to be sent to each other server",
+        "bytes waiting to be sent to each other server",
         lambda seen: {link.peer: link.queued_bytes for link in seen.status.links},
     ),
     _gauge(
         "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
     ),
     _gauge(
-        "zab_rotten_files", "files found damaged at the start, though not needed", lambda seen: len(seen.disk.rotten)
+        "zab_rotten_files", "damaged files found at the start that were not needed", lambda seen: len(seen.disk.rotten)
     ),
     _summary(
         "zab_loop_lag",
-        "how late the event loop is, looked at once a second",
+        "delay of the event loop, measured once a second",
         lambda seen: seen.server.sampler.lag,
         True,
     ),

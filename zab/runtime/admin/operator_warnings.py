@@ -1,4 +1,4 @@
-"""Warnings for operators, in sentences. A healthy server has none, so each warning has to be worth a look."""
+"""Warnings for operators, in sentences. A healthy server has no warnings."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _head(view: dict[str, Any]) -> str:
     elif view["serving"]:
         who = f"Server {view['leader']} leads epoch {view['epoch']}"
     else:
-        who = "Nobody leads, as far as this server knows; writes wait"
+        who = "No leader, as far as this server can tell; writes wait"
     voters, members = len(view["voters"]), {each["id"]: each for each in view["members"]}
     present = sum(members[sid]["connected"] for sid in view["voters"] if sid in members)
     facts = [
@@ -173,7 +173,7 @@ def _details(view: dict[str, Any]) -> str:
             f"Clients here ({number(clients['count'])})",
             ("From", "Session", "Requests", "Open", "Timeout"),
             rows,
-            "nobody is connected",
+            "no clients",
         )
         + "</div>"
         + f"<footer>Server {view['server']}, {escape(view['version'])}. "

@@ -96,7 +96,7 @@ class Audit:
         if self._handler is not None:
             self._handler.close()
 
-    # -- what is logged ------------------------------------------------------------------------------
+    # -- log entries -------------------------------------------------------------------------------
 
     def own(self, operation: str, result: str = "success") -> None:
         """Log an operation of this server itself: its start or stop."""

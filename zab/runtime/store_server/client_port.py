@@ -74,9 +74,9 @@ class ClientPort:
             self._host, self._port = before, old_port
             if self._closed.is_set():
                 await self._listen(nursery)
-            server.log.say("cannot_move", "error", stays=f"{before or '*'}:{old_port}", why=error)
+            server.log.say("client_port_not_moved", "error", stays=f"{before or '*'}:{old_port}", why=error)
         else:
-            server.log.say("moved", clients=f"{host or '*'}:{port}")
+            server.log.say("client_port_moved", clients=f"{host or '*'}:{port}")
 
     async def _listen(self, nursery: trio.Nursery) -> int:
         try:
@@ -134,7 +134,7 @@ class ClientPort:
 
 
 async def meant(host: str | None) -> frozenset[str]:
-    """Return the addresses behind one spelling of a host, to compare two of them. None stands for all interfaces."""
+    """Return the addresses that a host's spelling means, to compare two of them. None stands for all interfaces."""
     if host is None:
         return frozenset({"0.0.0.0"})
     try:

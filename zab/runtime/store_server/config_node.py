@@ -204,7 +204,7 @@ def _joiner(text: str) -> Server:
 
 
 def _number(text: str) -> int:
-    """Return a server id. Text that is no number is a marshalling error, as at ZooKeeper, not a bad argument."""
+    """Return a server id. Text that is not a number is a marshalling error, as at ZooKeeper, not a bad argument."""
     if not _NUMBER.fullmatch(text.strip()):
         raise RequestFailed(ErrorCode.MARSHALLING_ERROR)
     return int(text)

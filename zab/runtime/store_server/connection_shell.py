@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RECEIVE_BYTES: Final = 64 << 10
 ADVANCE_S: Final = 0.05
-"""How often held requests are tried on a stream whose reading cannot be interrupted."""
+"""The interval at which held requests are retried on a stream whose reading cannot be interrupted."""
 
 
 class ConnectionShell:
@@ -56,15 +56,15 @@ class ConnectionShell:
         """Rung when the socket had no room for all bytes."""
         self._deadline_set = Wakeup()
         self._sending = False
-        """Whether a task is sending what was taken from the send buffer."""
+        """True while a task sends data taken from the send buffer."""
         self._stopped = False
-        """Whether the shell reads nothing more."""
+        """True once the shell reads no further data."""
         self._nursery: trio.Nursery | None = None
         self._needs_nursery = False
         self._jobs: list[Callable[[], Awaitable[None]]] = []
-        """Jobs that start once there is a nursery."""
+        """Jobs to start once there is a nursery."""
         self._arrival: Callable[[], Awaitable[None]] | None = None
-        """The next step towards a session, for the task that reads."""
+        """The next step of opening a session, for the reading task."""
         self._advancing = False
         environment = server.member.environment
         self.connection = connection = ClientConnection(
@@ -279,7 +279,7 @@ class ConnectionShell:
         else:
             await trio.aclose_forcefully(self._stream)
 
-    # -- what the connection asks for ----------------------------------------------------------------
+    # -- effects of the connection -----------------------------------------------------------------
 
     def wake(self) -> None:
         connection = self.connection
@@ -333,7 +333,7 @@ class ConnectionShell:
     def change_membership(self, fields: Fields, done: Done) -> None:
         self._start(partial(self._report, partial(self._server.config_node.change, fields), done))
 
-    # -- on the way to a session, by the task that reads ---------------------------------------------
+    # -- opening a session, in the task that reads -------------------------------------------------
 
     def when_readable(self, done: Done) -> None:
         self._arrive(self._server.ready_or_read_only, done)

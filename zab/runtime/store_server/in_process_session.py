@@ -131,7 +131,7 @@ class InProcessSession(Session):
             raise TypeError(f"credentials are text and bytes, like ('digest', b'user:password'): {scheme!r}")
         await trio.lowlevel.checkpoint()
         if self._caller.authenticate(scheme, bytes(credentials)) is not Verdict.PROVED:
-            why = f"refused what was shown as {scheme!r}: {self._caller.why}"
+            why = f"refused the credentials of scheme {scheme!r}: {self._caller.why}"
             self._finish(SessionState.AUTH_FAILED, why, ErrorCode.AUTH_FAILED)
             self._server.clients.sessions.close(self.id)
             self._check()

@@ -94,7 +94,7 @@ _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_por
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:
-    """Five kinds of settings are easily mistaken for each other."""
+    """Raise `TypeError` for settings of the wrong type: five kinds are easily mistaken for each other."""
     for name, kind in _KINDS.items():
         value = options.get(name)
         if name in options and not isinstance(value, kind):
@@ -152,7 +152,7 @@ async def run_server(
 
 
 def check_port(name: str, port: int | None) -> None:
-    """Raise an error for a number that is no port. Some systems would use only its lower bits."""
+    """Raise an error for a number that is not a port. Some systems would use only its lower bits."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):

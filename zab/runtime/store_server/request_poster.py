@@ -1,4 +1,4 @@
-"""The way of clients' requests to the member, and of gathered replies to the clients, once a turn.
+"""Pass clients' requests to the member, and gathered replies to the clients, once a turn.
 
 While there is no leader, requests wait in the member. Requests for which the member has no room wait here.
 """
@@ -21,7 +21,7 @@ from zab.store.apply import Result
 FLUSHED_AT_ONCE: Final = 1_000
 """Connections that are flushed before other tasks run. A change that all clients watch makes all of them dirty."""
 WRITE_SAMPLES: Final = 64
-"""One of so many writes is timed."""
+"""One of this many writes is timed."""
 
 
 class Flushable(Protocol):
@@ -149,7 +149,7 @@ class RequestPoster:
         """Flush connections, also at the end of each turn of the member: most replies gather there."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
-            if len(dirty) > FLUSHED_AT_ONCE:  # so many clients watch one change
+            if len(dirty) > FLUSHED_AT_ONCE:  # many clients watch one change
                 dirty, self._dirty = dirty[:FLUSHED_AT_ONCE], dirty[FLUSHED_AT_ONCE:]
                 self._wakeup.ring()
             for connection in dirty:

@@ -230,5 +230,5 @@ def load_provider(name: str, key: str) -> Any:
     except Exception as error:
         raise ConfigError(f"{key}={name}: the provider cannot be loaded: {error!r}") from error
     if not isinstance(getattr(provider, "scheme", None), str) or not callable(getattr(provider, "authenticate", None)):
-        raise ConfigError(f"{key}={name}: this is no provider: it needs a `scheme` and a method `authenticate`")
+        raise ConfigError(f"{key}={name}: not a provider: it needs a `scheme` and a method `authenticate`")
     return provider

@@ -35,7 +35,7 @@ from zab.session.call_arguments import timeout_of
 from zab.store.server_watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
-"""Tools read from the number which requests a server supports. Some insist on a date behind it, month first and with
+"""Tools derive from this version which requests a server supports. Some insist on a date after it, month first and with
 a zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other form."""
 _MODES: Final = {State.LEADING: "leader", State.FOLLOWING: "follower", State.OBSERVING: "observer"}
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class ServerRuntime:
             self.machine.spare_the_collector()
 
     def _readiness_changed(self) -> None:
-        """Tell the tasks and the sessions in this process whether the state may be read; `clients` told connections."""
+        """Notify waiting tasks and in-process sessions that the state may be read; `clients` notifies connections."""
         ready = self.clients.ready
         if ready:
             self._became_ready.set()
@@ -168,7 +168,7 @@ class ServerRuntime:
             session.ready_changed(ready)
 
     def stop(self) -> None:
-        """End what waits for this store. Called when its tasks have ended."""
+        """Fail all calls that wait for this store. Called when its tasks have ended."""
         stopped = self.member.stopped or Stopped("this store was closed")
         self.over = "the store was closed" if stopped.__cause__ is None else f"the store failed: {stopped.__cause__}"
         self.clients.ready = False

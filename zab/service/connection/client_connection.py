@@ -281,7 +281,9 @@ class ClientConnection:
     def wronged(self, why: str) -> None:
         """Log that the client broke the protocol: one line for each host and kind of mistake."""
         kind = _VARYING.split(why, maxsplit=1)[0]
-        self.server.log.warn_rate_limited("client_cut", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why)
+        self.server.log.warn_rate_limited(
+            "client_protocol_error", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why
+        )
 
     # -- shown in lists of connections ---------------------------------------------------------------
 

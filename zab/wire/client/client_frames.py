@@ -116,7 +116,7 @@ class FirstFrame(PartialFrame):
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, frame_bytes_min: int = RESPONSE_BYTES_MIN) -> None:
         super().__init__(frame_bytes_max, frame_bytes_min)
         self.rest = b""
-        """The bytes behind the first frame. They belong to the reader of the following frames."""
+        """The bytes after the first frame. They belong to the reader of the following frames."""
 
     def feed(self, data: bytes | bytearray) -> bytes | None:
         """Return the payload, or None until it is complete."""
@@ -152,7 +152,7 @@ _HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})
 class ConnectionOpening(FirstFrame):
     """Read the first bytes of a client's connection: a ConnectRequest, or a four-letter word.
 
-    `rest` holds the bytes behind a ConnectRequest until the session is attached.
+    `rest` holds the bytes after a ConnectRequest until the session is attached.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """Replies and watch events: the server encodes them, the client decodes them.
 
 Every encoder returns a whole frame, to be joined with the other frames of its connection and turn. One call packs the
-header together with the fields of fixed size behind it.
+header together with the fields of fixed size after it.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ def decode_data(body: bytes, at: int = 0) -> tuple[tuple[bytes | None, Stat], in
     (length,) = INT.unpack_from(body, at)
     start = at + 4
     if length < -1:
-        raise WireError(f"{length} is no length")
+        raise WireError(f"{length} is not a valid length")
     stop = start + length if length > 0 else start
-    # The stat is behind the data: if it can be read, the data is complete.
+    # The stat follows the data: if it can be read, the data is complete.
     stat = tuple.__new__(Stat, STAT.unpack_from(body, stop))
     return (None if length < 0 else body[start:stop], stat), stop + 68
 

@@ -37,7 +37,7 @@ class RequestBody:
 
 
 def _no_length(length: int) -> WireError:
-    return WireError(f"{length} is no length")
+    return WireError(f"{length} is not a valid length")
 
 
 # -- nothing, a path, a path and one thing more --------------------------------------------------------
@@ -107,7 +107,7 @@ def _encode_path_and_number(fields: tuple[str, int]) -> bytes:
 
 
 def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, int]:
-    """Decode the common start of create and set. The caller decodes a field behind it, which proves that the data is
+    """Decode the common start of create and set. The caller decodes a field after it, which proves that the data is
     complete.
     """
     (length,) = _unpack_int(body, at)

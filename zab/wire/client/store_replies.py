@@ -79,7 +79,7 @@ def _write_part(part: SubResult) -> multi_codec.Result:
     if error or op == _ERROR:
         return _ERROR, error
     if op == _SET_DATA:
-        assert node is not None, "what was set is there"
+        assert node is not None, "a node that was set exists"
         return op, stat_fields(node)
     if op == _CREATE:
         return op, path
@@ -95,10 +95,10 @@ def write_reply(op: int, xid: int, result: Result) -> bytes:
     if error:
         return error_reply(xid, zxid, error)
     if op in _WITH_STAT:
-        assert node is not None, "what was set is there"
+        assert node is not None, "a node that was set exists"
         return node_reply(xid, zxid, node)
     if op == _CREATE:
-        assert path is not None, "what was created has a path"
+        assert path is not None, "a created node has a path"
         return path_reply(xid, zxid, path)
     if op in _WITH_PATH_AND_STAT:
         return encode_reply(op, xid, zxid, (path, stat_fields(_node_of(result))))

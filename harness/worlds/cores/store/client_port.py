@@ -41,7 +41,7 @@ class StrictLog:
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
 
     def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
-        if event in ("client_failed", "client_cut"):
+        if event in ("client_failed", "client_protocol_error"):
             raise AssertionError(f"{event}: {fields.get('why')}")
 
 
