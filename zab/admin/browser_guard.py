@@ -28,7 +28,7 @@ ANY: Final = "*"
 
 
 class BrowserGuard:
-    """The guard of one port. `allowed` are names of the settings; `own` returns configured names of this server."""
+    """The guard of one port. `allowed`: host names that the settings permit; `own` returns this server's own names."""
 
     def __init__(self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple) -> None:
         self._allowed = frozenset(map(str.lower, allowed))

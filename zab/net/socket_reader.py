@@ -104,9 +104,9 @@ class EpollReader:
         self._turn: Turn
         """Set by `open`."""
         self._nursery: trio.Nursery | None = None
-        """The system's `epoll`; None before `open`, or if the system has none."""
+        """Runs the reading task. None before `open`."""
         self._epoll: select.epoll | None = None
-        """Created with the first socket."""
+        """The system's `epoll`, created with the first socket; None before it, or if the system has none."""
         self._receivers: dict[int, _Receiver] = {}
         """descriptor -> its owner; each of them is registered with `_epoll`"""
 

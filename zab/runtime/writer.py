@@ -23,7 +23,7 @@ from zab.core.zxid import Ticket
 T = TypeVar("T")
 
 QUICK_WRITES: Final = 8
-"""Quick writes in the thread after a slow one in the loop, before the loop writes again."""
+"""After a slow write in the loop, the thread has to make so many quick writes before the loop writes again."""
 RECENT_MAX: Final = 512
 """Writes whose times are kept for the status."""
 

@@ -57,7 +57,7 @@ class SyncBarriers:
         self._node.barrier(self._number, now)
 
     def confirm(self, confirmed: Confirmed, now: Millis) -> None:
-        """Ask a barrier for this server itself."""
+        """Prove by a barrier that this server still leads. Call `confirmed` with its zxid, or with None."""
         self._number += 1
         self._confirming[self._number] = confirmed
         self._node.barrier(self._number, now)

@@ -127,7 +127,7 @@ class RequestPipeline:
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""
         self._pause = PipelinePause.NONE
-        """The reason why no request is taken, held or new; None if requests are taken."""
+        """The reason why no request is taken, held or new; `PipelinePause.NONE` if requests are taken."""
         self._scans_behind = 0
         """The weight of the scans that wait for writes, counted since `replies` was last empty."""
         self._counted = 0
