@@ -94,7 +94,7 @@ class LoopWait(trio.abc.Instrument):
         return trio.lowlevel.Abort.SUCCEEDED
 
     def before_io_wait(self, timeout: float) -> None:
-        """Handle the data that has arrived. Then wait in Trio's place, unless a task can run or `wait_all_tasks_blocked` runs."""
+        """Handle what has arrived. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run."""
         runner, poll, trios_epoll = self._runner, self._epoll.poll, self._trios_epoll
         if self._task is None:
             return
