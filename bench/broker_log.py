@@ -55,7 +55,7 @@ def append(path: Path, data: bytes, total: int, *, check_records: bool) -> float
 
 
 def follow(path: Path, data: bytes, total: int) -> float:
-    """As a follower does, a mebibyte at a time."""
+    """Read the log like a follower, a mebibyte at a time."""
     manager, log = fresh(path / "leader")
     for _ in range(total):
         log.append_as_leader(data, 0, NOW)

@@ -19,7 +19,7 @@ Answer = dict[str, Any]
 
 
 async def answer_commands(bench: object) -> None:
-    """Lines of stdin, until it is closed: `do` names a method of `bench`, and what it returns is answered."""
+    """Execute lines of stdin until it is closed: `do` names a method of `bench`, and its result is printed."""
     async for command in commands():
         do = getattr(bench, command.pop("do"))
         try:
@@ -46,7 +46,7 @@ class Profiled:
         self._profile: cProfile.Profile | None = None
 
     async def profile(self, path: str | None = None, lines: int = 60) -> Answer:
-        """The first call begins; the second ends, and writes what took its time."""
+        """Start the profile at the first call; stop it at the second, and write the result."""
         if self._profile is None:
             self._profile = cProfile.Profile()
             self._profile.enable()

@@ -29,7 +29,7 @@ from bench.workers import Answer, ask_all
 
 WRITERS: Final = 4
 PAUSE_S: Final = 0.002
-"""Between the writes of one writer: what is tested is the failover, and every value is kept to the end."""
+"""Pause between the writes of one writer: the failover is tested, and every value is kept to the end."""
 AGAIN_S: Final = 60.0
 LOAD_S: Final = (0.1, 0.8)
 DOWN_S: Final = (0.0, 0.5)

@@ -61,7 +61,7 @@ class Members:
         return dict(zip(asked, answers, strict=True))
 
     def leader(self) -> int:
-        """Whom all follow. Just after an election not all have heard of it."""
+        """Return the leader that all servers follow. Just after an election some may not know it yet."""
         for _ in range(50):
             leaders = {answer["leader"] for answer in self.serving().values()}
             if len(leaders) == 1:

@@ -26,7 +26,7 @@ PAYLOAD: Final = bytes(128)
 
 
 class Trio:
-    """Three nodes whose disks and network take no time: what is left is what the core costs."""
+    """Three nodes with disks and a network that take no time: the rest is the cost of the core."""
 
     def __init__(self) -> None:
         text = "\n".join(f"server.{sid}=127.0.0.1:{20000 + sid}:{21000 + sid}" for sid in (1, 2, 3))

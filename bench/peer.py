@@ -22,7 +22,7 @@ ELECTION_S: Final = 20.0
 
 
 class Tape(SyncObj):  # type: ignore[misc]
-    """Counts what it is given, as the machine on our side of the comparison does."""
+    """Counts transactions, like the machine on our side of the comparison."""
 
     def __init__(self, own: str, others: list[str], conf: Any) -> None:
         super().__init__(own, others, conf)

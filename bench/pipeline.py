@@ -1,4 +1,4 @@
-"""How long the analysis of stored histories takes, and how that grows: real runs, stored again and again as others.
+"""Measure the analysis of stored histories and its growth: real runs, stored repeatedly as different ones.
 
 What a size is stored in, and what Spark puts aside while it works, is gone again before the next size begins, and may
 never take more of the disk than 20 GB.
@@ -26,7 +26,7 @@ from harness.spark.schema import EVENTS, HISTORIES, RUNS
 
 GOAL: Final = {"events": 10_000_000, "wall s": 300, "cores": 2, "rss MiB": 8 << 10}
 PATTERN: Final = 40
-"""So many runs are real; all others are these, again."""
+"""The number of real runs; all others are copies of them."""
 FILE: Final = 250_000
 """About so many rows stand in a file."""
 DISK_MAX: Final = 20 * 10**9
@@ -93,14 +93,14 @@ def _analysed(folder: Path, stored: int, master: str, memory: str, data: Path, r
 
 
 class Room:
-    """On the disk: what has been taken of it since this was made, by whomever."""
+    """The disk space that was used since the creation of this object, by any process."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._free = disk_usage(folder).free
 
     def check(self) -> int:
-        """How many MB have been taken; not more than may be."""
+        """Return the used MB; raise if they exceed the limit."""
         free = disk_usage(self._folder).free
         taken = self._free - free
         if taken > DISK_MAX or free < DISK_MAX // 20:

@@ -1,4 +1,4 @@
-"""How many simulated seconds one core turns in a second: five servers, under write load and faults."""
+"""Measure the simulated seconds per second of one core: five servers, under write load and faults."""
 
 from __future__ import annotations
 

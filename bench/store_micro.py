@@ -1,4 +1,4 @@
-"""The store by itself: what one operation costs, and what a million nodes do. `python -m bench.store_micro`
+"""The store by itself: the cost of one operation, and of a million nodes. `python -m bench.store_micro`
 
 No disk, no network. CPU time per operation is the least of several rounds: on a shared machine the least is
 what the code costs, and the rest is what the neighbours do. Only ratios between two runs on one machine count.

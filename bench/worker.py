@@ -22,7 +22,7 @@ from bench.machines import Counter, Tape
 
 
 class Clients:
-    """Writers of unique values, one write at a time each, who put down what they know before they go on.
+    """Writers of unique values, one write at a time each, which record each outcome before the next write.
 
     A line `value place` stands in the file when the write was acknowledged, a line `value ?` when its outcome is
     unknown. The file survives the death of this process, so also what a killed server acknowledged counts.
@@ -40,7 +40,7 @@ class Clients:
         self.unknown = 0
         self.errors: list[str] = []
         self.timeline: list[tuple[float, float]] = []
-        """When each acknowledged write was submitted and acknowledged, by a clock that all processes share."""
+        """The times at which each acknowledged write was submitted and acknowledged, on a clock shared by all."""
 
     async def run(self, writers: int) -> None:
         with self._scope:

@@ -93,7 +93,7 @@ class Worker:
         return self.hear(timeout_s)
 
     def kill(self) -> None:
-        """`kill -9`: what it had not said is never said, what it wrote to files stays. Returns when it is gone."""
+        """`kill -9`: unsent output is lost, files stay. Returns when the process is gone."""
         self._process.kill()
         self._reap()
 

@@ -162,9 +162,9 @@ Try, in another terminal:
   curl http://{HOST}:{pages[0]}/health
   {store} status --server {layout.hosts}
 
-A topic that is asked for is made: with {brokers[0].config.partitions} partitions, {copies_of(brokers[0])}.
-Nobody has to log in: whoever reaches these ports of {HOST} may change every node and every topic.
-Ctrl-C ends it; the data stays in {data}, and the next start finds it again."""
+Topics are created on demand: with {brokers[0].config.partitions} partitions, {copies_of(brokers[0])}.
+No login is required: a client that reaches these ports of {HOST} can change every node and every topic.
+Ctrl-C stops it. The data remains in {data}, and the next start uses it."""
 
 
 def copies_of(broker: Broker) -> str:

@@ -128,7 +128,7 @@ UNSEEN: Final = {
     ),
     "Session passwords": "They cannot be computed from the session's id.",
     "Pings": (
-        "They are answered at once, not behind a pending write: a client whose write waits for an election "
+        "They are answered at once, not after a pending write: a client whose write waits for an election "
         "keeps its connection."
     ),
     "Elections": "Clients whose server stays up keep their connection; requests wait, for a bounded time.",

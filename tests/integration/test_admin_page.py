@@ -67,7 +67,7 @@ async def look(url: str, folder: Path) -> tuple[str, str]:
 
 
 class Rows(HTMLParser):
-    """What stands in the table of members: by server, the text of its cells."""
+    """Return the table of members: server -> the text of its cells."""
 
     def __init__(self, document: str) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def modes(document: str) -> dict[int, str]:
 
 
 async def settled(made: Stores) -> tuple[int, str]:
-    """The leader, and the address of the page of one who follows, when everybody has heard of everybody."""
+    """Return the leader, and the page address of a follower, once every server has a report of every other."""
     leader = await made.leader()
     port = next(server.admin_port for sid, server in made.servers.items() if sid != leader)
     while True:
@@ -133,7 +133,7 @@ async def answered(answer: Answer) -> AsyncIterator[str]:
 @needs_browser
 @pytest.mark.slow
 async def test_script_refreshes_the_page_and_reports_failures(tmp_path: Path) -> None:
-    """The page is empty when it is served: what it shows later, only the script can have brought."""
+    """The page is served empty, so its later content comes from the script."""
     async with stores(tmp_path / "data", 3, admin=ADMIN) as made:
         site = StoreSite(made.servers[await made.leader()], AdminSettings())
         silent = False

@@ -1,4 +1,4 @@
-"""The admin port over real sockets: what is there, what it refuses, and that nobody can hold it up."""
+"""The admin port over real sockets: its pages, its refusals, and that no client can block it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_taken_port_is_reported(tmp_path: Path) -> None:
 
 
 async def said(port: int | None, data: bytes) -> bytes:
-    """What comes back until the connection ends."""
+    """Return everything received until the connection ends."""
     assert port is not None
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
@@ -247,7 +247,7 @@ OF_STATE = (*LISTING, "monitor", "server_stats", "watch_summary")
 
 
 async def sizes(tmp_path: Path, count: int, listed_max: int = 20) -> dict[str, int]:
-    """Return the lengths of all answers of a server whose clients have `count` of everything that can be listed."""
+    """Return the lengths of all answers of a server with `count` items of each kind that can be listed."""
     client_ports = evolve(DOORS, listed_max=listed_max, connections_per_host_max=0)
     async with open_store(tmp_path, client_port=0, admin_port=0, settings=FAST, client_ports=client_ports) as store:
         where = f"127.0.0.1:{store.client_port}"

@@ -1,4 +1,4 @@
-"""Our codecs against Apache ZooKeeper: what its clients and its server say, and what it leaves on the disk.
+"""Our codecs against Apache ZooKeeper: the frames of its clients and its server, and its files.
 
 Everything that passes through a recording proxy is decoded and encoded again, and must be the same bytes.
 """
@@ -156,7 +156,7 @@ T = TypeVar("T")
 
 
 def eventually(look: Callable[[], T | None]) -> T:
-    """What becomes true once the other thread has got there."""
+    """Wait until a condition holds that another thread makes true."""
     patience = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < patience:
         if (found := look()) is not None:

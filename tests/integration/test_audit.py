@@ -1,4 +1,4 @@
-"""Who changed what: the lines that a client's doings leave behind."""
+"""The audit log: the lines for the changes of clients."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SEED = int(os.environ.get("ZAB_SEED", "1"))
 LANES = 3
 
 TIGHT = Limits(snap_entries=300, snapshots_kept=1, link_bytes_max=1 << 20, inbox_bytes_max=64 << 10, submits_max=50)
-"""So that overflow, snapshots and back-pressure are part of it."""
+"""Limits so small that overflow, snapshots and back-pressure occur."""
 
 
 class World:

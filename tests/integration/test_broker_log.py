@@ -29,7 +29,7 @@ def opened(path: Path) -> LogManager:
 
 
 def write_until_killed(path: Path, lines: int) -> list[list[int]]:
-    """For each log: where it ended at least, and what was durable at least."""
+    """log -> lower bounds of its end and of its durable end"""
     command = [sys.executable, "-m", "tests.integration.log_writer", str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None

@@ -39,7 +39,7 @@ from zab.wire.jute import INT, buffer
 
 
 class Client:
-    """Says what it is told to, and remembers what it hears."""
+    """A client that sends given frames and keeps the replies and events that it receives."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -61,7 +61,7 @@ class Client:
         return None
 
     async def ask(self, *requests: bytes) -> list[Reply]:
-        """As many replies or events as there were requests."""
+        """Receive as many replies or events as requests were sent."""
         await self.stream.send_all(b"".join(requests))
         return await self.hear(len(requests))
 
@@ -235,7 +235,7 @@ async def test_a_newer_connection_of_a_session_ends_the_older(tmp_path: Path) ->
 
 
 async def test_requests_of_an_older_connection_never_follow_those_of_a_newer_one(tmp_path: Path) -> None:
-    """Else it could be done after what the client asks for when it has gone on to another server."""
+    """Otherwise it could take effect after a later request that the client sends to another server."""
     async with stores(tmp_path, 3) as running:
         leader = await running.leader()
         alone, other = [sid for sid in running.servers if sid != leader]
@@ -365,7 +365,7 @@ async def test_server_operations_are_refused_and_end_the_connection(op: int, tmp
 async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a second connect request, its protocol version and half a zxid are read as xid and operation."""
+    """A second connect request is read as a request: protocol version and half a zxid as xid and operation."""
     second = encode_connect_request(ConnectRequest(0, 10_000))
     async with stores(tmp_path) as running:
         for noise in (

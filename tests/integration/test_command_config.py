@@ -1,4 +1,4 @@
-"""Commands come in where certificates and passwords are asked for, and say what is missing where they do not."""
+"""Commands log in to ports that require certificates and passwords, and report missing credentials."""
 
 from __future__ import annotations
 

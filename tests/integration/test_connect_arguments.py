@@ -1,4 +1,4 @@
-"""Mistakes in what is given for a session are told at once, as what they are, before a server is dialled."""
+"""Wrong arguments of `connect` are reported precisely, before a server is dialled."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_credentials_that_are_text_end_no_session(tmp_path: Path) -> None:
 
 
 async def test_a_dial_that_fails_closes_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where it fails behind the connection: nobody else could close it."""
+    """Even if the failure comes after the connection: no other code could close it."""
 
     streams: list[trio.SocketStream] = []
 

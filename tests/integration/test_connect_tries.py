@@ -1,4 +1,4 @@
-"""Servers that do not take a session in: every one of them is tried, and what each did is told."""
+"""Servers that accept no session: each is tried, and the error reports the outcome of each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def saying(*words: bytes, hangs: bool = False) -> AsyncIterator[int]:
-    """A port that says this to whoever comes, after it has heard something."""
+    """A port that sends these bytes to every client after it has received something."""
 
     async def serve(stream: trio.SocketStream) -> None:
         async with stream:
@@ -65,7 +65,7 @@ async def unreachable(hosts: str, wait_ms: int = 400, tls: zab.ClientTls | ssl.S
 
 
 async def told(hosts: str, *hints: str, wait_ms: int = 400, tls: ssl.SSLContext | None = None) -> None:
-    """A busy machine may let that time pass before anybody was asked; not again and again."""
+    """On a busy machine the time may pass before any server is tried, but not repeatedly."""
     for _ in range(20):
         said = await unreachable(hosts, wait_ms, tls)
         if all(hint in said for hint in hints):

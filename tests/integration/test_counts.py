@@ -1,4 +1,4 @@
-"""What `mntr` counts of what happens at the client port: the names that alerts look at."""
+"""The counters of the client port in `mntr`, under the names that alerts use."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.ports import free_base
 
 @contextmanager
 def dev(data: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process, and what it printed when it was ready."""
+    """The process, and its output when it was ready."""
     process = subprocess.Popen(
         [sys.executable, "-m", "zab", "dev", "--data", str(data), *options],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The space-time diagram in a real browser, without a window: what is drawn, and what clicks and the wheel do to it."""
+"""The space-time diagram in a real headless browser: its content, and the effect of clicks and the wheel."""
 
 from __future__ import annotations
 

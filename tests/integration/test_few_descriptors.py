@@ -1,4 +1,4 @@
-"""A process that may open nothing more: its logs go on, and nobody takes that for a disk that failed."""
+"""A process without free descriptors: its logs continue, and it does not report a failed disk."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ logs.close(1)
 
 
 def test_logs_go_on_where_others_have_taken_every_descriptor(tmp_path: Path) -> None:
-    """New logs, new segments, flushes and checkpoints; and somebody takes what is let go of at once."""
+    """New logs, new segments, flushes and checkpoints, while another task takes each freed descriptor at once."""
     ended = subprocess.run(
         [sys.executable, "-c", LOGS, str(tmp_path / "logs")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

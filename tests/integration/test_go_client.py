@@ -1,4 +1,4 @@
-"""go-zookeeper, unmodified: a program of ours that uses what it can, on one server and when a leader goes."""
+"""go-zookeeper, unmodified: a program that uses its API, with one server and across the loss of a leader."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ FLOOD: Final = 10
 
 @asynccontextmanager
 async def flood(port: int, first: bytes, count: int = FLOOD) -> AsyncIterator[list[trio.SocketStream]]:
-    """As many half-open connections as the port takes, from five addresses in turn."""
+    """Fill the port with half-open connections from five addresses in turn."""
     streams = []
     for number in range(count):
         address = ADDRESSES[number % len(ADDRESSES)]

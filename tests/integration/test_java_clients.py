@@ -26,7 +26,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("javac") is None, reason="no ja
 
 
 class Program:
-    """Says lines; goes on when it is told to."""
+    """A Java program that prints lines, and continues at a command on stdin."""
 
     def __init__(self, process: trio.Process) -> None:
         self._process = process
@@ -90,7 +90,7 @@ async def started(command: list[str]) -> AsyncIterator[Program]:
 
 
 async def toured(name: str, running: Stores) -> list[str]:
-    """What the program tried, all of it well: with the leader before it says `stop it`, and without it thereafter.
+    """Return the steps that the program passed: with the leader until it prints `stop it`, and without it afterwards.
 
     A server that is alone comes back.
     """
@@ -299,7 +299,7 @@ async def test_zkcli(count: int, tmp_path: Path) -> None:
 
 
 async def there_again(shell: Program) -> None:
-    """What is asked while the connection breaks is answered with ConnectionLoss, and the shell does not ask again."""
+    """A request during a connection loss fails with ConnectionLoss, and the shell does not repeat it."""
     while True:
         await shell.type("sync /\n")
         while "Sync" not in (line := await shell.hear()) and "ConnectionLoss" not in line:
