@@ -40,7 +40,7 @@ class StoreFile:
 
     def __attrs_post_init__(self) -> None:
         if self.type is not None and self.type.upper() not in TYPES:
-            raise ConfigError(f"{self.path}: key stores of type {self.type} are not read here. {self._convert}")
+            raise ConfigError(f"{self.path}: key stores of type {self.type} are not supported. {self._convert}")
 
     @property
     def _convert(self) -> str:
@@ -96,7 +96,7 @@ class StoreFile:
         if len(data) > STORE_BYTES_MAX:
             raise ConfigError(f"{self.path}: larger than {STORE_BYTES_MAX} bytes: this is no key store")
         if data.startswith(_JCEKS):
-            raise ConfigError(f"{self.path}: a key store of type JCEKS is not read here. {self._convert}")
+            raise ConfigError(f"{self.path}: a key store of type JCEKS is not supported. {self._convert}")
         return data
 
     def _load_chain(self, context: ssl.SSLContext, path: str) -> None:
