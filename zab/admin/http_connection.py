@@ -130,6 +130,12 @@ class HttpConnection:
             raise HttpError(HTTPStatus(hint if hint in _STATUSES else 400), f"invalid HTTP request: {error}") from None
 
     def _request(self, event: h11.Request) -> AdminRequest:
+        """Check a request's head and convert it. The body is None if it is too large or has no announced length.
+
+        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both lengths is
+        refused (RFC 9112, 6.3). The connection is kept only if the body can be read and the client speaks HTTP/1.1
+        without `Connection: close`.
+        """
         method = event.method.decode("ascii")
         if method not in METHODS:
             raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"{method:.20} is not supported; GET, HEAD and POST are")

@@ -25,6 +25,11 @@ def check_arguments(
     reattach: Any,
     settings: object,
 ) -> None:
+    """Raise if an argument of `connect` cannot be used, before a server is contacted.
+
+    An argument of a wrong type is a TypeError, as elsewhere in Python. One of the right type with a value out of its
+    range is a LocalProtocolError. The message names the argument and shows an example or the range.
+    """
     if not isinstance(hosts, str):
         raise TypeError(f'hosts is text, like "host1:2181,host2:2181/root", not {type(hosts).__name__}')
     timeout_of(timeout_ms)

@@ -67,7 +67,11 @@ def _own_copy(weights: Mapping[ServerId, int]) -> dict[ServerId, int]:
 
 
 def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapping[ServerId, int]) -> Iterator[str]:
-    """Yield each reason for which these parts are no valid ensemble."""
+    """Yield each reason for which these parts are no valid ensemble.
+
+    The rules are those of ZooKeeper's dynamic configuration (`QuorumPeerConfig`), and each keeps a quorum well defined:
+    a server has one entry, and weights count only in a hierarchical quorum.
+    """
     ids = Counter(server.id for server in servers)
     for sid, count in ids.items():
         if count > 1:
@@ -91,6 +95,11 @@ def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapp
 def _group_faults(
     voters: Collection[ServerId], groups: Collection[Group], weights: Mapping[ServerId, int]
 ) -> Iterator[str]:
+    """Yield each reason for which these groups make no hierarchical quorum of the voters.
+
+    ZooKeeper's `QuorumHierarchical` puts each voter in exactly one group and counts no server outside of the groups. A
+    group of weight 0 counts for nothing, so one group needs a weight, or no quorum exists.
+    """
     for group, other in pairwise(groups):
         if group.id == other.id:
             yield f"group.{group.id} is listed twice"

@@ -94,7 +94,12 @@ class LoopWait(trio.abc.Instrument):
         return trio.lowlevel.Abort.SUCCEEDED
 
     def before_io_wait(self, timeout: float) -> None:
-        """Handle what has arrived. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run."""
+        """Handle what has arrived. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run.
+
+        Trio calls this before its own wait of at most `timeout`. The wait here ends when Trio would wake: a descriptor
+        of Trio's is ready, the time is over, a task became runnable, or a deadline moved. Trio then waits for the rest
+        of `timeout`, so every such end but the first wakes its loop.
+        """
         runner, poll, trios_epoll = self._runner, self._epoll.poll, self._trios_epoll
         if self._task is None:
             return

@@ -86,7 +86,14 @@ class Driver:
         self._saved = ticket
 
     def turn(self) -> Iterator[TurnWait]:
-        """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over."""
+        """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over.
+
+        The order is that of a loop around a Ready, as in etcd's raft. All waiting input comes first, so that one Ready
+        covers it. The clock comes next, after the messages that may have met its deadline. Then the waiting requests
+        are prepared and proposed. Each Ready sends and saves before it applies, so that the network and the disk work
+        in the meantime. Requests get another chance after an apply, which makes room for them. A new role is reported
+        last, when its effects are complete.
+        """
         node, requests, alarm = self._node, self._requests, self._alarm
         started = self._clock()
         now = int(started * 1000)

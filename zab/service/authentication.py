@@ -162,6 +162,12 @@ class ClientAuthentication:
         return chief is not None and credentials.partition(b":")[0] == _bytes(chief).partition(b":")[0]
 
     def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
+        """Return the identities that the credentials prove, or None if they prove none.
+
+        A provider of the user's comes before the built-in schemes. The digest scheme believes any name and password,
+        for its identity is their hash (ZooKeeper's `DigestAuthenticationProvider`). With the super user's name a wrong
+        password counts as a guess. The connection itself has proved its address and its certificate.
+        """
         provider = self._security.providers.get(scheme)
         if provider is not None:
             try:

@@ -293,7 +293,12 @@ class PendingSubmissions:
         return self._may_send and bool(self._unsent)
 
     def take(self, count_max: int, bytes_max: int) -> tuple[int, list[bytes]]:
-        """Return requests with consecutive numbers, and the number of the first; an empty list if there is none."""
+        """Return requests with consecutive numbers, and the number of the first; an empty list if there is none.
+
+        The leader numbers a forwarded batch from its first number, so a batch ends at a gap. A submission that is no
+        longer open leaves a gap. The batch holds at most `count_max` requests and ends with the one that reaches
+        `bytes_max`; one request is sent whatever its size. After lost leaders `_may_take` lowers the count.
+        """
         unsent, still_open = self._unsent, self._open
         if self._lost:
             count_max = self._may_take(count_max)

@@ -193,6 +193,11 @@ def _why_invalid(op: int, fields: Fields, path: str) -> str:
 
 
 def _more(code: int, op: int, fields: Fields, path: str) -> str:
+    """Return the probable cause of an error, as far as the request shows it, or the setting to change.
+
+    The protocol sends a code alone, and one code has several causes. An invalid path is tested first: ZooKeeper reports
+    it as a missing node or as bad arguments. The other causes follow from the operation and its arguments.
+    """
     if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
         return why
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:

@@ -300,6 +300,13 @@ class _Grants:
         return False
 
     def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, identity: str, access: Access) -> bool:
+        """Return whether an entry of the identity's scheme grants it a wanted permission. The result equals `_matches`.
+
+        Most schemes match an entry of the same name, as in ZooKeeper's `DigestAuthenticationProvider`, so one look-up
+        decides. An address matches the networks that contain it (`IPAuthenticationProvider`). A scheme with a rule of
+        its own, and the sasl identity `super`, are compared with each entry. With `sasl_any` an entry may grant to all
+        of sasl.
+        """
         if scheme in access.rules or (scheme == "sasl" and identity == "super"):
             return any(perms & wanted and _matches(scheme, name, identity, access) for name, perms in names.items())
         if scheme == "ip":

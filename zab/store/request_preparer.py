@@ -242,7 +242,11 @@ class RequestPreparer:
     # -- nodes -------------------------------------------------------------------------------------
 
     def _set_data(self, op: int, fields: Fields) -> bytes:
-        """Check the node, the permission, the quota and the version, in this order."""
+        """Check the node, the permission, the quota and the version, in this order, and write the transaction.
+
+        It is the order of ZooKeeper's `PrepRequestProcessor`, and the first check that fails decides the error code.
+        The version wraps to the smallest integer, as Java's does.
+        """
         path, data, expected = fields
         records = self._records
         record = records.get(path)

@@ -112,6 +112,11 @@ def name_of(op: int) -> str:
 
 
 def _described(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
+    """Return a transaction's path, its other fields as text, and its data.
+
+    The body has the fields of ZooKeeper's transaction record for this operation (`zookeeper.jute`). A multi takes the
+    first path among its parts, and its text is that of all parts.
+    """
     body: tuple[Any, ...] = txn.body
     match txn.op:
         case Op.CREATE | Op.CREATE2 | Op.CREATE_CONTAINER | Op.CREATE_TTL:

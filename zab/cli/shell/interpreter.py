@@ -195,7 +195,11 @@ class Shell:
         await command.run(self, found)
 
     async def completions(self, line: str) -> list[str]:
-        """Return the possible completions of the last word of this line."""
+        """Return the possible completions of the last word of this line.
+
+        The first word is a command. A later word that begins with a dash is an option of that command; one that begins
+        with a slash is a path, completed by the children of its parent. A path has none while the store is unreachable.
+        """
         words = line.split()
         if not words or (len(words) == 1 and not line.endswith(" ")):
             return [f"{name} " for name in sorted(COMMANDS) if name.startswith(line.strip())]

@@ -214,7 +214,11 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
 
 
 def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:
-    """Return the client address from the file's keys or from this server's line; if both set it, they must agree."""
+    """Return the client address from the file's keys or from this server's line; if both set it, they must agree.
+
+    ZooKeeper has the same rule: the part of `server.N` after the semicolon sets the client port, and a different
+    `clientPort` or `clientPortAddress` is an error. An address without a port is an error; no port at all is a warning.
+    """
     host = source.text("clientPortAddress") or None
     port: int | None = source.value("clientPort", None)
     server = None if ensemble is None else ensemble.by_id.get(ServerId(sid))

@@ -24,7 +24,13 @@ _CHANGE: Final = "docs/howto/change-the-ensemble.md"
 def settle(
     source: ZooSource, data: Path, sid: int, ensemble: Ensemble | None, saved: Ensemble | None, *, from_file: bool
 ) -> tuple[Ensemble | None, bool]:
-    """Return the ensemble to start with, and whether it is to replace the stored one."""
+    """Return the ensemble to start with, and whether it is to replace the stored one.
+
+    The stored membership is part of the committed history, so it counts, and a file that differs is a problem. The file
+    replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A difference is
+    only a warning if this server is no member, or if reconfigurations are on, since the file is then expected to be
+    old.
+    """
     if saved is None:
         if from_file:
             source.warnings.append(f"{OPTION}: {data} stores no membership, so that of {source.path} is used anyway")

@@ -190,6 +190,12 @@ class _Keys:
         return StoreFile(str(self._folder / location), password, None if kind is None else kind.upper())
 
     def settings(self) -> TlsPortSettings | None:
+        """Return the settings of the port, or None if the file names no key store.
+
+        Keys and defaults are those of ZooKeeper's `X509Util` and its subclasses. A key that ZooKeeper obeys and this
+        server cannot is refused if it protects the port, such as OCSP; so is a quorum port that does not demand the
+        certificates with which it identifies servers.
+        """
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)
             if text is not None and text.lower() != "false":

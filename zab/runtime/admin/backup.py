@@ -51,6 +51,12 @@ class Backup:
         self._limiter = trio.CapacityLimiter(1)
 
     async def answer(self, request: AdminRequest, host: str) -> AdminReply | Outcome:
+        """Take a snapshot and return its zxid and size, or its content with `streaming=true`.
+
+        The order of the checks is that of ZooKeeper's `AuthRequest` and `SnapshotCommand`: serving, the caller's
+        identity, its permission, the switch, the rate. A request that an earlier check refuses does not count against
+        the rate, and neither does HEAD.
+        """
         server, settings = self._server, self._settings
         if server.role is None or not server.role.serving or not server.clients.ready:
             return self._refused(NOT_SERVING, HTTPStatus.OK)

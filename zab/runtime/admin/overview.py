@@ -75,6 +75,12 @@ def _health(members: list[dict[str, Any]], warnings: list[dict[str, Any]], *, se
 
 
 def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
+    """Return one member's entry. `told` is the age and the content of its last status report.
+
+    This server is connected to itself. The leader counts a member as connected if it is synchronized. Another server
+    sees only reports: it counts a member as connected while the report is fresh and of the present epoch. The mode of a
+    member that is not connected is "unreachable" if reports are missing, and "lost" if they still arrive.
+    """
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {

@@ -88,6 +88,11 @@ def _members(view: dict[str, Any]) -> str:
 
 
 def _member(each: dict[str, Any]) -> str:
+    """Return a member's row of the table, from its entry in `overview`.
+
+    A fact that is not known is a dash. Identity and role come from the membership, so they are always known. Epoch and
+    zxid are those of the last report, however old. Load and latency are shown only while the member is connected.
+    """
     sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
     here = " <small>this one</small>" if each["me"] else ""
     where = f"<small>{escape(each['host'])}</small>" if each["host"] else ""
