@@ -48,8 +48,8 @@ def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
 def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreign: bool = False) -> SyncPlan:
     """Return the plan for a learner whose history ends at `peer`; `applied` is the zxid that a snapshot would have.
 
-    The newest zxid that both histories hold is the newest one of the leader that is not after the learner's last. For
-    a server that holds a transaction of an epoch holds everything that the epoch began with, and this leader,
+    The newest zxid that both histories hold is the newest one of the leader that is not after the learner's last: a
+    server that holds a transaction of an epoch holds everything that the epoch began with, and this leader,
     established over a quorum, holds whatever any epoch with transactions began with.
 
     `foreign` says that another leader gave the learner transactions under the epoch number of this one: the learner's
@@ -65,5 +65,5 @@ def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreig
     if common < history.log_start:
         return SyncPlan(Form.SNAP, applied, cut)  # the log was purged there
     if common < history.base and history.entries_between(common, history.base) > settings.log_sync_entries_max:
-        return SyncPlan(Form.SNAP, applied, cut)  # reading all that would take longer than the state itself
+        return SyncPlan(Form.SNAP, applied, cut)  # reading that much log would take longer than the snapshot
     return SyncPlan(Form.DIFF if cut is None else Form.TRUNC, common, cut)

@@ -29,7 +29,7 @@ RECENT_MAX: Final = 512
 
 
 class WriteTarget(Protocol):
-    """The part of a `Storage` that is needed here."""
+    """The part of `Storage` that a writer uses."""
 
     def perform(self, writes: Sequence[Write]) -> None: ...
 

@@ -1,6 +1,6 @@
 """The leader's intake: takes requests of all members, its own included, and has them proposed or refused.
 
-A refusal is a reply like any other. It must not come from a server that leads no more, and a member must not see it
+A refusal is a reply like any other. It must not come from a server that no longer leads, and a member must not see it
 before it has applied the state on which the refusal is based. So the leader confirms with a barrier that it still
 leads, and sends the zxid of that state along.
 """

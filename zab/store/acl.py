@@ -381,7 +381,7 @@ def fix_up(
 ) -> Acl | None:
     """Return the ACL that the node will have, or None if the ACL is invalid: ZooKeeper's fixupACL.
 
-    Duplicates go. `auth` expands to the authenticated identities of the connection; every other entry must be
+    Duplicates are removed. `auth` expands to the authenticated identities of the connection; every other entry must be
     world:anyone or a valid id of a known scheme. As in ZooKeeper, permissions are not checked. The limits are our own:
     `entries_max` entries, and `id_chars_max` characters of an id that does not come from `auth`.
     """

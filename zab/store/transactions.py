@@ -47,7 +47,7 @@ CREATE_HEAD: Final = Struct(">BqiqiqIiI")
 SET_ACL_HEAD: Final = Struct(">BqiqiI")
 """..., version, bytes of path; the acl is the rest"""
 CHECK_HEAD: Final = Struct(">Bqiqi")
-"""..., version; the path is the rest. Of an error: ..., code; there is no rest"""
+"""..., version; the path is the rest. For an error: ..., code; there is no rest"""
 SERVER_HEAD: Final = Struct(">Bqiqq")
 """..., server"""
 CREATE_SESSION_HEAD: Final = Struct(">Bqiqiq")

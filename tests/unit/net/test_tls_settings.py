@@ -75,7 +75,7 @@ def test_settings_of_each_key(key: str, value: str, field: str, expected: object
     ("ssl.trustStore.location", "", "no ssl.trustStore.location"),
     ("ssl.protocol", "SSLv3", "ssl.protocol=SSLv3: one of TLSv1"),
     ("ssl.keyStore.type", "BCFKS", "BCFKS are not supported. .* keytool -importkeystore -srckeystore /etc/zk/k"),
-    ("ssl.keyStore.type", "nonsense", "type NONSENSE are not read"),
+    ("ssl.keyStore.type", "nonsense", "type NONSENSE are not supported"),
     ("ssl.keyStore.passwordPath", "/nowhere", "ssl.keyStore.passwordPath=/nowhere: the password cannot be read"),
     ("ssl.ocsp", "true", "ssl.ocsp=true: OCSP is not available"),
     ("ssl.context.supplier.class", "a.B", "a Java class is not available"),

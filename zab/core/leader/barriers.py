@@ -45,7 +45,7 @@ class Barriers:
         """The learners that are linked to the leader, with the last ping that each has answered."""
         self._quorums = quorums
         self._waiting: deque[PendingBarrier] = deque()
-        """In the order of the requests, so their zxids and pings never decrease."""
+        """The pending barriers in the order of the requests, so their zxids and pings never decrease."""
 
     def ask(self, origin: ServerId, number: int) -> None:
         self._waiting.append(PendingBarrier(origin, number, self._log_state.committed))

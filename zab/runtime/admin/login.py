@@ -1,4 +1,4 @@
-"""Authentication of a request, for the commands that not every caller of the port may use."""
+"""Authentication of a request, for commands that require it."""
 
 from __future__ import annotations
 

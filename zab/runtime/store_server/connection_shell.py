@@ -181,7 +181,7 @@ class ConnectionShell:
         return False
 
     def _start(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run a job beside the reading."""
+        """Run a job concurrently with the reading task."""
         if self._nursery is not None:
             self._nursery.start_soon(job)
         else:
