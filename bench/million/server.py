@@ -90,7 +90,7 @@ class Bench:
 
     async def status(self) -> Answer:
         return {
-            "port": self._server.client_port,
+            "port": self._server.ports.client,
             "nodes": len(self._server.machine.tree),
             "snapshots": self._server.member.status().counters.snapshots,
             "rss": _rss(),

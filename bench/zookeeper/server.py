@@ -43,7 +43,7 @@ class Bench(Profiled):
         return {
             "serving": self._server.clients.ready,
             "leader": status.role.leader,
-            "port": self._server.client_port,
+            "port": self._server.ports.client,
             "counters": asdict(status.counters),
         }
 

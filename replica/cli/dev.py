@@ -136,7 +136,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
                     pages.append(await inner.start(Operators(broker, AdminSettings(HOST, port)).run))
-                print(introduction(data, layout, brokers, pages, servers[0].admin_port), flush=True)
+                print(introduction(data, layout, brokers, pages, servers[0].ports.admin), flush=True)
         nursery.cancel_scope.cancel()
 
 

@@ -111,7 +111,7 @@ async def test_at_one_server(tmp_path: Path, classes: Path) -> None:
     with one(tmp_path / "theirs", classes) as (port, admin_port), client(port):
         theirs = answers(admin_port)
     async with stores(tmp_path / "ours", admin=ADMIN) as made:
-        port, our_port = made.ports[1], made.servers[1].admin_port
+        port, our_port = made.ports[1], made.servers[1].ports.admin
         assert our_port is not None
         ours = await trio.to_thread.run_sync(with_client, port, our_port)
         compare(theirs, ours)
@@ -135,8 +135,8 @@ async def test_at_three_servers_leader_and_follower(tmp_path: Path, classes: Pat
     async with stores(tmp_path / "ours", 3, admin=ADMIN) as made:
         ours = {}
         for sid, server in made.servers.items():
-            assert server.admin_port is not None
-            found = await trio.to_thread.run_sync(with_client, made.ports[sid], server.admin_port)
+            assert server.ports.admin is not None
+            found = await trio.to_thread.run_sync(with_client, made.ports[sid], server.ports.admin)
             ours[bool(found["leader"]["is_leader"])] = found
     for leads in (True, False):
         compare(theirs[leads], ours[leads])
@@ -146,7 +146,7 @@ async def test_every_other_name_of_a_command_leads_to_it(tmp_path: Path, classes
     async with stores(tmp_path / "ours", admin=ADMIN) as made:
         for name, others in ALIASES.items():
             for other in others if name not in OURS_ALONE else ():
-                answer = await get(made.servers[1].admin_port, f"/commands/{other}", our_method(other))
+                answer = await get(made.servers[1].ports.admin, f"/commands/{other}", our_method(other))
                 assert answer.json["command"] == name
     with one(tmp_path / "theirs", classes) as (_, admin_port):
         for name, others in ALIASES.items():

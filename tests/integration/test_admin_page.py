@@ -94,7 +94,7 @@ def modes(document: str) -> dict[int, str]:
 async def settled(made: Stores) -> tuple[int, str]:
     """Return the leader, and the page address of a follower, once every server has a report of every other."""
     leader = await made.leader()
-    port = next(server.admin_port for sid, server in made.servers.items() if sid != leader)
+    port = next(server.ports.admin for sid, server in made.servers.items() if sid != leader)
     while True:
         told = (await get(port, "/status.json")).json
         if (

@@ -200,7 +200,7 @@ async def test_a_server_answers_to_its_name_in_the_membership(tmp_path: Path) ->
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         server = made.servers[1]
         me = server.member.status().ensemble.by_id[ServerId(1)]
-        assert (await get(server.admin_port, "/metrics", Host=f"{me.host}:1")).status == 200
+        assert (await get(server.ports.admin, "/metrics", Host=f"{me.host}:1")).status == 200
 
 
 @pytest.mark.parametrize("name", ["stat_reset", "srst", "connection_stat_reset", "set_trace_mask", "stmk"])
@@ -289,7 +289,7 @@ async def test_prometheus_reads_the_metrics(tmp_path: Path) -> None:
         leader = made.servers[await made.leader()]
         async with leader.session() as session:
             await session.create("/a", b"data")
-            answer = await get(leader.admin_port, "/metrics")
+            answer = await get(leader.ports.admin, "/metrics")
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         families = {family.name: family for family in text_string_to_metric_families(answer.text)}
         assert set(families) <= {metric.name for metric in METRICS}
@@ -318,7 +318,7 @@ async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Pa
             for number in range(2000):
                 await session.create(f"/{number:04}", b"x" * 200, ephemeral=number % 2 == 1)
             await session.create("/locked", b"", acl=locked)
-            answer = await get(store.admin_port, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
+            answer = await get(store.ports.admin, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
             assert answer.status == 200
             zxid = store.machine.zxid
             assert answer.headers["last_zxid"] == f"{zxid:#x}"
@@ -339,7 +339,7 @@ async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
         store = made.servers[1]
         async with store.session() as session:
             await session.create("/kept", b"for ever")
-        answer = await get(store.admin_port, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
+        answer = await get(store.ports.admin, "/commands/snapshot?streaming=true", Authorization=ROOT_AUTH)
     files = tmp_path / "theirs" / "data" / "version-2"
     files.mkdir(parents=True)
     (files / f"snapshot.{int(answer.headers['last_zxid'], 16):x}").write_bytes(answer.body)
@@ -462,7 +462,7 @@ async def test_every_server_shows_all_members_and_missing_ones(tmp_path: Path) -
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         leader = await made.leader()
         for server in made.servers.values():
-            told = await everybody(server.admin_port, lambda told: told["health"] == "healthy")
+            told = await everybody(server.ports.admin, lambda told: told["health"] == "healthy")
             assert [each["id"] for each in told["members"]] == [1, 2, 3]
             assert {each["mode"] for each in told["members"]} == {"leader", "follower"}
             assert told["leader"] == leader
@@ -470,7 +470,7 @@ async def test_every_server_shows_all_members_and_missing_ones(tmp_path: Path) -
         await made.stop(leader)
         other = next(iter(made.servers.values()))
         told = await everybody(
-            other.admin_port,
+            other.ports.admin,
             lambda told: (
                 told["leader"] not in (None, leader)
                 and [each["id"] for each in told["members"] if not each["connected"]] == [leader]
@@ -486,9 +486,9 @@ async def test_admin_port_answers_without_a_quorum(tmp_path: Path) -> None:
         await made.leader()
         for sid in (1, 2):
             await made.stop(sid)
-        told = await everybody(made.servers[3].admin_port, lambda told: told["health"] == "down")
+        told = await everybody(made.servers[3].ports.admin, lambda told: told["health"] == "down")
         assert "no leader" in told["warnings"][0]["text"]
-        port = made.servers[3].admin_port
+        port = made.servers[3].ports.admin
         assert (await get(port, "/commands/leader")).json["error"].startswith("This ZooKeeper instance is not")
         assert (await get(port, "/commands/monitor")).json["server_state"] == "looking"
         assert b"zab_serving 0.0\n" in (await get(port, "/metrics")).body

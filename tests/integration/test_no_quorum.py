@@ -37,7 +37,7 @@ async def test_servers_that_are_down_are_named_with_the_reason(
             await logged(caplog, "role server=3", "state=LOOKING")
             line = await logged(caplog, "no_quorum server=3")
             assert line.count("Connection refused") == 2, line
-            told = (await get(made.servers[3].admin_port, "/status.json")).json
+            told = (await get(made.servers[3].ports.admin, "/status.json")).json
             assert [text for each in told["warnings"] if "server 1 is missing: " in (text := each["text"])]
 
 

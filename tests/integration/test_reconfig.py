@@ -226,7 +226,7 @@ async def test_client_port_follows_the_membership(tmp_path: Path) -> None:
                 (reply,) = await client.ask(reconfig(port, joining=evolve(mine, client_port=port).text()))
                 assert members_of(reply).by_id[mine.id].client_port == port
                 with trio.fail_after(PATIENCE_S):
-                    while port == new and running.servers[1].client_port != new:
+                    while port == new and running.servers[1].ports.client != new:
                         await trio.sleep(0.01)
         running.ports[1] = new
         async with raw(running, 1) as late:

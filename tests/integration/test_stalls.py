@@ -45,16 +45,16 @@ async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest
             async with zab.connect(made.hosts(), timeout_ms=20_000) as session:
                 await session.add_auth("slow", b"joe")
                 await session.create("/slow", b"", acl=((31, "slow", "joe"),))
-                assert (await get(made.servers[1].admin_port, "/status.json")).json["health"] == "healthy"
+                assert (await get(made.servers[1].ports.admin, "/status.json")).json["health"] == "healthy"
                 await session.get("/slow")
                 await session.set("/slow", b"new")
                 stalls = [record.getMessage() for record in caplog.records if "loop_stalled" in record.getMessage()]
                 assert any("'client requests'" in line and "1 get_data of session 0x" in line for line in stalls)
                 assert any("preparing set_data of session 0x" in line for line in stalls)
-                status = (await get(made.servers[1].admin_port, "/status.json")).json
+                status = (await get(made.servers[1].ports.admin, "/status.json")).json
                 assert status["health"] == "degraded"
                 assert any("was held up for" in warning["text"] for warning in status["warnings"])
-                body = (await get(made.servers[1].admin_port, "/metrics")).body.decode()
+                body = (await get(made.servers[1].ports.admin, "/metrics")).body.decode()
                 (line,) = [line for line in body.splitlines() if line.startswith("zab_loop_stalls ")]
                 assert float(line.split()[1]) >= 2
 

@@ -27,7 +27,7 @@ async def status(*arguments: str) -> tuple[int, str]:
 async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, admin=ADMIN) as made:
         leader = await made.leader()
-        admin = f"127.0.0.1:{made.servers[leader].admin_port}"
+        admin = f"127.0.0.1:{made.servers[leader].ports.admin}"
         while (found := await status("--server", admin))[0] != 0:
             await trio.sleep(0.1)  # the others have not said yet how they are
         assert f"server {leader} leads" in found[1]
@@ -41,7 +41,7 @@ async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_
             assert {row["lag"] for row in told["servers"]} == {0}
         await made.stop(leader)
         other = await made.leader()
-        for servers in (made.hosts(), f"127.0.0.1:{made.servers[other].admin_port}"):
+        for servers in (made.hosts(), f"127.0.0.1:{made.servers[other].ports.admin}"):
             code, text = await status("--server", servers)
             assert code == 1
             assert "degraded" in text
@@ -55,7 +55,7 @@ async def test_ensemble_without_serving_server_is_down(tmp_path: Path) -> None:
             await made.stop(sid)
         while made.servers[3].clients.ready:
             await trio.sleep(0.01)
-        for server in (made.hosts(3), f"127.0.0.1:{made.servers[3].admin_port}"):
+        for server in (made.hosts(3), f"127.0.0.1:{made.servers[3].ports.admin}"):
             code, text = await status("--server", server)
             assert (code, "down" in text) == (2, True)
     nobody = free_port()
@@ -109,7 +109,7 @@ async def test_page_shows_no_false_warning_after_a_start(tmp_path: Path) -> None
         seen: set[str] = set()
         while "healthy" not in seen:
             for server in made.servers.values():
-                told = (await get(server.admin_port, "/status.json")).json
+                told = (await get(server.ports.admin, "/status.json")).json
                 assert told["warnings"] == [] or told["health"] == "down"
                 seen.add(told["health"])
                 assert "degraded" not in seen

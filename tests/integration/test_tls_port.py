@@ -104,7 +104,7 @@ def spoil(path: str) -> None:
 async def test_a_certificate_is_an_identity(tmp_path: Path, ca: Authority) -> None:
     tls = TlsPortSettings(ca.issue("server"), ca.trust)
     key = ca.issue("joe", organization_name="Acme, Inc.", organization_unit_name="Ops")
-    async with store(tmp_path, tls) as server, connected(server.secure_client_port, context(ca.trust, key)) as client:
+    async with store(tmp_path, tls) as server, connected(server.ports.secure_client, context(ca.trust, key)) as client:
         subject = "CN=joe,OU=Ops,O=Acme\\, Inc."
         assert await who(client) == [("ip", "127.0.0.1"), ("x509", subject)]
         large = bytes(range(256)) * 3000
@@ -131,9 +131,9 @@ async def test_the_super_users_certificate(tmp_path: Path, ca: Authority) -> Non
     subject = subject_of(ssl.PEM_cert_to_DER_cert(certificate))
     security = SecuritySettings(x509_super=subject, required=frozenset({"x509"}))
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust), security) as server:
-        async with connected(server.secure_client_port, context(ca.trust, key)) as client:
+        async with connected(server.ports.secure_client, context(ca.trust, key)) as client:
             assert await who(client) == [("ip", "127.0.0.1"), ("super", subject), ("x509", subject)]
-        plain = Client(await trio.open_tcp_stream("127.0.0.1", server.client_port or 0))
+        plain = Client(await trio.open_tcp_stream("127.0.0.1", server.ports.client or 0))
         async with plain.stream:
             await plain.connect()
             assert (await plain.ask(PING))[0][2] == -124
@@ -142,7 +142,7 @@ async def test_the_super_users_certificate(tmp_path: Path, ca: Authority) -> Non
 async def test_without_a_certificate_where_none_is_needed(tmp_path: Path, ca: Authority) -> None:
     for auth in (ClientAuth.NONE, ClientAuth.WANT):
         tls = TlsPortSettings(ca.issue("server"), ca.trust, client_auth=auth)
-        async with store(tmp_path, tls) as server, connected(server.secure_client_port, context(ca.trust)) as client:
+        async with store(tmp_path, tls) as server, connected(server.ports.secure_client, context(ca.trust)) as client:
             assert await who(client) == [("ip", "127.0.0.1")]
 
 
@@ -151,7 +151,7 @@ async def test_a_word_over_tls(tmp_path: Path, ca: Authority) -> None:
     async with store(tmp_path, tls) as server:
 
         def ask() -> bytes:
-            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=120)
+            plain = socket.create_connection(("localhost", server.ports.secure_client or 0), timeout=120)
             with plain, context(ca.trust).wrap_socket(plain, server_hostname="localhost") as spoken:
                 spoken.sendall(b"ruok")
                 return b"".join(iter(lambda: spoken.recv(100), b""))
@@ -163,9 +163,9 @@ async def test_a_word_over_tls(tmp_path: Path, ca: Authority) -> None:
 async def test_one_port_for_both(tmp_path: Path, ca: Authority) -> None:
     tls = TlsPortSettings(ca.issue("server"), ca.trust, client_auth=ClientAuth.WANT, unify=True)
     async with store(tmp_path, tls) as server:
-        async with connected(server.client_port, context(ca.trust, ca.issue("joe"))) as client:
+        async with connected(server.ports.client, context(ca.trust, ca.issue("joe"))) as client:
             assert [scheme for scheme, _ in await who(client)] == ["ip", "x509"]
-        plain = Client(await trio.open_tcp_stream("127.0.0.1", server.client_port or 0))
+        plain = Client(await trio.open_tcp_stream("127.0.0.1", server.ports.client or 0))
         async with plain.stream:
             await plain.connect()
             assert await who(plain) == [("ip", "127.0.0.1")]
@@ -199,14 +199,14 @@ async def test_a_new_certificate_needs_no_restart(
     caplog.set_level(logging.INFO)
     old, other = ca.issue("server"), Authority(tmp_path / "other")
     tls = TlsPortSettings(old, client_auth=ClientAuth.NONE, reload=True, reload_ms=1)
-    async with store(tmp_path, tls) as server, connected(server.secure_client_port, context(ca.trust)) as before:
+    async with store(tmp_path, tls) as server, connected(server.ports.secure_client, context(ca.trust)) as before:
         await trio.sleep(0.01)
         os.replace(other.issue("server").path, old.path)
-        async with connected(server.secure_client_port, context(other.trust)):
+        async with connected(server.ports.secure_client, context(other.trust)):
             assert (await before.ask(PING))[0][2] == 0
         await trio.sleep(0.01)
         spoil(old.path)
-        async with connected(server.secure_client_port, context(other.trust)):
+        async with connected(server.ports.secure_client, context(other.trust)):
             assert old.path in said(caplog, "certificates_not_reloaded")[0]
 
 
@@ -225,7 +225,7 @@ async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:
 
 async def refused(server: ServerRuntime, tls: ssl.SSLContext) -> str:
     """Return the error of a refused client."""
-    stream = await trio.open_ssl_over_tcp_stream("localhost", server.secure_client_port or 0, ssl_context=tls)
+    stream = await trio.open_ssl_over_tcp_stream("localhost", server.ports.secure_client or 0, ssl_context=tls)
     try:
         await stream.do_handshake()
         await stream.receive_some()
@@ -237,7 +237,7 @@ async def refused(server: ServerRuntime, tls: ssl.SSLContext) -> str:
 
 
 async def still_serves(server: ServerRuntime, ca: Authority) -> None:
-    async with connected(server.secure_client_port, context(ca.trust, ca.issue("friend"))) as client:
+    async with connected(server.ports.secure_client, context(ca.trust, ca.issue("friend"))) as client:
         assert (await client.ask(PING))[0][2] == 0
 
 
@@ -267,7 +267,7 @@ async def test_a_client_that_does_not_trust_us(tmp_path: Path, ca: Authority, ca
         tls = context(stranger.trust, ca.issue("joe"))
 
         def call() -> None:  # Trio's own stream does not tell the other end what it does not like
-            plain = socket.create_connection(("localhost", server.secure_client_port or 0), timeout=120)
+            plain = socket.create_connection(("localhost", server.ports.secure_client or 0), timeout=120)
             with (
                 plain,
                 pytest.raises(ssl.SSLCertVerificationError),
@@ -301,7 +301,7 @@ async def test_plain_text_on_the_tls_port(
     tmp_path: Path, ca: Authority, caplog: pytest.LogCaptureFixture, first: bytes, why: str
 ) -> None:
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
-        async with await trio.open_tcp_stream("127.0.0.1", server.secure_client_port or 0) as stream:
+        async with await trio.open_tcp_stream("127.0.0.1", server.ports.secure_client or 0) as stream:
             with trio.fail_after(120):
                 try:
                     await stream.send_all(first)
@@ -320,7 +320,7 @@ async def test_handshakes_are_bounded_in_time(tmp_path: Path, ca: Authority) -> 
     tls = TlsPortSettings(ca.issue("server"), ca.trust, detection_ms=100, handshake_ms=100)
     async with store(tmp_path, tls) as server:
         for first in (b"", HALF_A_HANDSHAKE):
-            async with await trio.open_tcp_stream("127.0.0.1", server.secure_client_port or 0) as slow:
+            async with await trio.open_tcp_stream("127.0.0.1", server.ports.secure_client or 0) as slow:
                 await slow.send_all(first)
                 with trio.fail_after(120):
                     assert await closed(slow)
@@ -332,7 +332,7 @@ async def test_handshakes_are_bounded_in_number(
     tls = TlsPortSettings(ca.issue("server"), ca.trust, handshakes_max=2, handshake_ms=60_000)
     async with store(tmp_path, tls) as server, trio.open_nursery() as nursery:
         hung_up = trio.Event()
-        streams = [await trio.open_tcp_stream("127.0.0.1", server.secure_client_port or 0) for _ in range(3)]
+        streams = [await trio.open_tcp_stream("127.0.0.1", server.ports.secure_client or 0) for _ in range(3)]
 
         async def watch(stream: trio.SocketStream) -> None:
             assert await closed(stream)
@@ -387,7 +387,7 @@ async def test_kazoo_over_tls(tmp_path: Path, ca: Authority) -> None:
             zk.close()
 
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
-        await trio.to_thread.run_sync(partial(work, server.secure_client_port or 0))
+        await trio.to_thread.run_sync(partial(work, server.ports.secure_client or 0))
 
 
 @apache.needs_apache
@@ -410,7 +410,7 @@ async def test_the_java_client_over_tls(tmp_path: Path, ca: Authority, kind: str
         f"zookeeper.ssl.trustStore.type={kind}",
     )
     async with store(tmp_path, TlsPortSettings(ca.issue("server"), ca.trust)) as server:
-        lines = await java("Secure", f"localhost:{server.secure_client_port}", properties=options)
+        lines = await java("Secure", f"localhost:{server.ports.secure_client}", properties=options)
     assert lines[0] == "SyncConnected"
     assert lines[1].startswith("1000000 [31,s{'x509,'CN=joe%2COU=")
     assert lines[3] == "ip 127.0.0.1"

@@ -201,7 +201,7 @@ async def test_the_admin_port_warns_and_the_super_user_decides(tmp_path: Path) -
             for number in range(30):
                 await session.create(f"/old-{number}")
         await begin_anew(made, tmp_path)
-        port = made.servers[3].admin_port
+        port = made.servers[3].ports.admin
         with trio.fail_after(PATIENT):
             while not any(
                 each["text"].startswith("veto: the history of leader ")

@@ -16,7 +16,7 @@ PARTS: Final = frozenset({"commands", "metrics", "page"})
 class AdminSettings:
     """
     host               the address to listen on; by default only this machine can connect
-    port               0: any that is free, see `ServerRuntime.admin_port`
+    port               0: any that is free, see `StoreServer.admin_port`
     parts              the parts served: any of `commands`, `metrics` and `page`
     commands_path      in front of the commands' names (`admin.commandURL`)
     metrics_path       the path that Prometheus scrapes

@@ -254,7 +254,7 @@ Try, in another terminal:
 
   {own_name()} status --server {layout.hosts}
   {own_name()} shell --server {layout.hosts}
-  curl http://{HOST}:{servers[0].admin_port}/commands/ruok, or look at http://{HOST}:{servers[0].admin_port}/
+  curl http://{HOST}:{servers[0].ports.admin}/commands/ruok, or look at http://{HOST}:{servers[0].ports.admin}/
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 

@@ -152,10 +152,12 @@ async def run(plan: ServerPlan) -> None:
         http = [settings for settings in (plan.admin, plan.metrics) if settings is not None]
         start = partial(run_server, secure_client_port=plan.secure_port, secure_client_host=plan.secure_host)
         await nursery.start(start, server, plan.client_host, plan.client_port, http)
-        if server.client_port is not None:
-            click.echo(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.client_port}")
-        if server.secure_client_port is not None:
-            where = f"{plan.secure_host or plan.client_host or '*'}:{server.secure_client_port}"
+        if server.ports.client is not None:
+            click.echo(
+                f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.ports.client}"
+            )
+        if server.ports.secure_client is not None:
+            where = f"{plan.secure_host or plan.client_host or '*'}:{server.ports.secure_client}"
             click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce, server)
         nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import define, frozen
 
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State, Veto
@@ -22,6 +22,15 @@ class RoleChange:
     """Part of a quorum that has a leader, with everything applied that was committed when it joined."""
     veto: Veto | None = None
     """Set while this server follows no leader, to keep committed history that the others lack; an operator decides."""
+
+
+@define
+class OpenPorts:
+    """The numbers of the ports that a server listens on; None: it has no such port, or has not opened it yet."""
+
+    client: int | None = None
+    secure_client: int | None = None
+    admin: int | None = None
 
 
 @frozen

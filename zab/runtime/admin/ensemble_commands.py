@@ -18,7 +18,7 @@ def configuration(server: ServerRuntime) -> Mapping[str, object]:
     settings = server.settings
     disk = server.member.disk_status()
     values: dict[str, object] = {
-        "client_port": server.client_port or -1,
+        "client_port": server.ports.client or -1,
         "data_dir": disk.path,
         "data_log_dir": disk.log_path,
         "tick_time": settings.tick_ms,

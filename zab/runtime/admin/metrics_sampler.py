@@ -23,7 +23,7 @@ from zab.host.logs import Log
 from zab.runtime.admin.operator_warnings import warnings_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
-from zab.runtime.status import RoleChange
+from zab.runtime.status import OpenPorts, RoleChange
 from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
@@ -61,8 +61,7 @@ class PastElection:
 class SampledServer(Protocol):
     """The server that is sampled."""
 
-    client_port: int | None
-    admin_port: int | None
+    ports: OpenPorts
     machine: StoreMachine
     member: Member
     log: Log
@@ -247,8 +246,8 @@ class MetricsSampler:
             fsync_us=sample.fsync_us,
             elections=status.counters.elections,
             uptime_ms=round(trio_time() * 1000) - server.times.started_ms,
-            client_port=server.client_port or 0,
-            admin_port=server.admin_port or 0,
+            client_port=server.ports.client or 0,
+            admin_port=server.ports.admin or 0,
             warnings=tuple(warnings_of(server.member, server.machine)),
         )
 

@@ -54,7 +54,7 @@ class ClientPort:
                 if port == self._port and await meant(host) == await meant(self._host):
                     continue  # the same in other words
                 await self._move(nursery, host, port)
-                server.listens_at(client=self._port)
+                server.ports.client = self._port
 
     async def _move(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
         server, before, old_port = self._server, self._host, self._port

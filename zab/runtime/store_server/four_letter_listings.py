@@ -26,8 +26,8 @@ def conf(server: ServerRuntime) -> str:
     alone = len(ensemble.servers) == 1
     disk, (data, log) = server.member.disk_status(), directories(server)
     lines = [
-        f"clientPort={_port(server.client_port)}",
-        f"secureClientPort={_port(server.secure_client_port)}",
+        f"clientPort={_port(server.ports.client)}",
+        f"secureClientPort={_port(server.ports.secure_client)}",
         f"dataDir={disk.path}",
         f"dataDirSize={data}",
         f"dataLogDir={disk.log_path}",

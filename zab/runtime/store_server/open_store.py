@@ -128,17 +128,17 @@ async def run_server(
             for settings in admin:
                 site = StoreSite(server, settings)
                 port = await nursery.start(AdminPort(settings, site.answer, server.log, site.names).run)
-                if server.admin_port is None:
-                    server.listens_at(admin=port)
+                if server.ports.admin is None:
+                    server.ports.admin = port
             await nursery.start(server.member.run)
             nursery.start_soon(server.run)
             if client_port is not None:
                 plain = ClientPort(server, client_host, client_port, both)
-                server.listens_at(client=await nursery.start(plain.run_and_move))
+                server.ports.client = await nursery.start(plain.run_and_move)
             if secure_client_port is not None:
                 host = secure_client_host or client_host
                 port = await nursery.start(ClientPort(server, host, secure_client_port, secure).run)
-                server.listens_at(secure_client=port)
+                server.ports.secure_client = port
             if audit is not None:
                 audit.own("serverStart")
             task_status.started()

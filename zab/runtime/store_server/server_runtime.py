@@ -19,7 +19,7 @@ from zab.host.clocks import now_ms
 from zab.host.logs import Log
 from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
-from zab.runtime.status import RoleChange, missing_voters
+from zab.runtime.status import OpenPorts, RoleChange, missing_voters
 from zab.runtime.store_server.audit import Audit
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.config_node import ConfigNode
@@ -58,21 +58,23 @@ class ServerRuntime:
         self.me = member.me
         self.log = Log(member.me, lambda: Epoch(0) if self.role is None else self.role.epoch)
         self.role: RoleChange | None = None
+        """The role of the member; None before it has one."""
         self.over: str | None = None
         """The reason why the store is closed; None while it is open."""
-        self.client_port: int | None = None
-        self.secure_client_port: int | None = None
+        self.ports = OpenPorts()
         self.audit = None if settings.audit is None else Audit(settings.audit)
-        self.admin_port: int | None = None
         self.sessions: dict[InProcessSession, None] = {}
         """Sessions in this process."""
         self.times = ServingTimes(now_ms())
+        """The times of its roles, for the status pages."""
         self.version = VERSION
+        """The version that the server reports to tools."""
         self.trace_mask = 306
         """A number that clients may set and read, as at ZooKeeper. It has no effect."""
         self.sampler = MetricsSampler(self)
         self.poster = poster = RequestPoster(member, self.sampler.timed)
         self.post, self.dirty = poster.post, poster.dirty
+        """The poster's methods, held directly: requests in this process and connections with output call them."""
         self.clients = ClientService(
             member.me,
             machine,
@@ -88,6 +90,7 @@ class ServerRuntime:
             audit=self.audit,
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
+        """Called by the machine, of which this server is the observer."""
         self._became_ready = trio.Event()
         """Set when the state may be read again, or at the end."""
         self.config_node = ConfigNode(machine, member, settings)
@@ -96,7 +99,7 @@ class ServerRuntime:
         member.on_member_message(self.sampler.on_reports)
 
     def __repr__(self) -> str:
-        port = "" if self.client_port is None else f", clients at port {self.client_port}"
+        port = "" if self.ports.client is None else f", clients at port {self.ports.client}"
         return f"<StoreServer {self.me} at {self.member.path}, {self.over or self.mode}{port}>"
 
     # -- sessions in this process -----------------------------------------------------------------------------------
@@ -176,17 +179,6 @@ class ServerRuntime:
             session.store_closed(self.over)
         self._became_ready.set()
         self.poster.refuse_waiting(stopped)
-
-    def listens_at(
-        self, *, client: int | None = None, secure_client: int | None = None, admin: int | None = None
-    ) -> None:
-        """Note the number of a port that was opened."""
-        if client is not None:
-            self.client_port = client
-        if secure_client is not None:
-            self.secure_client_port = secure_client
-        if admin is not None:
-            self.admin_port = admin
 
     # -- sessions ----------------------------------------------------------------------------------
 

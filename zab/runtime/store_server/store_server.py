@@ -40,17 +40,17 @@ class StoreServer:
     @property
     def client_port(self) -> int | None:
         """The port for ZooKeeper clients, also if the system has chosen it; None if there is no such port."""
-        return self._server.client_port
+        return self._server.ports.client
 
     @property
     def secure_client_port(self) -> int | None:
         """The port for ZooKeeper clients over TLS, or None."""
-        return self._server.secure_client_port
+        return self._server.ports.secure_client
 
     @property
     def admin_port(self) -> int | None:
         """The port with the status page, the metrics and the commands for operators, or None."""
-        return self._server.admin_port
+        return self._server.ports.admin
 
     @property
     def mode(self) -> str:
