@@ -385,7 +385,7 @@ class Connection:
         if login.done:
             self._shown()
             self.principal = login.principal
-            self._framing.message_bytes_max = self._settings.request_bytes_max
+            self._framing.bytes_max = self._settings.request_bytes_max
 
     # -- sending -------------------------------------------------------------------------------------------
 

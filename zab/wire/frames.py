@@ -3,8 +3,9 @@
 A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all frames that are
 complete, because the code after it is faster per message the more messages it gets at once.
 
-`FrameReader` splits the links between servers, and the command channel of the controller. The client protocol has the
-same framing and headers of its own, read in one step (`zab.wire.client.client_frames`). Both share `PartialFrame`.
+`FrameReader` splits the links between servers, the command channel of the controller and the connections of brokers
+(`replica.wire.framing`). The client protocol has the same framing and headers of its own, read in one step
+(`zab.wire.client.client_frames`). Both share `PartialFrame`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def frame(payload: bytes) -> bytes:
 class PartialFrame:
     """The received part of a frame that is not complete. One frame and one receive bound its size."""
 
-    __slots__ = ("_bytes_max", "_bytes_min", "_held", "_needed")
+    __slots__ = ("_bytes_min", "_held", "_needed", "bytes_max")
 
     def __init__(self, frame_bytes_max: int, frame_bytes_min: int) -> None:
-        self._bytes_max = frame_bytes_max
+        self.bytes_max = frame_bytes_max
+        """The largest allowed frame without its length. A server may raise it once a client has logged in."""
         self._bytes_min = frame_bytes_min
         self._held = bytearray()
         """The bytes from the start of the partial frame on; shorter than its frame between two calls."""
@@ -68,8 +70,8 @@ class PartialFrame:
         self._held += data[position:]
 
     def _check(self, length: int) -> None:
-        if not self._bytes_min <= length <= self._bytes_max:
-            raise WireError(f"a frame of {length} bytes: {self._bytes_min} to {self._bytes_max} are allowed")
+        if not self._bytes_min <= length <= self.bytes_max:
+            raise WireError(f"a frame of {length} bytes: {self._bytes_min} to {self.bytes_max} are allowed")
 
 
 class FrameReader(PartialFrame):
@@ -83,25 +85,26 @@ class FrameReader(PartialFrame):
     def __init__(self, frame_bytes_max: int) -> None:
         super().__init__(frame_bytes_max, 1)
 
-    def feed(self, data: bytes | bytearray) -> list[bytes]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Return the payloads of all frames that are complete now."""
         held = self._held
-        if held:  # as `_gather` does, without its call
+        if held:
             held += data
             if len(held) < self._needed:
                 return []
-            data = bytes(held)
-            held.clear()
+            data = memoryview(held)  # not copied: a frame may have a megabyte
+            held = self._held = bytearray()
         end = len(data)
-        if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self._bytes_max:
+        if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self.bytes_max:
             self._needed = HEADER_BYTES
             return [bytes(data[HEADER_BYTES:])]  # exactly one message, as in any conversation
         complete: list[bytes] = []
-        position, needed, bytes_max = 0, HEADER_BYTES, self._bytes_max
+        position, needed, bytes_max = 0, HEADER_BYTES, self.bytes_max
         while end - position >= HEADER_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
             if not 0 < length <= bytes_max:
-                self._check(length)
+                self._refuse(length, complete)
+                break
             start = position + HEADER_BYTES
             if end - start < length:
                 needed += length
@@ -112,3 +115,7 @@ class FrameReader(PartialFrame):
         if position < end:
             held += data[position:]
         return complete
+
+    def _refuse(self, length: int, complete: list[bytes]) -> None:
+        """Raise for a length that is not allowed, and drop the complete frames before it."""
+        self._check(length)

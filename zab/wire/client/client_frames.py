@@ -58,7 +58,7 @@ class RequestReader(PartialFrame):
         data = self._gather(data)
         requests: list[Request] = []
         position, end, last_head = 0, len(data), len(data) - 12
-        unpack, append, bytes_max = _REQUEST.unpack_from, requests.append, self._bytes_max
+        unpack, append, bytes_max = _REQUEST.unpack_from, requests.append, self.bytes_max
         while position <= last_head:
             length, xid, opcode = unpack(data, position)
             if not 8 <= length <= bytes_max:
@@ -88,7 +88,7 @@ class ReplyReader(PartialFrame):
         data = self._gather(data)
         replies: list[Reply] = []
         position, end, last_head = 0, len(data), len(data) - 20
-        unpack, append, bytes_max = _REPLY.unpack_from, replies.append, self._bytes_max
+        unpack, append, bytes_max = _REPLY.unpack_from, replies.append, self.bytes_max
         while position <= last_head:
             length, xid, zxid, error = unpack(data, position)
             if not 16 <= length <= bytes_max:
