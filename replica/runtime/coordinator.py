@@ -13,7 +13,6 @@ from the log again. Requests that waited for the old coordinator end with their 
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
@@ -29,6 +28,7 @@ from replica.runtime.logs import Log
 from replica.wire.batch import Header
 from replica.wire.fields_of_records import RecordError
 from replica.wire.records import Record
+from zab.host.clocks import steady_wall_clock
 from zab.host.watchdog import UNWATCHED
 
 AWAKE_S: Final = 0.25
@@ -87,9 +87,8 @@ class Driver(ABC, Generic[C, K, R]):
         self._count = count
         self._log = log
         self._still_leads = still_leads
-        # Times are kept in the topic and compared by other brokers, so they are those of a wall clock; but one that
-        # nobody can set: sessions and transactions would be over before their time.
-        self._origin = time.time() - trio.current_time()
+        self.now = steady_wall_clock()
+        """Times are kept in the topic and compared by other brokers."""
         self.coordinator = make(self.now())
         self._make = make
         self.watchdog = UNWATCHED
@@ -106,9 +105,6 @@ class Driver(ABC, Generic[C, K, R]):
         self._awake = self.now()
         self._sure = trio.Event()
         self._grace_ends = 0
-
-    def now(self) -> int:
-        return int((self._origin + trio.current_time()) * 1000)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:

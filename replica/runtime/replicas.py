@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -48,7 +47,7 @@ from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
-from zab.host.clocks import wall_ms
+from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED
 
 AGAIN_S: Final = 1.0
@@ -122,8 +121,7 @@ class Replication:
         self._log = log
         self._session = session
         self._pace = pace or Pace()
-        # As the time of day was at the start, for people who read logs; and nobody can set it while it runs.
-        self._origin = time.time() - trio.current_time()
+        self.now = steady_wall_clock()
         self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._notices = Notices()
         self._examiner = Examiner(examining or ExaminingSettings())
@@ -142,9 +140,6 @@ class Replication:
         self._to_flush: dict[TopicPartition, Flush] = {}
         self._turning = self._again = False
         self.watchdog = UNWATCHED
-
-    def now(self) -> int:
-        return int((self._origin + trio.current_time()) * 1000)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         try:

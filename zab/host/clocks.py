@@ -1,8 +1,9 @@
-"""The two clocks of a process, in milliseconds. Below the runtime, time is an argument."""
+"""The clocks of a process, in milliseconds. Below the runtime, time is an argument."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -17,3 +18,13 @@ def now_ms() -> Millis:
 def wall_ms() -> Millis:
     """Return the time since 1970. An operator may set this clock while the process runs."""
     return time.time_ns() // 1_000_000
+
+
+def steady_wall_clock() -> Callable[[], Millis]:
+    """Return a clock that starts at the wall time and follows Trio's clock from then on, so that nobody can set it.
+
+    Use it for times that other machines and people read, and that end sessions: if an operator sets the wall clock,
+    they would end early.
+    """
+    origin = time.time() - trio.current_time()
+    return lambda: int((origin + trio.current_time()) * 1000)

@@ -11,13 +11,13 @@ from kraft_controller.core.commands import LeaderAndIsr, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
-from replica.runtime import replicas
 from replica.runtime.logs import Log
 from replica.runtime.replicas import Replication
 from replica.storage.config import LogConfig
 from replica.storage.memory_log import MemoryLog
 from replica.wire.batch import parse_header
 from replica.wire.records import batch_of
+from zab.host import clocks
 
 T0 = TopicPartition("t", 0)
 ME = BrokerId(1)
@@ -65,7 +65,7 @@ def leader_of(logs: OneLog) -> Replication:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(NOON - 2 * HOUR)
-    monkeypatch.setattr(replicas, "time", made)
+    monkeypatch.setattr(clocks, "time", made)
     return made
 
 
