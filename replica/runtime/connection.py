@@ -37,6 +37,7 @@ from replica.wire.messages import (
 from replica.wire.messages import Request as Asked
 from zab.host.logs import shown
 from zab.host.watchdog import TimedSteps
+from zab.net.wakeup import Wakeup
 
 if TYPE_CHECKING:
     from replica.runtime.port import Port
@@ -96,11 +97,11 @@ class Connection:
         """The client has said its last, though it may still listen."""
         self._worked_off = trio.Event()
         self._mute_until = 0.0
-        self._arrived = trio.Event()
-        self._room = trio.Event()
+        self._arrived = Wakeup()
+        self._room = Wakeup()
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
-        self._to_send = trio.Event()
+        self._to_send = Wakeup()
         self._taken = trio.Event()
         self._client_id: str | None = None
         self._scope = trio.CancelScope()
@@ -184,7 +185,7 @@ class Connection:
         self._port.waiting_bytes += size
         self._waiting += frames
         self._worked_off = trio.Event()
-        self._arrived.set()
+        self._arrived.ring()
         return True
 
     async def _heard_of_all(self) -> None:
@@ -207,7 +208,7 @@ class Connection:
     async def _make_room(self) -> None:
         settings, port = self._settings, self._port
         while len(self._waiting) > settings.waiting_max or self._waiting_bytes > settings.waiting_bytes_max:
-            self._room = trio.Event()
+            self._room.answer()
             await self._room.wait()
         while port.waiting_bytes > settings.waiting_bytes_total_max:
             await port.until_room()
@@ -218,7 +219,7 @@ class Connection:
         while True:
             while not self._waiting:
                 self._worked_off.set()
-                self._arrived = trio.Event()
+                self._arrived.answer()
                 await self._arrived.wait()
             self._taken_up += 1
             try:
@@ -343,7 +344,7 @@ class Connection:
         self._taken_up -= 1
         self._waiting_bytes -= len(frame)
         self._port.waiting_bytes -= len(frame)
-        self._room.set()
+        self._room.ring()
         self._port.room()
 
     async def _reply_to(self, asked: Asked, placed: Callable[[], None] = unheard) -> Reply:
@@ -393,12 +394,12 @@ class Connection:
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)
         self._port.unsent_bytes += len(frame)
-        self._to_send.set()
+        self._to_send.ring()
 
     async def _send(self) -> None:
         while True:
             while not self._unsent:
-                self._to_send = trio.Event()
+                self._to_send.answer()
                 await self._to_send.wait()
             await self._send_what_there_is()
 

@@ -30,6 +30,7 @@ from replica.wire.fields_of_records import RecordError
 from replica.wire.records import Record
 from zab.host.clocks import steady_wall_clock
 from zab.host.watchdog import UNWATCHED
+from zab.net.wakeup import Wakeup
 
 AWAKE_S: Final = 0.25
 LATE_MS: Final = 1_000
@@ -98,8 +99,8 @@ class Driver(ABC, Generic[C, K, R]):
         """No partition is loaded before this, so that what fails each time does not keep the broker busy."""
         self._waiting: dict[Ticket, _Waiter[R]] = {}
         self._last_ticket = 0
-        self._bell = trio.Event()
-        self._wanted = trio.Event()
+        self._bell = Wakeup()
+        self._wanted = Wakeup()
         self._nursery: trio.Nursery | None = None
         self._turning = self._again = False
         self._awake = self.now()
@@ -121,7 +122,7 @@ class Driver(ABC, Generic[C, K, R]):
 
     async def _keep_time(self) -> None:
         while True:
-            self._bell = trio.Event()
+            self._bell.answer()
             with trio.move_on_after(max((self.coordinator.deadline - self.now()) / 1000, 0)):
                 await self._bell.wait()
             if self._stood_still:  # and whoever looks at the clock has not seen it yet
@@ -157,7 +158,7 @@ class Driver(ABC, Generic[C, K, R]):
 
     async def ask(self, ask: K) -> R:
         if self.coordinator.partitions is None:
-            self._wanted.set()
+            self._wanted.ring()
         if self._stood_still:
             await self._sure.wait()
         self._last_ticket += 1
@@ -179,7 +180,7 @@ class Driver(ABC, Generic[C, K, R]):
         """`leads` None: there is no replica of it here any more."""
         if where.topic != self._topic:
             return
-        self._wanted.set()
+        self._wanted.ring()
 
         def taken() -> None:
             if leads:
@@ -192,22 +193,21 @@ class Driver(ABC, Generic[C, K, R]):
     def topic_changed(self) -> None:
         """It was deleted, or there is a new one, perhaps of more partitions. What was loaded ends with its roles."""
         self.coordinator.partitions = None
-        self._wanted.set()
+        self._wanted.ring()
 
     async def _count_partitions(self) -> None:
         """When somebody wants to know it. The number of a topic never changes; but there may be another topic."""
         while True:
             await self._wanted.wait()
-            self._wanted = trio.Event()
             if self.coordinator.partitions is None:
                 try:
                     self.coordinator.partitions = await self._count()
                 except KafkaError as error:
                     self._log.warn_rate_limited(f"{self._what}-topic-unknown", "", topic=self._topic, why=error)
-                    self._wanted.set()
+                    self._wanted.ring()
                 except Exception as error:
                     self._log.failed(f"{self._what}-topic-unknown", error, topic=self._topic)
-                    self._wanted.set()
+                    self._wanted.ring()
                     await trio.sleep(LOAD_AGAIN_S)
                 await trio.sleep(LOOK_AGAIN_S)
 
@@ -249,11 +249,11 @@ class Driver(ABC, Generic[C, K, R]):
         finally:
             self._turning = False
         self.watchdog.turns += 1
-        self._bell.set()
+        self._bell.ring()
 
     def poke(self) -> None:
         """Have a turn soon, even if there is nothing to do."""
-        self._bell.set()
+        self._bell.ring()
 
     @property
     def excused(self) -> bool:

@@ -27,6 +27,7 @@ from replica.storage import manager
 from replica.storage.checkpoints import METADATA
 from replica.storage.config import LogConfig
 from replica.storage.manager import LogManager, ManagerSettings
+from zab.net.wakeup import Wakeup
 
 Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
@@ -101,7 +102,7 @@ class Disk:
         self._now = now
         self._pace = pace or DiskPace()
         self._clean_pause_s = self._pace.clean_pause_s
-        self._clean_pause_changed = trio.Event()
+        self._clean_pause_changed = Wakeup()
 
     # -- the start and the end -------------------------------------------------------------------------------
 
@@ -285,14 +286,12 @@ class Disk:
     def clean_pause_s(self, pause_s: float) -> None:
         if pause_s != self._clean_pause_s:
             self._clean_pause_s = pause_s
-            self._clean_pause_changed.set()
-            self._clean_pause_changed = trio.Event()
+            self._clean_pause_changed.ring()
 
     async def _cleaning(self, act: Callable[[], Awaitable[None]]) -> None:
         while True:
-            changed = self._clean_pause_changed
             with trio.move_on_after(max(self._clean_pause_s, CLEAN_PAUSE_LEAST_S)):
-                await changed.wait()
+                await self._clean_pause_changed.wait()
                 continue
             await self._tried(act)
 

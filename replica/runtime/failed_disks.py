@@ -18,6 +18,7 @@ from replica.runtime.disk import Disk
 from replica.runtime.logs import Log
 from replica.runtime.replicas import Replication
 from replica.storage.files import StorageFailure
+from zab.net.wakeup import Wakeup
 
 CHECK_S: Final = 1.0
 NOTE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
@@ -30,7 +31,7 @@ class FailedDisks:
         self._replication = replication
         self._log = log
         self._given_up: dict[str, str] = {}
-        self._bell = trio.Event()
+        self._bell = Wakeup()
 
     async def run(self) -> None:
         """For the life of the broker. Raises `StorageFailure` when no directory is left."""
@@ -48,8 +49,7 @@ class FailedDisks:
         for where in lost:
             self._replication.disk_failed(where, why)
         self._given_up[directory] = why
-        self._bell.set()
-        self._bell = trio.Event()
+        self._bell.ring()
 
     async def tell(self, session: zab.Session) -> None:
         """For as long as the session lasts. With the next one it is said again: a note may have been lost."""

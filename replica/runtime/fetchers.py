@@ -25,6 +25,7 @@ from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Body
+from zab.net.wakeup import Wakeup
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -72,7 +73,7 @@ class Fetchers:
         self._turned = turned
         self._log = log
         self._between = between or Between()
-        self._bells: dict[BrokerId, trio.Event] = {}
+        self._bells: dict[BrokerId, Wakeup] = {}
         self._under_way: dict[BrokerId, tuple[Request, trio.CancelScope]] = {}
         self._interrupted: dict[BrokerId, int] = {}
         self._nursery: trio.Nursery | None = None
@@ -90,10 +91,10 @@ class Fetchers:
     def wake(self, leader: BrokerId) -> None:
         """There is something new to be asked of this one, or nothing any more."""
         if leader in self._bells:
-            self._bells[leader].set()
+            self._bells[leader].ring()
             self._interrupt(leader)
         elif self._nursery is not None and leader in self._replicas.leaders:
-            self._bells[leader] = trio.Event()
+            self._bells[leader] = Wakeup()
             self._nursery.start_soon(self._follow, leader)
 
     def _interrupt(self, leader: BrokerId) -> None:
@@ -115,7 +116,7 @@ class Fetchers:
         connection: Connection | None = None
         try:
             while leader in self._replicas.leaders:
-                self._bells[leader] = trio.Event()
+                self._bells[leader].answer()
                 request = self._replicas.next_request(leader, self._epoch(), self._now())
                 if request is None:
                     await self._rest(leader)

@@ -20,6 +20,7 @@ from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Body
+from zab.net.wakeup import Wakeup
 
 _DOES_NOT_CONCERN_IT: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 """It never had a part of a transaction."""
@@ -80,7 +81,7 @@ class _Line:
     """What waits to be said to one leader."""
 
     waiting: dict[_Key, Marker] = field(factory=dict)
-    bell: trio.Event = field(factory=trio.Event)
+    bell: Wakeup = field(factory=Wakeup)
 
 
 class Markers:
@@ -106,8 +107,8 @@ class Markers:
         self._log = log
         self._between: Dials = between or Between()
         self._unplaced: dict[_Key, Marker] = {}
-        self._some = trio.Event()
-        self._left = trio.Event()
+        self._some = Wakeup()
+        self._left = Wakeup()
         self._lines: dict[BrokerId, _Line] = {}
         self._told: Told | None = None
         self._nursery: trio.Nursery | None = None
@@ -123,7 +124,6 @@ class Markers:
             task_status.started()
             while True:
                 await self._some.wait()
-                self._some = trio.Event()
                 await trio.sleep(self.settings.again_s)
                 unplaced, self._unplaced = self._unplaced, {}
                 self._place(unplaced)
@@ -148,14 +148,13 @@ class Markers:
                 line = self._lines[leader] = _Line()
                 self._nursery.start_soon(self._serve, leader, line)
             line.waiting[key] = marker
-            line.bell.set()
+            line.bell.ring()
 
     async def _look_for_the_gone(self) -> None:
         """A topic that was deleted cannot be told; and nobody reads in it how the transaction ended."""
         assert self._told is not None
         while True:
             await self._left.wait()  # who has nothing to say does not wake up for it
-            self._left = trio.Event()
             await trio.sleep(self.settings.gone_s)
             unknown = sorted({where for _, where in self._unplaced if where not in self._cluster})
             for where in unknown:
@@ -173,7 +172,7 @@ class Markers:
         try:
             while True:
                 if not line.waiting:
-                    line.bell = trio.Event()
+                    line.bell.answer()
                     with trio.move_on_after(self.settings.idle_s):
                         await line.bell.wait()
                     if not line.waiting:
@@ -249,8 +248,8 @@ class Markers:
         """A little later."""
         if left:
             self._unplaced |= left
-            self._some.set()
-            self._left.set()
+            self._some.ring()
+            self._left.ring()
 
 
 # -- in the words of the protocol --------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
 from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED
+from zab.net.wakeup import Wakeup
 
 AGAIN_S: Final = 1.0
 """Before the next look after one that failed."""
@@ -129,12 +130,12 @@ class Replication:
         self._last_token = 0
         self.fetches_refused = 0
         """Partitions for which a leader refused this follower's fetch, since the start."""
-        self._bell = trio.Event()
+        self._bell = Wakeup()
         self._wakes_at = math.inf
         """When `_tick` looks by itself. It is rung for only when it has to look sooner."""
-        self._store_bell = trio.Event()
-        self._disk_bell = trio.Event()
-        self._broken_bell = trio.Event()
+        self._store_bell = Wakeup()
+        self._disk_bell = Wakeup()
+        self._broken_bell = Wakeup()
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         """At most one for each partition: the core asks for the next when it knows what became of the one before."""
         self._to_flush: dict[TopicPartition, Flush] = {}
@@ -288,7 +289,7 @@ class Replication:
             self._turning = False
         deadline = self.core.deadline
         if deadline is not None and deadline < self._wakes_at:
-            self._bell.set()
+            self._bell.ring()
 
     def _act(self) -> None:
         ready = self.core.ready()
@@ -299,10 +300,10 @@ class Replication:
         wishes: list[WriteIsr | ReadIsr] = [*ready.writes, *ready.reads]
         for wish in wishes:
             self._at_store[wish.where] = wish
-            self._store_bell.set()
+            self._store_bell.ring()
         for flush in ready.flushes:
             self._to_flush[flush.where] = flush
-            self._disk_bell.set()
+            self._disk_bell.ring()
         for leader in ready.leaders:
             self._tell(self._fetchers.wake, leader)
         for taken in ready.roles:
@@ -310,7 +311,7 @@ class Replication:
                 self._tell(hear, taken.where, taken.leads, taken.epoch)
         for note in ready.notes:
             if note.event == "log_failed":
-                self._broken_bell.set()
+                self._broken_bell.ring()
             fields, event = dict(note.fields), note.event.replace("_", "-")
             if isinstance(error := fields.pop("raised", None), Exception):
                 self._log.failed(event, error, **fields)
@@ -333,11 +334,11 @@ class Replication:
 
     def poke(self) -> None:
         """Have a turn soon, even if there is nothing to do."""
-        self._bell.set()
+        self._bell.ring()
 
     async def _tick(self) -> None:
         while True:
-            self._bell = trio.Event()
+            self._bell.answer()
             deadline = self.core.deadline
             self._wakes_at = math.inf if deadline is None else deadline
             with trio.move_on_after(max(self._wakes_at - self.now(), 0) / 1000):
@@ -358,7 +359,6 @@ class Replication:
         async with trio.open_nursery() as nursery:
             while True:
                 await self._store_bell.wait()
-                self._store_bell = trio.Event()
                 wishes, self._at_store = self._at_store, {}
                 for wish in wishes.values():
                     await limit.acquire_on_behalf_of(wish)
@@ -420,7 +420,6 @@ class Replication:
         """The controller hears of a log that failed, or its partitions would have a leader that cannot lead."""
         while True:
             await self._broken_bell.wait()
-            self._broken_bell = trio.Event()
             session = self._session()
             try:
                 if session is None:
@@ -428,7 +427,7 @@ class Replication:
                 await isr_store.tell_of_disk(session, self.core.me)
             except zab.ZabError as error:
                 self._log.warn_rate_limited("disk-failure-not-told", "", why=error)
-                self._broken_bell.set()
+                self._broken_bell.ring()
                 await trio.sleep(self._pace.store_s)
 
     # -- the disk --------------------------------------------------------------------------------------------
@@ -437,7 +436,6 @@ class Replication:
         """What has to be durable before it counts. All that is wished meanwhile is one flush for each partition."""
         while True:
             await self._disk_bell.wait()
-            self._disk_bell = trio.Event()
             wishes, self._to_flush = self._to_flush, {}
             for where, wish in wishes.items():
                 partition = self.core.partitions.get(where)

@@ -118,7 +118,7 @@ def test_groups_are_served_again_after_an_exception(
             ended.set()
 
         if method == "tick":
-            broker.groups._bell.set()
+            broker.groups._bell.ring()
         else:
             nursery.start_soon(asks)
             await ended.wait()
