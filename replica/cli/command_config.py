@@ -14,7 +14,7 @@ from attrs import frozen
 
 from replica.cli.properties.keys import PROTOCOLS
 from replica.cli.properties.properties_source import Scope
-from replica.cli.properties.security import HARMLESS, JAAS, TLS, identified, load, login_options
+from replica.cli.properties.security import HARMLESS, JAAS, TLS, client_tls, login_options
 from replica.runtime.client import Address, parse_bootstrap
 from replica.runtime.sasl import MECHANISMS, Identity
 from zab.cli.kit.failures import Misused
@@ -66,7 +66,7 @@ def _read(source: ConfigSource) -> CommandConfig:
         source.problem(_PROTOCOL, f"expected one of {', '.join(PROTOCOLS)}")
     return CommandConfig(
         source.attempt(_servers),
-        source.attempt(_tls) if protocol.endswith("SSL") else None,
+        source.attempt(lambda source: client_tls(Scope(source))) if protocol.endswith("SSL") else None,
         source.attempt(_identity) if protocol.startswith("SASL") else None,
     )
 
@@ -78,16 +78,6 @@ def _servers(source: ConfigSource) -> list[Address] | None:
         return parse_bootstrap(source.text(_SERVERS))
     except ValueError as error:
         raise source.wrong(_SERVERS, error) from None
-
-
-def _tls(source: ConfigSource) -> ssl.SSLContext:
-    scope = Scope(source)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load(scope, context, "ssl.")
-    if not source.text("ssl.truststore.location"):
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    context.check_hostname = identified(scope, "ssl.endpoint.identification.algorithm")
-    return context
 
 
 def _identity(source: ConfigSource) -> Identity:

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from replica.cli.properties.keys import PROTOCOLS
 from replica.cli.properties.properties_source import PropertiesSource
-from replica.cli.properties.security import dialling_tls_of, identity_of, principals_of, sasl_of, tls_of
+from replica.cli.properties.security import client_tls, identity_of, principals_of, sasl_of, tls_of
 from replica.core.principals import Principals
 from replica.runtime.config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, Peers
 
@@ -183,6 +183,6 @@ def between_of(
 
 def _peers(source: PropertiesSource, listener: Listener) -> Peers:
     return Peers(
-        dialling_tls_of(source, listener.name) if listener.protocol.endswith("SSL") else None,
+        client_tls(source.at(listener.name)) if listener.protocol.endswith("SSL") else None,
         identity_of(source, listener.name) if listener.protocol.startswith("SASL") else None,
     )

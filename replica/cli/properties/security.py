@@ -92,33 +92,28 @@ def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
         if wanted not in _CLIENT_AUTH:
             raise scope.wrong("ssl.client.auth", f"expected one of {', '.join(_CLIENT_AUTH)}")
 
-    all_of(check_key_store, check_client_auth, lambda: load(scope, context, "ssl."))
+    all_of(check_key_store, check_client_auth, lambda: _load(scope, context, "ssl."))
     if wanted != "none" and not scope.text("ssl.truststore.location"):
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     context.verify_mode = _CLIENT_AUTH[wanted]
     return context
 
 
-def dialling_tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
-    """Make the context for connections to the listener of this name on other brokers."""
-    scope = source.at(listener)
+def client_tls(scope: Scope, prefix: str = "ssl.") -> ssl.SSLContext:
+    """Make the context for dialling. Raise all mistakes in its files together."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load(scope, context, "ssl.")
-    if not scope.text("ssl.truststore.location"):
+    _load(scope, context, prefix)
+    if not scope.text(f"{prefix}truststore.location"):
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    context.check_hostname = identified(scope, "ssl.endpoint.identification.algorithm")
-    return context
-
-
-def identified(scope: Scope, key: str) -> bool:
-    """Return whether a certificate must name the host that was dialled."""
+    key = f"{prefix}endpoint.identification.algorithm"
     algorithm = scope.text(key, "https").lower()
     if algorithm not in ("", "https"):
         raise scope.wrong(key, "it is https, or empty: then a certificate need not name the host that was dialled")
-    return algorithm == "https"
+    context.check_hostname = algorithm == "https"
+    return context
 
 
-def load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
+def _load(scope: Scope, context: ssl.SSLContext, prefix: str) -> None:
     """Load versions, cipher suites, key and trusted authorities into the context. Raise all mistakes together."""
 
     def load_versions() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from replica.cli.properties.properties_source import PropertiesSource, Scope
-from replica.cli.properties.security import identified, load
+from replica.cli.properties.security import client_tls
 from replica.runtime.store import StoreLogin
 from zab.config.jaas import parse_jaas
 from zab.core.errors import ConfigError
@@ -36,13 +36,7 @@ def _tls(source: PropertiesSource) -> ssl.SSLContext | None:
     for key in (f"{PREFIX}crl.enable", f"{PREFIX}ocsp.enable"):
         if source.value(key, False):
             raise source.wrong(key, "revoked certificates are not looked for here")
-    scope = Scope(source)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load(scope, context, PREFIX)
-    if not source.text(f"{PREFIX}truststore.location"):
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    context.check_hostname = identified(scope, f"{PREFIX}endpoint.identification.algorithm")
-    return context
+    return client_tls(Scope(source), PREFIX)
 
 
 def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
