@@ -84,6 +84,7 @@ from zab.core.failed_logins import FailedLogins
 from zab.host.clocks import wall_ms
 from zab.host.process_tuning import open_files_limit
 from zab.host.watchdog import Stall, Watchdogs
+from zab.net.listener import listen
 
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
@@ -269,7 +270,8 @@ class Broker:
                 ),
                 lambda request: grant_shutdown(self.controller, request),
             )
-            control_sockets = await self._listen(config.controller)
+            control = config.controller
+            control_sockets = await listen(control.host, control.port, f"listener {control.name}")
             for each in control_sockets:
                 held.push_async_callback(each.aclose)
             self.ports[CONTROLLER] = control_sockets[0].socket.getsockname()[1]
@@ -507,13 +509,6 @@ class Broker:
         )
 
     # -- controllers -------------------------------------------------------------------------------------------
-
-    async def _listen(self, listener: Listener) -> list[trio.SocketListener]:
-        try:
-            return await trio.open_tcp_listeners(listener.port, host=listener.host)
-        except OSError as error:
-            where = f"{listener.host or '*'}:{listener.port}"
-            raise OSError(error.errno, f"listener {listener.name} at {where}: {error}") from error
 
     def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
         """An exception here ends the broker: a command may be half carried out, and a start takes up all of it."""

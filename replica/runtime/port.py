@@ -20,7 +20,7 @@ from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
 from zab.host.watchdog import UNWATCHED, Watchdog
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -75,11 +75,7 @@ class Port:
 
     async def bind(self) -> int:
         """Takes the port and says its number. Who dials now waits until `run`."""
-        try:
-            self._listeners = await trio.open_tcp_listeners(self._port, host=self._host)
-        except OSError as error:
-            where = f"{self._host or '*'}:{self._port}"
-            raise OSError(error.errno, f"listener {self.name} cannot have {where}: {error}") from error
+        self._listeners = await listen(self._host, self._port, f"listener {self.name}")
         port: int = self._listeners[0].socket.getsockname()[1]
         return port
 

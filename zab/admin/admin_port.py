@@ -13,8 +13,7 @@ from zab.admin.browser_guard import BrowserGuard
 from zab.admin.http import AdminReply, AdminRequest, HttpError
 from zab.core.errors import ConfigError
 from zab.host.logs import Log
-from zab.net.cannot_listen import cannot_listen
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
 
 if TYPE_CHECKING:
     from zab.admin.http_connection import HttpConnection
@@ -65,10 +64,7 @@ class AdminPort:
         """
         settings = self._settings
         self._http_connection = _http_connection()
-        try:
-            listeners = await trio.open_tcp_listeners(settings.port, host=settings.host)
-        except OSError as error:
-            raise cannot_listen(settings.host, settings.port, "HTTP", error) from error
+        listeners = await listen(settings.host, settings.port, "HTTP")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listener.accept_from, listeners, nursery)
             task_status.started(listeners[0].socket.getsockname()[1])

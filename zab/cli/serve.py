@@ -24,7 +24,7 @@ from zab.core.zxid import ServerId, show
 from zab.host.logs import LEVELS
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
-from zab.net.cannot_listen import cannot_listen
+from zab.net.listener import listen
 from zab.net.loop_wait import claim_this_loop
 from zab.runtime.directory_owner import claim_directory
 from zab.runtime.member_arguments import single_server_ensemble
@@ -167,11 +167,7 @@ async def run(plan: ServerPlan) -> None:
 async def check_free(plan: ServerPlan) -> None:
     """Raise if a port is taken. This comes before anything is written, so that a failed start leaves no history."""
     for each in plan.listens:
-        try:
-            listeners = await trio.open_tcp_listeners(each.port, host=each.host)
-        except OSError as error:
-            raise cannot_listen(each.host, each.port, each.purpose, error) from error
-        for listener in listeners:
+        for listener in await listen(each.host, each.port, each.purpose):
             await listener.aclose()
 
 

@@ -16,11 +16,20 @@ from typing import Any, Final, Protocol
 import trio
 from attrs import frozen
 
+from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """Errors of `accept` at a limit of the process or the system. They pass; until then the kernel queues connections."""
 EXHAUSTED_PAUSE_S: Final = 0.1
+
+
+async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketListener]:
+    """Listen at all addresses of `host`, or of this machine if it is None. Raise `CannotListen`, naming the purpose."""
+    try:
+        return await trio.open_tcp_listeners(port, host=host)
+    except OSError as error:
+        raise cannot_listen(host, port, purpose, error) from error
 
 
 class RateLimitedLog(Protocol):
