@@ -21,6 +21,7 @@ HEADLINES: Final = {
     "down": "Not serving",
 }
 NONE: Final = "\N{EN DASH}"
+WARNINGS_MAX: Final = 20
 SPARK_WIDTH: Final = 240
 SPARK_HEIGHT: Final = 48
 SPARK_SLOTS: Final = 120
@@ -54,6 +55,52 @@ def _frame() -> str:
     return files(__package__).joinpath("page.html").read_text("utf-8")
 
 
+def header(health: str, sentence: str, facts: Iterable[tuple[str, str]]) -> str:
+    """Return the top of a page: its health in one word, one sentence, and a few values with their names."""
+    return (
+        f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
+        f"<p>{sentence}</p><dl>"
+        + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
+        + "</dl></header>"
+    )
+
+
+def warnings(items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    shown = "".join(f"<li>{each}</li>" for each in items[:WARNINGS_MAX])
+    more = len(items) - WARNINGS_MAX
+    rest = f"<p>and {more} more</p>" if more > 0 else ""
+    return f'<section class="warnings" role="alert"><h2>Warnings</h2><ul>{shown}</ul>{rest}</section>'
+
+
+def members(title: str, head: Iterable[str], rows: Iterable[str]) -> str:
+    """Return the table of the machines, with a row made by `member` for each."""
+    body = row(head, "th") + "".join(rows)
+    return f"<section><h2>{title}</h2><div class=wide><table class=members>{body}</table></div></section>"
+
+
+def member(kind: str, ident: int, present: bool, cells: Iterable[str]) -> str:
+    gone = "" if present else ' class="gone"'
+    return f'<tr data-{kind}="{ident}"{gone}>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def mode(kind: str, sign: str, word: str) -> str:
+    return f'<span class="mode {escape(kind)}"><span class="sign">{sign}</span> {escape(word)}</span>'
+
+
+def charts(*cards: str) -> str:
+    return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
+
+
+def footer(sentence: str, page: str, now_ms: int) -> str:
+    """Return the end of a page. `page` is the name and the path of the one link that not all status pages have."""
+    return (
+        f'<footer>{sentence} <a href="/metrics">metrics</a> <a href="/{page}">{page}</a> '
+        f'<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
+    )
+
+
 def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
     last = values[-1] if values else 0
     most = max(values, default=0)
@@ -81,12 +128,12 @@ def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
     )
 
 
-def table(title: str, head: Iterable[str], rows: Sequence[Sequence[str]], otherwise: str) -> str:
+def table(title: str, head: Iterable[str], rows: Sequence[Sequence[str]], otherwise: str, hidden: int = 0) -> str:
+    """Return a table, or the sentence `otherwise` if it has no rows. `hidden` rows are not shown, but counted."""
+    more = f"<p class=none>and {hidden} more</p>" if hidden else ""
     body = "".join(row(cells) for cells in rows)
-    inner = (
-        f"<div class=wide><table>{row(head, 'th')}{body}</table></div>" if rows else f"<p class=none>{otherwise}</p>"
-    )
-    return f"<section><h2>{title}</h2>{inner}</section>"
+    inner = f"<div class=wide><table>{row(head, 'th')}{body}</table></div>{more}"
+    return f"<section><h2>{title}</h2>{inner if rows else f'<p class=none>{otherwise}</p>'}</section>"
 
 
 def pairs(title: str, pairs: Iterable[tuple[str, str]]) -> str:

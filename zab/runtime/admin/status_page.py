@@ -10,20 +10,25 @@ from html import escape
 from typing import Any, Final
 
 from zab.admin.markup import (
-    HEADLINES,
     NONE,
     SIGNS,
     ago,
     card,
+    charts,
     clock,
+    footer,
     framed,
+    header,
+    member,
+    members,
+    mode,
     number,
     pairs,
-    row,
     size,
     span,
     table,
     time_us,
+    warnings,
 )
 
 _MODES: Final = {
@@ -49,42 +54,31 @@ def main(view: dict[str, Any]) -> str:
 
 
 def _head(view: dict[str, Any]) -> str:
-    health = view["health"]
     if view["mode"] == "standalone":
         who = f"Server {view['server']} serves alone"
     elif view["serving"]:
         who = f"Server {view['leader']} leads epoch {view['epoch']}"
     else:
         who = "No leader, as far as this server can tell; writes wait"
-    voters, members = len(view["voters"]), {each["id"]: each for each in view["members"]}
-    present = sum(members[sid]["connected"] for sid in view["voters"] if sid in members)
+    voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}
+    present = sum(known[sid]["connected"] for sid in view["voters"] if sid in known)
     facts = [
         ("zxid", f"<code>{escape(view['zxid'])}</code>"),
         ("voters here", f"{present} of {voters}"),
         ("sessions", number(view["store"]["sessions"])),
         ("requests/s", number(sum(each["requests_per_s"] for each in view["members"] if each["connected"]))),
     ]
-    return (
-        f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
-        f"<p>{escape(who)}{', and the membership is changing' if view['reconfiguring'] else ''}</p><dl>"
-        + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
-        + "</dl></header>"
-    )
+    changing = ", and the membership is changing" if view["reconfiguring"] else ""
+    return header(view["health"], escape(who) + changing, facts)
 
 
 def _warnings(view: dict[str, Any]) -> str:
-    if not view["warnings"]:
-        return ""
-    items = "".join(f"<li><b>Server {each['server']}</b> {escape(each['text'])}</li>" for each in view["warnings"][:20])
-    more = len(view["warnings"]) - 20
-    rest = f"<p>and {more} more</p>" if more > 0 else ""
-    return f'<section class="warnings" role="alert"><h2>Warnings</h2><ul>{items}</ul>{rest}</section>'
+    return warnings([f"<b>Server {each['server']}</b> {escape(each['text'])}" for each in view["warnings"]])
 
 
 def _members(view: dict[str, Any]) -> str:
     head = ("Server", "Role", "Epoch", "zxid", "Behind", "Clients", "Requests/s", "Latency", "fsync", "Up", "Heard")
-    rows = row(head, "th") + "".join(_member(each) for each in view["members"])
-    return f"<section><h2>Members</h2><div class=wide><table class=members>{rows}</table></div></section>"
+    return members("Members", head, map(_member, view["members"]))
 
 
 def _member(each: dict[str, Any]) -> str:
@@ -102,7 +96,7 @@ def _member(each: dict[str, Any]) -> str:
     role = " <small>observer</small>" if each["role"] == "observer" and each["mode"] != "observer" else ""
     cells = [
         f"<b>{each['id']}</b>{here} {where}",
-        f'<span class="mode {escape(each["mode"])}"><span class="sign">{sign}</span> {escape(word)}</span>{note}{role}',
+        f"{mode(each['mode'], sign, word)}{note}{role}",
         str(each["epoch"]) if known else NONE,
         f"<code>{escape(each['zxid'])}</code>" if known else NONE,
         (NONE if lag is None else "0" if not lag else f"<b>{number(lag)}</b>"),
@@ -113,19 +107,17 @@ def _member(each: dict[str, Any]) -> str:
         span(each["uptime_ms"]) if each["connected"] else NONE,
         "now" if each["me"] else "never" if not known else ago(each["age_ms"]),
     ]
-    kind = "" if each["connected"] else ' class="gone"'
-    return f'<tr data-server="{each["id"]}"{kind}>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return member("server", each["id"], each["connected"], cells)
 
 
 def _beats(view: dict[str, Any]) -> str:
     beats = view["beats"]
-    cards = [
+    return charts(
         card("Client requests", "per second, here", beats["requests"], number),
         card("Commits", "per second", beats["commits"], number),
         card("Latency", "mean of a second, here", beats["latency_us"], time_us),
         card("fsync", "the last one, here", beats["fsync_us"], time_us),
-    ]
-    return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
+    )
 
 
 def _details(view: dict[str, Any]) -> str:
@@ -181,7 +173,5 @@ def _details(view: dict[str, Any]) -> str:
             "no clients",
         )
         + "</div>"
-        + f"<footer>Server {view['server']}, {escape(view['version'])}. "
-        '<a href="/metrics">metrics</a> <a href="/commands">commands</a> <a href="/status.json">this as JSON</a>'
-        f"<time>{clock(view['now_ms'])} UTC</time></footer>"
+        + footer(f"Server {view['server']}, {escape(view['version'])}.", "commands", view["now_ms"])
     )
