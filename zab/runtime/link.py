@@ -69,24 +69,25 @@ class Link:
         self.queued_frames = 0
         """Frames that `send` has taken and the system has not; bulk data is not counted."""
         self.sent_bytes = self.received_bytes = 0
+        """All bytes that the system has taken from this link, and given to it."""
         self._drained_bytes = 0
         """Bytes of bulk data that were sent. Unlike pings, they prove that the peer still reads."""
         self._limits = limits
         self._socket_reader = socket_reader
         self._unsent: list[Link] = [] if unsent is None else unsent
         self._queue: list[bytes | BulkSender] = []
+        """Frames and bulk senders in their order. `flush` writes it, or the sender task takes it whole."""
         self._bulk_queued = 0
         """Bulk senders in `_queue`."""
         self._wakeup = Wakeup()
-        self._opened = False
-        """True while the stream is open, so that `hang_up` lets it send the rest."""
-        self._opened_at = 0.0
-        """The time at which the greeting was over."""
+        self._opened_at: float | None = None
+        """The time at which the greeting was over; None before. Only an open link sends its queue at `hang_up`."""
         self._closing = False
         """True once no further frame may be queued."""
         self._socket: int | None = None
         """The descriptor of a plain TCP stream while its sender task is idle: then the driver may write directly."""
         self._scope = trio.CancelScope()
+        """The whole life of the link; cancelled by `cut`."""
 
     # -- called by the driver ----------------------------------------------------------------------------
 
@@ -97,7 +98,9 @@ class Link:
 
     def pace(self) -> dict[str, int]:
         """Fields for a log line: the bytes that a synchronization has moved, the time, and the rate."""
-        took_ms = max(1, int((trio.current_time() - self._opened_at) * 1000))
+        now = trio.current_time()
+        opened_at = now if self._opened_at is None else self._opened_at
+        took_ms = max(1, int((now - opened_at) * 1000))
         moved = self.moved_bytes
         return {"bytes": moved, "took_ms": took_ms, "bytes_per_s": moved * 1000 // took_ms}
 
@@ -161,7 +164,7 @@ class Link:
         if not self._closing:
             self._closing = True
             self.reason = "hung up"
-            if self._opened:
+            if self._opened_at is not None:
                 self._scope.deadline = trio.current_time() + self._limits.linger_ms / 1000
                 self._wakeup.ring()
             else:
@@ -187,7 +190,6 @@ class Link:
                     self.reason = f"not reachable: {described(error)}"
                     self.at_fault = isinstance(error, WireError)
                     return
-                self._opened = True
                 self._opened_at = trio.current_time()
                 leave_silence_to_protocol(stream)
                 try:
