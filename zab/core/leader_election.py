@@ -126,6 +126,7 @@ class LeaderElection:
         vetoed: Mapping[ServerId, Millis] = MappingProxyType({}),
     ) -> None:
         self.began = now
+        """The time at which this election began."""
         self.round = last_round + 1
         """The round of this election. It advances to a later round of other voters, with empty `_received`."""
         self.proposal = own
@@ -136,6 +137,7 @@ class LeaderElection:
         """The vote that has won. It ends the election."""
         self._me = me
         self._own = own
+        """This server's own vote; `NO_VOTE` without one."""
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}

@@ -49,7 +49,9 @@ class LogState:
         self.me = me
         self.settings = settings
         self.out = Outbox()
+        """All effects of the node until `ready` drains them."""
         self.history = History(recovered)
+        """The logged transactions that may still be needed in memory."""
         self.accepted = recovered.accepted
         """The newest epoch that this server has promised. It never goes back."""
         self.current = recovered.current

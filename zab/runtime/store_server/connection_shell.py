@@ -48,19 +48,24 @@ class ConnectionShell:
         self._server = server
         self._stream = stream
         self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
+        """The descriptor of a plain TCP stream, which is read and written directly; None for TLS."""
         self._shown = shown
         self._scope = trio.CancelScope()
+        """Ends reading and sending; the linger after it and the close are outside."""
         self._changed = Wakeup()
         """Rung when bytes were sent, and when `wake` was called."""
         self._unsent = Wakeup()
         """Rung when the socket had no room for all bytes."""
         self._deadline_set = Wakeup()
+        """Rung when the connection has set a deadline."""
         self._sending = False
         """True while a task sends data taken from the send buffer."""
         self._stopped = False
         """True once the shell reads no further data."""
         self._nursery: trio.Nursery | None = None
+        """Open once the connection has needed more than the reading task."""
         self._needs_nursery = False
+        """True from the first need of a nursery until it is open."""
         self._jobs: list[Callable[[], Awaitable[None]]] = []
         """Jobs to start once there is a nursery."""
         self._arrival: Callable[[], Awaitable[None]] | None = None
@@ -78,7 +83,9 @@ class ConnectionShell:
             established_ms=environment.wall_ms(),
         )
         self._buffer = connection.send_buffer
+        """The connection's send buffer, held directly: each write uses it."""
         self.output_ready = partial(server.dirty, self)
+        """Part of `ShellPort`: `flush` is called at the end of the server's turn."""
 
     # -- the task ----------------------------------------------------------------------------------
 

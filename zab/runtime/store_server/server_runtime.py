@@ -94,6 +94,7 @@ class ServerRuntime:
         self._became_ready = trio.Event()
         """Set when the state may be read again, or at the end."""
         self.config_node = ConfigNode(machine, member, settings)
+        """Keeps the node with the membership up to date, and carries out changes that clients request."""
         machine.observe(self, member.environment.in_loop)
         member.on_leader_message(self._on_leader_message)
         member.on_member_message(self.sampler.on_reports)

@@ -52,11 +52,13 @@ class ClientConnection:
         self.peer = peer
         self.established_ms = established_ms
         self.authentication = ClientAuthentication(server.settings, host, proved, random_bytes)
+        """The identities that the client has proved, and the SASL exchange."""
         self.phase = ConnectionPhase.FIRST_FRAME
         """The one state of the connection."""
         self.deadline = clock() + server.settings.first_frame_ms / 1000
         """The time at which `tick` is due; infinite if nothing is awaited."""
         self.send_buffer = SendBuffer()
+        """What waits to be sent: the greeting, replies and events, in order."""
         self.received = 0
         """Requests received."""
         self.session = 0
@@ -67,6 +69,7 @@ class ClientConnection:
         """True if the client only reads, from a server without a leader."""
         self._shell = shell
         self._opening = ConnectionOpening(server.settings.frame_bytes_max)
+        """Reads the first frame, and keeps the bytes behind it until SERVING."""
         self._reader = RequestReader(server.settings.frame_bytes_max)
         """Splits what arrives after the first frame, which `_opening` reads."""
         self._handshake: SessionHandshake | None = None

@@ -111,6 +111,7 @@ class RequestPipeline:
         self._shell = shell
         self._client = client
         self._machine = server.machine
+        """The store, held directly: each read uses it."""
         self._login = Login(server, client)
         self._login_outcome: LoginOutcome | None = None
         """The answer to wrong credentials. It is kept only while `_pause` is `ANSWER`, and sent by `tick`."""
@@ -120,6 +121,7 @@ class RequestPipeline:
         self._stalled = False
         """True if held requests have waited for the closed throttle since the last attempt."""
         self._local = local
+        """True while only this server knows the session: an upgrade ends it."""
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
         self.replies = PendingReplies()
