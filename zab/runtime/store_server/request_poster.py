@@ -1,21 +1,21 @@
 """Pass clients' requests to the member, and gathered replies to the clients, once a turn.
 
-While there is no leader, requests wait in the member. Requests for which the member has no room wait here.
+While there is no leader, requests wait in the member. Requests for which the member has no room wait in
+an `OverflowQueue`.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import trio
 
-from zab.core.errors import Overloaded, ZabError
 from zab.net.wakeup import Wakeup
 from zab.runtime.member import Member
 from zab.runtime.waiter import Waiter
-from zab.service.pending_submissions import Done, Submission
+from zab.service.overflow_queue import OverflowQueue
+from zab.service.pending_submissions import Done
 from zab.store.apply import Result
 
 FLUSHED_AT_ONCE: Final = 1_000
@@ -29,19 +29,6 @@ class Flushable(Protocol):
     def failed(self, mistake: Exception) -> None: ...
 
 
-class _AwaitedRequest:
-    """A request whose result one task awaits."""
-
-    __slots__ = ("given_up", "request", "submission", "waiter")
-
-    def __init__(self, request: bytes) -> None:
-        self.request = request
-        self.waiter = Waiter()
-        self.submission: Submission | None = None
-        """Set once there was room for it."""
-        self.given_up = False
-
-
 class RequestPoster:
     """Submits requests to the member in their order, and flushes connections at the end of each turn."""
 
@@ -50,7 +37,9 @@ class RequestPoster:
         self._member = member
         self._timed = timed
         self._posts = 0
-        self._waiting: deque[tuple[bytes, Done, _AwaitedRequest | None]] = deque()
+        self._overflow = OverflowQueue(member)
+        self._submit = self._overflow.post_many
+        self.refuse_waiting = self._overflow.refuse
         self._dirty: list[Flushable] = []
         self._postponed: list[Callable[[], None]] = []
         self._wakeup = Wakeup()
@@ -67,61 +56,21 @@ class RequestPoster:
         sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
         self._posts += len(requests)
         if sampled:
-            self._post(requests[:1], self._timed(done))
+            self._submit(requests[:1], self._timed(done))
             requests = requests[1:]
-        self._post(requests, done)
-
-    def _post(self, requests: Sequence[bytes], done: Done) -> None:
-        taken = 0
-        if not self._waiting:
-            try:
-                taken = self._member.post_many(requests, done)
-            except ZabError as error:
-                for _ in requests:
-                    done(None, error)
-                return
-        self._waiting += [(request, done, None) for request in requests[taken:]]
-
-    def _post_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        while waiting and not self._waiting:
-            request, done, ask = waiting.popleft()
-            if ask is None:
-                self._post((request,), done)
-            elif not ask.given_up:
-                self._post_ask(ask)
-        self._waiting += waiting
+        self._submit(requests, done)
 
     async def ask(self, request: bytes) -> Result:
         """Submit a request and await its result. If this is cancelled before the request is carried out, it is not sent
         to a next leader."""
-        ask = _AwaitedRequest(request)
-        self._post_ask(ask)
+        waiter = Waiter()
+        asked = self._overflow.ask(request, waiter.done)
         try:
-            result: Result = await ask.waiter.wait()  # type: ignore[assignment]  # what `apply` of the machine returned
+            result: Result = await waiter.wait()  # type: ignore[assignment]  # what `apply` of the machine returned
         except trio.Cancelled:
-            ask.given_up = True
-            if ask.submission is not None:
-                self._member.forget(ask.submission)
+            self._overflow.give_up(asked)
             raise
         return result
-
-    def _post_ask(self, ask: _AwaitedRequest) -> None:
-        if not self._waiting:
-            try:
-                ask.submission = self._member.post(ask.request, ask.waiter.done)
-                return
-            except Overloaded:
-                pass
-            except ZabError as error:
-                ask.waiter.done(None, error)
-                return
-        self._waiting.append((ask.request, ask.waiter.done, ask))
-
-    def refuse_waiting(self, why: Exception) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, done, _ in waiting:
-            done(None, why)
 
     # -- one turn, one send ------------------------------------------------------------------------
 
@@ -157,5 +106,5 @@ class RequestPoster:
                     connection.flush()
                 except Exception as mistake:  # this connection ends; the turn of the member continues
                     connection.failed(mistake)
-        if self._waiting:
-            self._post_waiting()
+        if self._overflow:
+            self._overflow.retry()

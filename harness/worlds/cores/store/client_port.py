@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.store.judged_service import JudgedClientService
+from zab.core.errors import Overloaded
 from zab.core.messages import State
 from zab.core.zxid import Zxid
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.connection.ports import ConnectionPhase, Done
-from zab.service.pending_submissions import Submission
+from zab.service.overflow_queue import OverflowQueue
+from zab.service.pending_submissions import PendingSubmissions, Submission
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.request_format import HEAD, INTERNAL
@@ -54,6 +56,29 @@ class Unwatched:
         return self._TURN
 
 
+class SimulatedMember:
+    """It takes requests as `Member` does, and notes whether the server has to be woken."""
+
+    def __init__(self, pending: PendingSubmissions) -> None:
+        self.posted = False
+        """Whether something was posted since the server was woken last."""
+        self._pending = pending
+
+    def post(self, request: bytes, done: Done) -> Submission:
+        if not self._pending.has_room(len(request)):
+            raise Overloaded("there is no room")
+        self.posted = True
+        return self._pending.submit(request, done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> int:
+        taken = self._pending.submit_many(requests, done)
+        self.posted = self.posted or taken > 0
+        return taken
+
+    def forget(self, submission: Submission) -> None:
+        self._pending.cancel(submission)
+
+
 class SimulatedClientPort:
     """It is the `RequestPort` of its `ClientService`, and the observer of the machine."""
 
@@ -64,8 +89,8 @@ class SimulatedClientPort:
         self._shells: dict[SimulatedShell, None] = {}
         self._dirty: list[SimulatedShell] = []
         """Connections that send when the turn of the server is over."""
-        self._posted = False
-        """Whether something was posted since the server was woken last."""
+        self._member = SimulatedMember(server.requests.pending)
+        self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
         chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
         self.clients: JudgedClientService = JudgedClientService(
@@ -100,8 +125,11 @@ class SimulatedClientPort:
             dirty, self._dirty = self._dirty, []
             for shell in dirty:
                 shell.flush()
-        if self._posted:
-            self._posted = False
+        if self._overflow:
+            self.world.counted("waited for room")
+            self._overflow.retry()
+        if self._member.posted:
+            self._member.posted = False
             self.server.wake()
 
     def dirty(self, shell: SimulatedShell) -> None:
@@ -123,15 +151,11 @@ class SimulatedClientPort:
             done = partial(self._count_result, session, done)
         elif op == Op.DELETE_CONTAINER:
             self.world.counted("reaped")
-        self.submit(request, done)
+        self._overflow.post_many((request,), done)
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
         for request in requests:
             self.post(request, done)
-
-    def submit(self, request: bytes, done: Done) -> Submission:
-        self._posted = True
-        return self._requests.pending.submit(request, done)
 
     def _count_result(self, session: int, done: Done, result: Any, error: Exception | None) -> None:
         """Count the result of a client's write, if its connection still is there to pass it on."""
@@ -152,7 +176,7 @@ class SimulatedClientPort:
             self.turned()
 
     def barrier(self, done: Done, ahead: bytes = b"") -> None:
-        self._posted = True
+        self._member.posted = True
         self._requests.barriers.add(done, ahead)
 
     # -- connections -----------------------------------------------------------------------------------
@@ -166,8 +190,8 @@ class SimulatedClientPort:
         self._shells.pop(shell, None)
         if shell.steps is not None:
             shell.steps.close()
-            if shell.submission is not None:
-                self._requests.pending.cancel(shell.submission)
+            if shell.asked is not None:
+                self._overflow.give_up(shell.asked)
         self.clients.machine.watches.drop(shell.connection)
 
     def carry_out(self, shell: SimulatedShell, steps: Steps[Any], done: Done) -> None:
@@ -176,7 +200,7 @@ class SimulatedClientPort:
         def go_on(result: Any, error: Exception | None) -> None:
             if shell.steps is not steps:
                 return  # it was given up
-            shell.submission = None
+            shell.asked = None
             if error is not None:
                 shell.steps = None
                 done(None, error)
@@ -190,7 +214,7 @@ class SimulatedClientPort:
             if step is BARRIER:
                 self.barrier(go_on)
             else:
-                shell.submission = self.submit(step, go_on)
+                shell.asked = self._overflow.ask(step, go_on)
 
         shell.steps = steps
         go_on(None, None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zab.service.client_sessions import Steps
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
-from zab.service.pending_submissions import Submission
+from zab.service.overflow_queue import OverflowRequest
 from zab.store.operations import Fields
 from zab.wire.client.client_frames import Command
 
@@ -29,7 +29,7 @@ class SimulatedShell:
         self.wire = wire
         self.steps: Steps[Any] | None = None
         """The operation that creates or attaches the session, while it is under way."""
-        self.submission: Submission | None = None
+        self.asked: OverflowRequest | None = None
         """Its step that the ensemble carries out, or None."""
         self._unread = b""
         """Bytes that have arrived and were not handed to the connection yet."""

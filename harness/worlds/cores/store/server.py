@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from zab.core.ensemble import Ensemble
 
 LIMITS: Final = Limits()
+SUBMITS_MAX: Final = 4
+"""The open requests of server 1, which has so little room that its clients' requests have to wait."""
 _TAG: Final = Struct(">II")
 _TO_LEARNER_FROM: Final = 40
 """Frames of a kind below this number go to the leader, the others to a learner."""
@@ -100,7 +102,11 @@ class StoreServer(Server):
         self.requests = RequestPath(
             node,
             self.machine.store,
-            PendingSubmissions(_TAG.pack(self.id, self.life), LIMITS.submits_max, LIMITS.submit_bytes_max),
+            PendingSubmissions(
+                _TAG.pack(self.id, self.life),
+                SUBMITS_MAX if self.id == 1 else LIMITS.submits_max,
+                LIMITS.submit_bytes_max,
+            ),
             self.channels,
             # A batch that no epoch has room for would end every leader, and be brought to the next.
             evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),

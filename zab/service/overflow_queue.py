@@ -1,0 +1,102 @@
+"""Clients' requests for which the member has no room: they wait in the order in which they came.
+
+A request goes to the member at once if nothing waits. Otherwise it waits behind the others, so no request overtakes
+another one. The owner calls `retry` at the end of each turn, when answers have made room.
+
+Pure: the server's `RequestPoster` turns it, and so does the client port of a simulated server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from zab.core.errors import Overloaded, ZabError
+from zab.service.pending_submissions import Done, Submission
+
+
+class SubmissionPort(Protocol):
+    """The member's side: it takes requests while there is room."""
+
+    def post(self, request: bytes, done: Done) -> Submission:
+        """Submit a request, or raise `Overloaded` if there is no room."""
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> int:
+        """Submit as many of the requests as there is room for, and return how many."""
+
+    def forget(self, submission: Submission) -> None: ...
+
+
+class OverflowRequest:
+    """A request that waits, or waited, for room. Its caller can give it up."""
+
+    __slots__ = ("done", "given_up", "request", "submission")
+
+    def __init__(self, request: bytes, done: Done) -> None:
+        self.request = request
+        self.done = done
+        self.submission: Submission | None = None
+        """Set once there was room for it."""
+        self.given_up = False
+
+
+class OverflowQueue:
+    def __init__(self, member: SubmissionPort) -> None:
+        self._member = member
+        self._waiting: deque[OverflowRequest] = deque()
+        """Requests for which there was no room, in the order of arrival."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """Submit requests that arrived together; `done` is called for each of them, in their order."""
+        taken = 0
+        if not self._waiting:
+            try:
+                taken = self._member.post_many(requests, done)
+            except ZabError as error:
+                for _ in requests:
+                    done(None, error)
+                return
+        self._waiting += [OverflowRequest(request, done) for request in requests[taken:]]
+
+    def ask(self, request: bytes, done: Done) -> OverflowRequest:
+        """Submit a request that the caller may give up."""
+        asked = OverflowRequest(request, done)
+        self._ask(asked)
+        return asked
+
+    def give_up(self, asked: OverflowRequest) -> None:
+        """Stop waiting for a request. If it was not carried out yet, it is not sent to a next leader."""
+        asked.given_up = True
+        if asked.submission is not None:
+            self._member.forget(asked.submission)
+
+    def _ask(self, asked: OverflowRequest) -> None:
+        if not self._waiting:
+            try:
+                asked.submission = self._member.post(asked.request, asked.done)
+                return
+            except Overloaded:
+                pass
+            except ZabError as error:
+                asked.done(None, error)
+                return
+        self._waiting.append(asked)
+
+    def retry(self) -> None:
+        """Submit waiting requests until one finds no room. Skip those that were given up."""
+        waiting, self._waiting = self._waiting, deque()
+        while waiting and not self._waiting:
+            request = waiting.popleft()
+            if not request.given_up:
+                self._ask(request)
+        self._waiting += waiting
+
+    def refuse(self, why: Exception) -> None:
+        """Answer all waiting requests with an error."""
+        waiting, self._waiting = self._waiting, deque()
+        for request in waiting:
+            request.done(None, why)
