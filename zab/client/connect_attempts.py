@@ -12,11 +12,12 @@ from typing import Final
 import trio
 
 from zab.client.hosts import Host, shown
+from zab.host.logs import RateLimit
 
-QUIET_S: Final = 60.0
+REPEATED_S: Final = 60.0
 """The shortest time between two log lines with the same outcome of the same server."""
-SERVERS_MAX: Final = 1_000
-"""Servers for which the last line is remembered. Beyond this number an outcome may be logged twice."""
+OUTCOMES_MAX: Final = 1_000
+"""Outcomes that are remembered as logged. Beyond this number an outcome may be logged twice."""
 
 _log: Final = logging.getLogger("zab.client")
 
@@ -29,8 +30,7 @@ class ConnectAttempts:
         """host -> address -> the reason for its last failure; empty while a server is connected"""
         self._now: tuple[Host, str, str] | None = None
         """(host, address, the outcome if the caller gives up now) of the attempt in progress"""
-        self._logged: dict[str, tuple[str, float]] = {}
-        """address -> the last outcome in the log, and its time"""
+        self._limit = RateLimit(REPEATED_S, OUTCOMES_MAX)
 
     def begin(self, host: Host, server: str, doing: str) -> None:
         """Begin an attempt. `doing` is its outcome if the caller gives up before its end."""
@@ -48,12 +48,7 @@ class ConnectAttempts:
     def failed(self, host: Host, server: str, why: str, event: str = "client_cannot_connect", *, warn: bool) -> None:
         self._now = None
         self._failures[host][server] = why
-        now = trio.current_time()
-        before, logged_at = self._logged.get(server, ("", 0.0))
-        if why != before or now - logged_at >= QUIET_S:
-            if len(self._logged) >= SERVERS_MAX:
-                self._logged.clear()
-            self._logged[server] = why, now
+        if self._limit.suppressed((server, why), trio.current_time()) is not None:
             _log.log(logging.WARNING if warn else logging.INFO, "%s server=%s why=%r", event, server, why)
 
     def summary(self) -> str:

@@ -34,7 +34,10 @@ class TextFormatter(logging.Formatter):
 class RateLimit:
     """A record of recent lines by key, and of the lines suppressed since. Its size is bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet_s: float = QUIET_S, keys_max: int = KEYS_MAX) -> None:
+        self._quiet_s = quiet_s
+        """The least time between two lines about the same key."""
+        self._keys_max = keys_max
         self._logged: dict[Hashable, tuple[float, int]] = {}
         """key -> the time of the last line, and the number of lines suppressed since"""
         self._by_cause: dict[Hashable, tuple[float, int]] = {}
@@ -42,11 +45,11 @@ class RateLimit:
 
     def suppressed(self, what: Hashable, now: float) -> int | None:
         """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
-        last, suppressed = self._logged.get(what, (-QUIET_S, 0))
-        if now - last < QUIET_S:
+        last, suppressed = self._logged.get(what, (-self._quiet_s, 0))
+        if now - last < self._quiet_s:
             self._logged[what] = (last, suppressed + 1)
             return None
-        if len(self._logged) >= KEYS_MAX:
+        if len(self._logged) >= self._keys_max:
             self._logged.clear()
         self._logged[what] = (now, 0)
         return suppressed
@@ -54,9 +57,9 @@ class RateLimit:
     def lines_of(self, cause: Hashable, now: float) -> int:
         """Count one line of a cause. Return how many it had before in its interval."""
         since, lines = self._by_cause.get(cause, (now, 0))
-        if now - since >= QUIET_S:
+        if now - since >= self._quiet_s:
             since, lines = now, 0
-        if len(self._by_cause) >= KEYS_MAX:
+        if len(self._by_cause) >= self._keys_max:
             self._by_cause.clear()
         self._by_cause[cause] = since, lines + 1
         return lines

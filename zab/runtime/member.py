@@ -133,8 +133,8 @@ class Member:
         """The error of every call; None between the recovery and the end."""
         self._role: RoleChange | None = None
         """The present role; None before the recovery."""
-        self._role_changed = trio.Event()
-        """Set at the next change of the role, or at the end."""
+        self._next_role = trio.lowlevel.ParkingLot()
+        """The tasks that wait for the next change of the role, or for the end."""
         self._hooks = MemberHooks()
 
     # -- life --------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Member:
             self._pending.stop(self._stopped)
             if self._running is not None:
                 self._running.stop(self._stopped)
-            self._role_changed.set()
+            self._next_role.unpark_all()
 
     async def _recover(self) -> MemberRuntime:
         """Recover in a thread. A cancellation waits for it: the next opener of the directory must find it at rest."""
@@ -218,8 +218,7 @@ class Member:
 
     def _on_role(self, role: RoleChange) -> None:
         self._role = role
-        self._role_changed.set()
-        self._role_changed = trio.Event()
+        self._next_role.unpark_all()
 
     @property
     def path(self) -> str:
@@ -499,7 +498,7 @@ class Roles:
         while member._role is self._seen or member._role is None:
             if member._stopped is not None and member._role is not None:
                 raise StopAsyncIteration
-            await member._role_changed.wait()
+            await member._next_role.park()
         self._seen = member._role
         return self._seen
 

@@ -42,17 +42,16 @@ class StateTeller:
         self._changes: deque[SessionState] = deque([state], CHANGES_MAX)
         self._count = 1
         """Changes so far, with the first state. The last `len(_changes)` of them are kept."""
-        self._changed = trio.Event()
+        self._next_change = trio.lowlevel.ParkingLot()
+        """The tasks that wait for the next change."""
 
     def tell(self, state: SessionState) -> None:
         if state is self.state or self.state.final:
             return
         self.state = state
-        """The state now."""
         self._changes.append(state)
         self._count += 1
-        self._changed.set()
-        self._changed = trio.Event()
+        self._next_change.unpark_all()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
         """Return the number and state of the first kept change after number `seen`; None if no more can come."""
@@ -60,7 +59,7 @@ class StateTeller:
         while seen >= self._count:
             if self.state.final:
                 return None
-            await self._changed.wait()
+            await self._next_change.park()
         number = max(seen + 1, self._count - len(self._changes) + 1)
         return number, self._changes[number - self._count - 1]
 

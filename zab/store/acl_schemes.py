@@ -155,7 +155,10 @@ def x509_is_valid(name: str) -> bool:
 
 
 def _is_der(value: bytes) -> bool:
-    """Return whether this is exactly one value with its tag and its length."""
+    """Return whether this is exactly one DER value: a tag, a length, and content of that length.
+
+    Java's `X500Principal` checks as much of a value in hexadecimal and does not decode the content.
+    """
     if len(value) < 2:
         return False
     length, start = value[1], 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from functools import partial
 
 import click
 import pytest
@@ -11,7 +12,7 @@ import trio
 from rich.console import Console
 
 from zab.cli.status import status_command
-from zab.cli.status.server_queries import ServerReport, ServerRow, _from_overview
+from zab.cli.status.server_queries import ServerReport, ServerRow, _from_overview, ask
 from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, addresses, as_table, judge, look
 
 
@@ -129,3 +130,26 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     for value in ("192.168.100.101:2181", "follower", "0x7f00000000000005"):
         assert value in lines[2]
     assert ("3.9.5-zab" in lines[2]) == (width == 200)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "JSON of another kind"),
+        (b"220 mail.example ESMTP\r\n", "it says '220 mail.example ESMTP"),
+    ],
+)
+async def test_reply_of_another_program_is_a_problem(reply: bytes, problem: str) -> None:
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some(1_000)
+        await stream.send_all(reply)
+        await stream.aclose()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        port = listener.socket.getsockname()[1]
+        (row,) = (await ask("here", "127.0.0.1", port, 10)).rows
+        nursery.cancel_scope.cancel()
+    assert row.problem is not None
+    assert problem in row.problem

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import h11
 import trio
 from attrs import evolve, frozen
 
@@ -212,16 +213,30 @@ async def _word(host: str, port: int, word: str) -> str:
 
 async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
     """Return status and body; the status is None if the port does not speak HTTP."""
-    request = f"GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    parser = h11.Connection(h11.CLIENT)
+    request = parser.send(h11.Request(method="GET", target=path, headers=[("Host", host), ("Connection", "close")]))
+    parser.send(h11.EndOfMessage())
+    assert request is not None
     try:
-        reply = await _exchange(host, port, request.encode())
+        reply = await _exchange(host, port, request)
     except trio.BrokenResourceError:
         return None, b""
-    head, _, body = reply.partition(b"\r\n\r\n")
-    words = head.split(b" ", 2)
-    if not head.startswith(b"HTTP/") or len(words) < 2 or not words[1].isdigit():
-        return None, b""
-    return int(words[1]), body
+    parser.receive_data(reply)
+    parser.receive_data(b"")
+    status, body = None, bytearray()
+    try:
+        while type(event := parser.next_event()) is not h11.EndOfMessage:
+            if isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.ConnectionClosed):
+                return None, b""
+    except h11.RemoteProtocolError as error:
+        if status is None:
+            return None, b""
+        raise ValueError(f"its HTTP reply breaks off: {error}") from None
+    return status, bytes(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -79,7 +79,8 @@ class InProcessSession(Session):
         self._caller = ClientAuthentication(server.settings, HERE)
         self._cxid = 0
         self._posted = self._answered = 0
-        self._answer = trio.Event()
+        self._next_answer = trio.lowlevel.ParkingLot()
+        """The reads that wait for earlier writes."""
         self._heard_at = asked_at
 
     def __repr__(self) -> str:
@@ -162,7 +163,7 @@ class InProcessSession(Session):
         """Wait for all writes posted before this call, also for those of cancelled callers."""
         posted = self._posted
         while self._answered < posted:
-            await self._answer.wait()
+            await self._next_answer.park()
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:
         body = pack_body(fields)
@@ -172,8 +173,7 @@ class InProcessSession(Session):
 
         def done(result: object, error: Exception | None) -> None:
             self._answered += 1
-            self._answer.set()
-            self._answer = trio.Event()
+            self._next_answer.unpark_all()
             waiter.done(result, error)
 
         self._posted += 1

@@ -91,8 +91,8 @@ class ServerRuntime:
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         """Called by the machine, of which this server is the observer."""
-        self._became_ready = trio.Event()
-        """Set when the state may be read again, or at the end."""
+        self._unready = trio.lowlevel.ParkingLot()
+        """The tasks that wait until the state may be read again, or for the end."""
         self.config_node = ConfigNode(machine, member, settings)
         """Keeps the node with the membership up to date, and carries out changes that clients request."""
         machine.observe(self, member.environment.in_loop)
@@ -166,8 +166,7 @@ class ServerRuntime:
         """Notify waiting tasks and in-process sessions that the state may be read; `clients` notifies connections."""
         ready = self.clients.ready
         if ready:
-            self._became_ready.set()
-            self._became_ready = trio.Event()
+            self._unready.unpark_all()
         for session in self.sessions:
             session.ready_changed(ready)
 
@@ -178,7 +177,7 @@ class ServerRuntime:
         self.clients.ready = False
         for session in self.sessions:
             session.store_closed(self.over)
-        self._became_ready.set()
+        self._unready.unpark_all()
         self.poster.refuse_waiting(stopped)
 
     # -- sessions ----------------------------------------------------------------------------------
@@ -218,7 +217,7 @@ class ServerRuntime:
         while not clients.ready and not clients.read_only:
             since_ms = 0 if clients.lost_ms is None else now_ms() - clients.lost_ms
             with trio.move_on_after(max(self.settings.read_only_after_ms - since_ms, 10) / 1000):
-                await self._became_ready.wait()
+                await self._unready.park()
         return not clients.ready
 
     async def readable(self) -> None:
@@ -226,7 +225,7 @@ class ServerRuntime:
         if self.clients.ready:
             await trio.lowlevel.checkpoint()
         while not self.clients.ready and self.over is None:
-            await self._became_ready.wait()
+            await self._unready.park()
 
     @property
     def mode(self) -> str:
