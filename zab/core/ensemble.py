@@ -12,11 +12,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import Final
 
 from attrs import evolve, field, frozen
 
 from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid
+
+NO_HOST: Final = "embedded.invalid"
+"""The host of a member without an address: no server dials it, and it listens nowhere."""
 
 
 class Role(Enum):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from attrs import define, frozen
 
-from zab.core.ensemble import Ensemble, Server
+from zab.core.ensemble import NO_HOST, Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId, Zxid
 from zab.net.network import Network
@@ -16,9 +15,6 @@ from zab.runtime.machine_applier import OnMembership
 from zab.service.limits import Limits
 from zab.service.side_channel import MessageHandler, ignore_message
 from zab.storage.storage import StorageSettings
-
-NO_HOST: Final = "embedded.invalid"
-"""The host of a member without an address: no server dials it, and it listens nowhere."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import trio
 
-from zab.core.ensemble import Ensemble
+from zab.core.ensemble import NO_HOST, Ensemble
 from zab.core.node import Node
 from zab.core.zxid import ServerId
 from zab.host.logs import Log
@@ -19,7 +19,7 @@ from zab.net.network import Network
 from zab.net.wakeup import Wakeup
 from zab.runtime.election_links import Address, ElectionLinks
 from zab.runtime.links import Links
-from zab.runtime.member_arguments import NO_HOST, MemberArguments
+from zab.runtime.member_arguments import MemberArguments
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerPort
 from zab.wire.greeting import Purpose

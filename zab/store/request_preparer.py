@@ -79,13 +79,36 @@ class RequestPreparer:
     """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch."""
 
     __slots__ = (
-        "_current", "_decode", "_enforce_quota", "_ephemeral_bytes", "_epoch", "_handlers", "_measure_from_ms",
-        "_nodes", "_order", "_outstanding", "_owners", "_quotas", "_records", "_sessions", "_settings", "_tree",
-        "_undo", "_undo_owned", "reconfigure", "zxid",
+        "_current",
+        "_decode",
+        "_enforce_quota",
+        "_ephemeral_bytes",
+        "_epoch",
+        "_handlers",
+        "_measure_from_ms",
+        "_nodes",
+        "_order",
+        "_outstanding",
+        "_owners",
+        "_quotas",
+        "_reconfigure",
+        "_records",
+        "_sessions",
+        "_settings",
+        "_tree",
+        "_undo",
+        "_undo_owned",
+        "zxid",
     )  # fmt: skip
 
-    def __init__(self, decode: Decode, settings: StoreSettings, outstanding: OutstandingChanges) -> None:
-        self.reconfigure: Reconfigure = no_reconfiguration
+    def __init__(
+        self,
+        decode: Decode,
+        settings: StoreSettings,
+        outstanding: OutstandingChanges,
+        reconfigure: Reconfigure,
+    ) -> None:
+        self._reconfigure = reconfigure
         """Decides whether a change of membership is possible now."""
         self._decode = decode
         """Decodes bodies in the format of the client protocol."""
@@ -576,7 +599,7 @@ class RequestPreparer:
         The consensus decides memberships, with transactions of its own. When this transaction is applied, the client's
         server submits the change to the consensus; `Store.configure` receives the outcome.
         """
-        self.reconfigure(fields)
+        self._reconfigure(fields)
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[1], acls.WRITE)

@@ -27,7 +27,7 @@ from zab.store.paths import CONFIG
 from zab.store.quota import Quotas
 from zab.store.read_handler import ReadHandler
 from zab.store.request_format import Decode, describe_request, no_decoder, op_name
-from zab.store.request_preparer import Reconfigure, RequestPreparer
+from zab.store.request_preparer import Reconfigure, RequestPreparer, no_reconfiguration
 from zab.store.server_watches import Deliver, ServerWatches, Watcher
 from zab.store.session_table import SessionTable
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
@@ -71,7 +71,9 @@ class Store:
         settings: StoreSettings = DEFAULT_SETTINGS,
         deliver: Deliver = no_delivery,
         decode: Decode = no_decoder,
+        reconfigure: Reconfigure = no_reconfiguration,
     ) -> None:
+        """`reconfigure` checks a client's request for a change of membership. By default it refuses all."""
         self.settings = settings
         self.zxid = 0
         """The zxid of the last applied transaction. It only grows, except by `restore`."""
@@ -87,7 +89,7 @@ class Store:
         """The dict inside `_outstanding`: a change tests with its truth value whether anything is outstanding."""
         self._outstanding_since = 0
         """The zxid at which `_outstanding` was last brought up to date; `prepare` does so if `zxid` has moved on."""
-        self._preparer = RequestPreparer(decode, settings, self._outstanding)
+        self._preparer = RequestPreparer(decode, settings, self._outstanding, reconfigure)
         self._snapshots = store_snapshot.OpenSnapshots()
         """The snapshots that are being iterated."""
         self._missed: list[MissedEvent] = []
@@ -126,15 +128,6 @@ class Store:
         self.reads.switch_to(tree)
 
     # -- the leader --------------------------------------------------------------------------------
-
-    @property
-    def reconfigure(self) -> Reconfigure:
-        """The function that checks a client's request for a change of membership. By default it refuses all."""
-        return self._preparer.reconfigure
-
-    @reconfigure.setter
-    def reconfigure(self, reconfigure: Reconfigure) -> None:
-        self._preparer.reconfigure = reconfigure
 
     def prepare(self, request: bytes, view: LeaderView) -> bytes:
         """Return the transaction for a request of `pack_request`. A request that fails becomes a transaction, too."""

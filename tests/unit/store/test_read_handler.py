@@ -5,6 +5,7 @@ from zab.store.acl import OPEN, Access
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.read_handler import TOO_LARGE
+from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 from zab.store.znode import stat_of
 
@@ -109,10 +110,11 @@ def test_the_configuration_is_a_node() -> None:
 
 
 def test_read_handler_refuses_reconfiguration() -> None:
-    it = leader(StoreSettings(access=Access(supers=frozenset({"digest"}))))
-    assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
+    settings = StoreSettings(access=Access(supers=frozenset({"digest"})))
+    assert leader(settings).error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
     asked: list[object] = []
-    it.store.reconfigure = asked.append
+    it = Leader(settings, Store(settings, reconfigure=asked.append))
+    it.open_sessions(ALICE)
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
     before = it.store.tree.nodes["/zookeeper/config"]
     assert (

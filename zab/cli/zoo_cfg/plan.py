@@ -24,7 +24,7 @@ from zab.cli.zoo_cfg.remembered_members import settle
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config.config_source import BadConfig
 from zab.config.jaas import SERVER
-from zab.core.ensemble import Ensemble
+from zab.core.ensemble import NO_HOST, Ensemble
 from zab.core.errors import ConfigError
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.ready import Settings
@@ -32,7 +32,6 @@ from zab.core.zxid import ServerId
 from zab.host.process_tuning import PAUSE_US
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.runtime.directory_owner import NAME as IDENTITY
-from zab.runtime.member_arguments import NO_HOST
 from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.client_port_settings import NO_THROTTLE, ClientPortSettings
 from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings

@@ -12,9 +12,9 @@ from typing import Final
 from attrs import evolve
 
 from zab.cli.zoo_cfg.zoo_source import ZooSource
-from zab.core.ensemble import Ensemble, Server
+from zab.core.ensemble import NO_HOST, Ensemble, Server
 from zab.core.zxid import NOTHING, ServerId, show
-from zab.runtime.member_arguments import NO_HOST, single_server_ensemble
+from zab.runtime.member_arguments import single_server_ensemble
 
 OPTION: Final = "--membership-from-file"
 _GROW: Final = "docs/howto/grow-a-server.md"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zab.core.ensemble import Role, Server
+from zab.core.ensemble import NO_HOST, Role, Server
 from zab.core.messages import State
 from zab.core.zxid import Zxid, counter_of, epoch_of
-from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

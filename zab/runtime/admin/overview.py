@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from zab.admin.summary import Summary
+from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import Report
-from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

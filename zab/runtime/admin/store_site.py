@@ -14,6 +14,7 @@ from zab.admin.admin_settings import AdminSettings
 from zab.admin.exposition import CONTENT_TYPE, exposition
 from zab.admin.http import JSON, AdminReply, AdminRequest, HttpError
 from zab.admin.markup import html
+from zab.core.ensemble import NO_HOST
 from zab.core.errors import ZabError
 from zab.runtime.admin import status_page
 from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
@@ -21,7 +22,6 @@ from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE
 from zab.runtime.admin.give_up_command import give_up_history
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.store_metrics import store_samples
-from zab.runtime.member_arguments import NO_HOST
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime

@@ -338,7 +338,7 @@ class ConnectionShell:
             done(None, error)
 
     def change_membership(self, fields: Fields, done: Done) -> None:
-        self._start(partial(self._report, partial(self._server.config_node.change, fields), done))
+        self._start(partial(self._report, partial(self._server.change_membership, fields), done))
 
     # -- opening a session, in the task that reads -------------------------------------------------
 

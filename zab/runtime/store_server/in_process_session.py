@@ -17,11 +17,11 @@ from zab.core.zxid import ServerId
 from zab.host.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
-from zab.runtime.store_server.config_node import ConfigNode
 from zab.runtime.store_server.store_machine import ChangeEvent, StoreMachine
 from zab.runtime.waiter import Waiter
 from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.client_service import ClientService
+from zab.service.config_node import Answer
 from zab.service.pending_submissions import Done
 from zab.service.session_tracker import SessionTracker
 from zab.session.api import Session
@@ -57,7 +57,6 @@ class SessionHost(Protocol):
     machine: StoreMachine
     me: ServerId
     member: Member
-    config_node: ConfigNode
     clients: ClientService
     settings: ClientPortSettings
 
@@ -65,6 +64,7 @@ class SessionHost(Protocol):
     def sessions(self) -> MutableMapping[InProcessSession, None]: ...
     def post(self, request: bytes, done: Done) -> None: ...
     async def readable(self) -> None: ...
+    async def change_membership(self, fields: Fields) -> Answer: ...
     async def create_session(self, timeout_ms: int) -> int: ...
     async def forget_watches(self, watcher: Watcher) -> None: ...
 
@@ -183,7 +183,7 @@ class InProcessSession(Session):
         if result[1]:
             raise refused(result[1], op, fields, what)
         if op is Op.RECONFIG:  # the leader has permitted it
-            error, node = await server.config_node.change(fields)
+            error, node = await server.change_membership(fields)
             if node is None:
                 raise refused(error, op, fields, what)
             return _data(node)

@@ -27,6 +27,7 @@ from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.runtime.store_server.store_server import StoreServer
 from zab.runtime.store_server.tls_acceptor import TlsAcceptor
+from zab.service.config_node import check_request
 from zab.service.limits import Limits
 from zab.session.call_arguments import check_names
 from zab.storage.disk import Disk
@@ -74,7 +75,9 @@ def make_server(
     access = client_ports.security.access(
         store.access, tls=client_ports.tls is not None, super_digest=client_ports.super_digest is not None
     )
-    machine = StoreMachine(evolve(store, access=access))
+    machine = StoreMachine(
+        evolve(store, access=access), lambda fields: check_request(fields, member.status(), client_ports)
+    )
     request_bytes = max(limits.request_bytes_max, client_ports.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return ServerRuntime(machine, member, client_ports)

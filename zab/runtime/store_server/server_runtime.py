@@ -12,26 +12,29 @@ from typing import Final, TypeVar
 
 import trio
 
-from zab.core.errors import Stopped
+from zab.core.ensemble import Ensemble
+from zab.core.errors import Stopped, ZabError
 from zab.core.messages import State
-from zab.core.zxid import Epoch
+from zab.core.zxid import Epoch, Zxid
 from zab.host.clocks import now_ms
 from zab.host.logs import Log
+from zab.net.wakeup import Wakeup
 from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
 from zab.runtime.status import OpenPorts, RoleChange, missing_voters
 from zab.runtime.store_server.audit import Audit
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
-from zab.runtime.store_server.config_node import ConfigNode
 from zab.runtime.store_server.in_process_session import InProcessSession, opened
 from zab.runtime.store_server.request_poster import RequestPoster
 from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, Steps
+from zab.service.config_node import Answer, ConfigNode
 from zab.service.session_tracker import ALIVE
 from zab.service.slow_clients import CHECK_MS
 from zab.session.call_arguments import timeout_of
+from zab.store.operations import Fields
 from zab.store.server_watches import Watcher
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
@@ -93,8 +96,11 @@ class ServerRuntime:
         """Called by the machine, of which this server is the observer."""
         self._unready = trio.lowlevel.ParkingLot()
         """The tasks that wait until the state may be read again, or for the end."""
-        self.config_node = ConfigNode(machine, member, settings)
-        """Keeps the node with the membership up to date, and carries out changes that clients request."""
+        self._config_node = ConfigNode(member.me, machine, settings)
+        """Keeps the node with the membership up to date, and decides the steps of changes that clients request."""
+        self._address_moved = Wakeup()
+        """Rung when the membership has another address for the clients of this server."""
+        member.on_membership(self._on_membership)
         machine.observe(self, member.environment.in_loop)
         member.on_leader_message(self._on_leader_message)
         member.on_member_message(self.sampler.on_reports)
@@ -204,6 +210,42 @@ class ServerRuntime:
         finally:
             steps.close()
 
+    # -- the membership ----------------------------------------------------------------------------
+
+    def _on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
+        if self._config_node.on_membership(ensemble, zxid):
+            self._address_moved.ring()
+
+    async def address_moved(self) -> tuple[str | None, int]:
+        """Wait until the membership has another address for the clients of this server, and return it."""
+        while True:
+            await self._address_moved.wait()
+            address = self._config_node.client_address
+            if address is not None:
+                return address
+
+    async def change_membership(self, fields: Fields) -> Answer:
+        """Carry out the steps of a reconfiguration that the leader has permitted."""
+        member = self.member
+        steps = self._config_node.change(fields, lambda: member.status().ensemble)
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if step is BARRIER:
+                        await member.barrier()
+                    else:
+                        await member.reconfigure(members=step, expect_version=step.version)
+                except ZabError as error:
+                    step = steps.throw(error)
+                else:
+                    step = next(steps)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        finally:
+            steps.close()
+
     # -- the state at the moment ------------------------------------------------------------------
 
     @property
@@ -264,6 +306,6 @@ class ServerRuntime:
     def restore_ended(self) -> None:
         """Let the state be read again. The restore may have failed."""
         self._spare_the_collector()
-        self.config_node.restored()
+        self._config_node.restored()
         self.clients.restore_ended()
         self._readiness_changed()

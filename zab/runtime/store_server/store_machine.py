@@ -14,6 +14,7 @@ from zab.runtime.environment import REAL_ENVIRONMENT
 from zab.store import transactions
 from zab.store.apply import Handler, Result
 from zab.store.digest import Digest
+from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.server_watches import Watcher
 from zab.store.session_table import SessionTable
 from zab.store.store import Store
@@ -75,13 +76,13 @@ def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
 class StoreMachine(Store):
     """The store as the machine that a member replicates."""
 
-    def __init__(self, settings: StoreSettings) -> None:
+    def __init__(self, settings: StoreSettings, reconfigure: Reconfigure = no_reconfiguration) -> None:
         self.observer: Observer | None = None
         """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
         """Paths changed since the last checkpoint; None while the collector is not spared this tree."""
-        super().__init__(settings, tell, decode_fields)
+        super().__init__(settings, tell, decode_fields, reconfigure)
 
     def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
         super()._switch_to(tree, sessions, digest)

@@ -3,16 +3,19 @@
 A client's request is carried out in two steps. First it goes to the leader like any write; the leader checks, in the
 client's own order of requests, whether the change is valid and whether the client may make it. Then the server of the
 client asks the consensus, and replies when the new membership is in its own history.
+
+Pure: the owner reports memberships, and carries out the steps of `ConfigNode.change`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from attrs import evolve
 
-from zab.core.ensemble import Ensemble, Server, parse_server
+from zab.core.ensemble import NO_HOST, Ensemble, Server, parse_server
 from zab.core.errors import (
     ChangeLost,
     ConfigError,
@@ -24,18 +27,16 @@ from zab.core.errors import (
     ZabError,
 )
 from zab.core.zxid import ServerId, Zxid, counter_of
-from zab.net.wakeup import Wakeup
-from zab.runtime.member import Member
-from zab.runtime.member_arguments import NO_HOST
-from zab.runtime.store_server.client_port_settings import ClientPortSettings
-from zab.runtime.store_server.store_machine import StoreMachine
+from zab.service.client_sessions import BARRIER, SessionStep
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, Fields
 from zab.store.paths import CONFIG
+from zab.store.store import Store
 from zab.store.znode import MZXID, Znode
 
 Answer: TypeAlias = tuple[int, Znode | None]
 """(error, the configuration node as it is now)"""
+ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer]
 
 ATTEMPTS_MAX: Final = 10
 """Attempts of one request, if other changes come first. Then the client gets an error and may try again."""
@@ -45,45 +46,79 @@ JOINING_MAX: Final = 256
 """Servers that join in one request. The addresses of each are compared with those of all others."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
-_RETRY: Final = (NotLeader, Overloaded, ChangeLost)
+_RETRY: Final = (NotLeader, Overloaded, ChangeLost, WrongVersion)
+"""Errors after which the request is tried again with the membership that is then in force."""
+
+
+class MembershipStatus(Protocol):
+    """The state of the membership, as the member reports it."""
+
+    @property
+    def server(self) -> ServerId: ...
+    @property
+    def ensemble(self) -> Ensemble: ...
+    @property
+    def pending(self) -> Ensemble | None: ...
+    @property
+    def synced(self) -> Sequence[ServerId]: ...
+
+
+class ReconfigurationSettings(Protocol):
+    """The settings of `ClientPortSettings` that decide about reconfigurations."""
+
+    @property
+    def reconfig_enabled(self) -> bool: ...
+    @property
+    def standalone_enabled(self) -> bool: ...
+
+
+def check_request(fields: Fields, status: MembershipStatus, settings: ReconfigurationSettings) -> None:
+    """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards."""
+    if not settings.reconfig_enabled:
+        raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
+    ensemble = status.ensemble
+    if all(server.host == NO_HOST for server in ensemble.servers):
+        raise RequestFailed(ErrorCode.UNIMPLEMENTED)
+    if status.pending is not None:
+        raise RequestFailed(ErrorCode.RECONFIG_IN_PROGRESS)
+    version = fields[3]
+    if version not in (ANY_VERSION, ensemble.version):
+        raise RequestFailed(ErrorCode.BAD_VERSION)
+    new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
+    if not new.is_quorum([*status.synced, status.server]):
+        raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
 
 
 class ConfigNode:
-    """Keeps `/zookeeper/config` equal to the membership, and carries out reconfigurations for clients."""
+    """Keeps `/zookeeper/config` equal to the membership, and decides the steps of a reconfiguration."""
 
-    def __init__(self, machine: StoreMachine, member: Member, settings: ClientPortSettings) -> None:
+    def __init__(self, me: ServerId, machine: Store, settings: ReconfigurationSettings) -> None:
+        self._me = me
         self._machine = machine
-        self._member = member
         self._settings = settings
         self._ensemble: Ensemble | None = None
-        self._moved = Wakeup()
-        machine.reconfigure = self._check
-        member.on_membership(self._changed)
+        """The membership in force; None before the first one."""
 
     # -- the node ----------------------------------------------------------------------------------
 
-    def _changed(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
-        """Take a membership that is in force, or with its zxid, when everything before it has been applied here."""
+    def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
+        """Take a membership that is in force, or with its zxid, when everything before it has been applied here.
+
+        Return True if it has another address for the clients of this server.
+        """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)
-        else:
-            before, self._ensemble = self._ensemble, ensemble
-            self.restored()
-            if before is not None and self._address(ensemble) not in (None, self._address(before)):
-                self._moved.ring()
+            return False
+        before, had_one = self.client_address, self._ensemble is not None
+        self._ensemble = ensemble
+        self.restored()
+        return had_one and self.client_address not in (None, before)
 
-    def _address(self, ensemble: Ensemble) -> tuple[str | None, int] | None:
-        """Return the address at which a membership wants the clients of this server to be served."""
-        mine = ensemble.by_id.get(self._member.me)
+    @property
+    def client_address(self) -> tuple[str | None, int] | None:
+        """The address at which the membership wants the clients of this server to be served; None if it has none."""
+        mine = None if self._ensemble is None else self._ensemble.by_id.get(self._me)
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
-
-    async def moved(self) -> tuple[str | None, int]:
-        """Wait until the membership has another address for the clients of this server, and return it."""
-        while True:
-            await self._moved.wait()
-            address = None if self._ensemble is None else self._address(self._ensemble)
-            if address is not None:
-                return address
 
     def restored(self) -> None:
         """Correct the node after the whole state was replaced: its text may come from the file of another server."""
@@ -95,44 +130,25 @@ class ConfigNode:
         if known <= version and (version <= machine.zxid or not counter_of(version)):
             machine.configure(version, text_of(ensemble))
 
-    # -- the check at the leader --------------------------------------------------------------------------------
-
-    def _check(self, fields: Fields) -> None:
-        """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards."""
-        settings, status = self._settings, self._member.status()
-        if not settings.reconfig_enabled:
-            raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
-        ensemble = status.ensemble
-        if all(server.host == NO_HOST for server in ensemble.servers):
-            raise RequestFailed(ErrorCode.UNIMPLEMENTED)
-        if status.pending is not None:
-            raise RequestFailed(ErrorCode.RECONFIG_IN_PROGRESS)
-        version = fields[3]
-        if version not in (ANY_VERSION, ensemble.version):
-            raise RequestFailed(ErrorCode.BAD_VERSION)
-        new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
-        if not new.is_quorum([*status.synced, status.server]):
-            raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
-
     # -- the change ---------------------------------------------------------------------------------
 
-    async def change(self, fields: Fields) -> Answer:
-        """Change the membership, after `_check`. Raises a `ZabError` if the outcome is not known."""
-        member, settings = self._member, self._settings
+    def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
+        """Change the membership, after `check_request`. Raise a `ZabError` if the outcome is not known.
+
+        `current` returns the membership in force. Each step is a membership to ask the consensus for, if the membership
+        in force still has its version, or a barrier. The driver throws the error of a failed step into the generator.
+        """
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
-            ensemble = member.status().ensemble
+            ensemble = current()
             if version not in (ANY_VERSION, ensemble.version):
                 return ErrorCode.BAD_VERSION, None
             try:
-                new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
-                await member.reconfigure(members=new, expect_version=ensemble.version)
+                yield wanted(fields, ensemble, two_voters=self._settings.standalone_enabled)
             except RequestFailed as failure:
                 return failure.code, None
             except _RETRY:
-                await member.barrier()
-            except WrongVersion:
-                await member.barrier()  # another change was first: look again
+                yield BARRIER
             except ReconfigInProgress:
                 return ErrorCode.RECONFIG_IN_PROGRESS, None
             except NewConfigNoQuorum:
@@ -140,7 +156,7 @@ class ConfigNode:
             except ConfigError:
                 return ErrorCode.BAD_ARGUMENTS, None
             else:
-                await member.barrier()  # it is in force; from here on it is applied, too
+                yield BARRIER  # it is in force; from here on it is applied, too
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
         raise ZabError(f"{ATTEMPTS_MAX} other changes of the membership came first: try again")
 
