@@ -12,13 +12,15 @@ import pytest
 import trio
 import trio.testing
 
-from tests.integration.cluster import FAST
+from tests.integration.cluster import FAST, Recorder
 from tests.integration.stores import DOORS, stores
 from zab.client.remote_session import connect
 from zab.core.ensemble import Ensemble
-from zab.core.errors import ConfigError, LocalProtocolError, Stopped, StorageError
+from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Stopped, StorageError
 from zab.net import loop_wait
 from zab.recipes import Lock, Lost
+from zab.runtime.directory_owner import NAME
+from zab.runtime.member import open_member
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
 from zab.runtime.store_server.store_server import StoreServer
@@ -41,6 +43,42 @@ from zab.store.operations import Op
 from zab.store.store_settings import StoreSettings
 from zab.store.znode import Stat
 from zab.wire.client.requests import SHAPES
+
+
+async def test_directory_of_another_machine_is_refused(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store", settings=FAST):
+        pass
+    with pytest.raises(ConfigError, match="holds the transactions of a machine of the kind 'store', and this"):
+        async with open_member(Recorder(), tmp_path / "store", settings=FAST):
+            pass
+    async with open_member(Recorder(), tmp_path / "own", settings=FAST) as member:
+        await member.submit(b"junk")
+    with pytest.raises(ConfigError, match="holds the transactions of a machine without a kind, and this is a machine"):
+        async with open_store(tmp_path / "own", settings=FAST):
+            pass
+    async with open_store(tmp_path / "store", settings=FAST):
+        pass
+
+
+async def test_foreign_transaction_stops_the_store_with_a_public_error(tmp_path: Path) -> None:
+    async with open_store(tmp_path, settings=FAST) as store, store.session() as session:
+        await session.create("/a")
+    (tmp_path / NAME).write_bytes(b"\x92\xa3zab\x01")  # as before the kind was recorded
+    async with open_member(Recorder(), tmp_path, settings=FAST) as member:
+        await member.submit(b"junk")
+    with pytest.raises(DamagedError, match=r"^log\.\w+: transaction \d+/\d+ is none of .*`zab log repair DATA NEW`"):
+        async with open_store(tmp_path, settings=FAST):
+            await trio.sleep(10)
+
+
+async def test_foreign_snapshot_stops_the_store_with_a_public_error(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path, settings=FAST) as member:
+        await member.submit(b"junk")
+        await member.take_snapshot()
+    (tmp_path / NAME).write_bytes(b"\x92\xa3zab\x01")
+    with pytest.raises(DamagedError, match=r"/snapshot\.\w+: this is not a snapshot of a store"):
+        async with open_store(tmp_path, settings=FAST):
+            pass
 
 
 async def test_nodes(tmp_path: Path) -> None:

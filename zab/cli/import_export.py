@@ -96,7 +96,7 @@ def _owner(source: Path) -> int | None:
     """Return the number of the server that the directory belongs to, if it names one."""
     if not (source / IDENTITY).is_file():
         return None
-    return owner_of_directory(ReadOnlyDisk(source), source)[1]
+    return owner_of_directory(ReadOnlyDisk(source), source).sid
 
 
 def _summary(state: StoreState) -> str:

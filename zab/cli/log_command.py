@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,20 @@ from typing import Any
 import click
 from attrs import evolve
 
-from zab.cli.data_files.log_lines import LogLine, line_of_theirs, lines_of, readable, zxid_of
+from zab.cli.data_files.log_lines import (
+    LogLine,
+    first_foreign,
+    line_of_theirs,
+    lines_of,
+    readable,
+    transactions_of,
+    zxid_of,
+)
 from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours
 from zab.cli.data_files.state_writer import found_in
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.options import log_dir_option
+from zab.core.batch import Batch
 from zab.core.errors import DamagedError
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
@@ -27,6 +36,7 @@ from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
 from zab.storage.offline import give_up_history
 from zab.storage.real_disk import RealDisk, in_use
 from zab.storage.split_disk import SplitDisk
+from zab.store.store import Store
 from zab.wire.disk_log import LogReader
 
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -125,6 +135,10 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     ]
     found = history(disk)
     found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
+    foreign = _first_foreign(disk, path, found.batches)
+    if foreign is not None:
+        line = f"transaction {show(foreign)} is none of a store: another machine has written it"
+        found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
     if as_json:
         verdict = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
         click.echo(json.dumps({**verdict, "damage": found.damage, "notes": found.notes, "files": files}))
@@ -141,6 +155,22 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     if in_use(path):
         click.echo(f"note: a server runs on {path}; what it wrote meanwhile may look torn", err=True)
     sys.exit(1 if found.damage else 0)
+
+
+def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
+    """Return the first transaction in a store's directory that is none of a store.
+
+    The directory tells if it is a store's. If it does not, it is a store's if one transaction is.
+    """
+    kind = None
+    if IDENTITY in disk.list():
+        try:
+            kind = owner_of_directory(disk, path).machine_kind
+        except DamagedError:  # reported by _damaged_owners
+            pass
+    if kind not in (None, Store.kind):
+        return None
+    return first_foreign(transactions_of(batches), mixed=kind is None)
 
 
 def _damaged_owners(*directories: Path | None) -> list[str]:

@@ -34,6 +34,7 @@ from zab.storage.disk import Disk
 from zab.storage.offline import replace_membership
 from zab.storage.real_disk import RealDisk
 from zab.storage.split_disk import SplitDisk
+from zab.store.store import Store
 
 ENSEMBLE_NAME = "zab"
 MEMBERSHIP_PAUSE_S = 1.0
@@ -237,7 +238,7 @@ async def _write(server: ServerRuntime, plan: ServerPlan, ensemble: Ensemble) ->
 def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
     disk = split_disk(plan.data, plan.log, plan.server_id) or RealDisk(plan.data)
     try:
-        claim_directory(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id))
+        claim_directory(disk, plan.data, ENSEMBLE_NAME, ServerId(plan.server_id), Store.kind)
         new = replace_membership(disk, ensemble, plan.storage)
     finally:
         disk.close()
@@ -252,7 +253,7 @@ def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
     try:
         logs = RealDisk(log)
         try:
-            claim_directory(logs, log, ENSEMBLE_NAME, ServerId(sid))
+            claim_directory(logs, log, ENSEMBLE_NAME, ServerId(sid), Store.kind)
             return SplitDisk(main, logs)
         except BaseException:
             logs.close()

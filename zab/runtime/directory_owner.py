@@ -1,10 +1,15 @@
-"""The owner of a directory. Two servers that swapped their disks would break each other's promises."""
+"""The owner of a directory: a server of an ensemble, and the kind of its machine.
+
+Two servers that swapped their disks would break each other's promises. A machine cannot read the transactions of
+another kind of machine. A directory that was made before the kind was recorded accepts any kind.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
 import msgpack
+from attrs import frozen
 
 from zab.core.errors import ConfigError, DamagedError, StorageError
 from zab.core.zxid import ServerId
@@ -13,27 +18,44 @@ from zab.storage.disk import Disk, read_all, write_durably
 NAME: Final = "identity"
 
 
-def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId) -> None:
-    """Claim a directory: the first server to open it owns it, and any other server is refused."""
-    mine = [ensemble_name, me]
+@frozen
+class DirectoryOwner:
+    """The owner that the file names. `machine_kind`: None if it was not recorded, "" if the machine had none."""
+
+    ensemble_name: str
+    sid: ServerId
+    machine_kind: str | None
+
+
+def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
+    """Claim a directory: the first server to open it owns it, and any other server or kind of machine is refused."""
     if NAME not in disk.list():
-        write_durably(disk, NAME, msgpack.packb(mine))
+        write_durably(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
         return
     owner = owner_of_directory(disk, path)
-    if owner != (ensemble_name, me):
-        name, sid = owner
+    if (owner.ensemble_name, owner.sid) != (ensemble_name, me):
         raise ConfigError(
-            f"{path} belongs to server {sid} of the ensemble {name!r}, and this is server {me} of {ensemble_name!r}; "
-            f"give every server a directory of its own, and never a copy of another's"
+            f"{path} belongs to server {owner.sid} of the ensemble {owner.ensemble_name!r}, and this is server {me} of "
+            f"{ensemble_name!r}; give every server a directory of its own, and never a copy of another's"
+        )
+    if owner.machine_kind not in (None, machine_kind):
+        raise ConfigError(
+            f"{path} holds the transactions of {_described(owner.machine_kind)}, and this is "
+            f"{_described(machine_kind)}; give every machine a directory of its own"
         )
 
 
-def owner_of_directory(disk: Disk, path: object) -> tuple[str, ServerId]:
-    """Return the ensemble's name and the server id in the file."""
+def _described(machine_kind: str | None) -> str:
+    return f"a machine of the kind {machine_kind!r}" if machine_kind else "a machine without a kind"
+
+
+def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
+    """Return the owner that the file names."""
     try:
-        name, sid = msgpack.unpackb(read_all(disk, NAME))
-        if type(name) is str and type(sid) is int:
-            return name, ServerId(sid)
+        name, sid, *rest = msgpack.unpackb(read_all(disk, NAME))
+        kind = rest[0] if rest else None
+        if type(name) is str and type(sid) is int and len(rest) <= 1 and (not rest or type(kind) is str):
+            return DirectoryOwner(name, ServerId(sid), kind)
     except StorageError:
         raise
     except Exception:  # any error: these are not the bytes that were written

@@ -15,6 +15,7 @@ import trio
 
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
+from zab.core.errors import DamagedError
 from zab.core.messages import ALIVE
 from zab.core.ready import Activate, Apply, Ready, Restore
 from zab.core.zxid import Millis, Zxid, show
@@ -148,7 +149,10 @@ class MachineApplier:
         mine, applied, clock = pending.tag, pending.applied, self._clock
         started = clock()
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
-            result = apply(zxid, payload[TAG_BYTES:])
+            try:
+                result = apply(zxid, payload[TAG_BYTES:])
+            except DamagedError as error:
+                raise DamagedError(f"{self._storage.log_file_of(zxid)}: {error}") from error
             origin, counter = _unpack_tag(payload)
             if origin == mine:
                 applied(counter, result)

@@ -35,9 +35,10 @@ from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
-from zab.service.replicated_machine import Machine
+from zab.service.replicated_machine import Machine, kind_of
 from zab.service.side_channel import MessageHandler
 from zab.session.call_arguments import checks_names
+from zab.storage import snapshot_files
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk
 from zab.storage.recovery import REMEDY
@@ -173,14 +174,19 @@ class Member:
         if disk is None:
             disk = await in_thread(partial(RealDisk, self._path))
         try:
-            await in_thread(partial(claim_directory, disk, self._path, self._arguments.name, self.me))
+            kind = kind_of(self._machine)
+            await in_thread(partial(claim_directory, disk, self._path, self._arguments.name, self.me, kind))
             with beside_the_loop():
                 storage, recovered = await in_thread(partial(Storage.open, disk, self._arguments.storage))
             self._check_curable(recovered)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
-                with beside_the_loop():
-                    await in_thread(partial(self._machine.restore, chunks))
+                try:
+                    with beside_the_loop():
+                        await in_thread(partial(self._machine.restore, chunks))
+                except DamagedError as error:
+                    file = snapshot_files.name_of(recovered.snapshot)
+                    raise DamagedError(f"{self._path}/{file}: {error}") from error
             return MemberRuntime(
                 self._arguments,
                 self._machine,

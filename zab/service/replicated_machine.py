@@ -30,7 +30,11 @@ class View(NamedTuple):
 
 
 class Machine(Protocol):
-    """All four methods are called in the event loop and should be quick; `snapshot` and `restore` name exceptions."""
+    """All four methods are called in the event loop and should be quick; `snapshot` and `restore` name exceptions.
+
+    A machine may have an attribute `kind`, a word for what it is, like "store". The directory of a member records the
+    kind of its machine, and a machine of another kind is refused there.
+    """
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """Return the transaction for this request, or raise `Refused`. Called at the leader.
@@ -95,6 +99,11 @@ class Describes(Protocol):
     def describe_transaction(self, txn: bytes) -> str:
         """Return a few words, as `describe` does. The transaction was applied, so it can be read."""
         ...
+
+
+def kind_of(machine: Machine) -> str:
+    """Return the machine's word for what it is, or "" if it has none."""
+    return str(getattr(machine, "kind", ""))
 
 
 def passes_through(machine: Machine) -> bool:

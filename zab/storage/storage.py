@@ -126,6 +126,11 @@ class Storage:
         """The log on disk holds everything after this zxid."""
         return self._log.start
 
+    def log_file_of(self, zxid: Zxid) -> str:
+        """Return the name of the log file that holds the transaction, for messages. Any thread."""
+        names = [segment.name for segment in self._log.segments if segment.first <= zxid]
+        return names[-1] if names else "the log"
+
     @property
     def newest_snapshot(self) -> Zxid | None:
         """The newest snapshot's zxid; None if this disk has no snapshot, and the machine starts empty."""

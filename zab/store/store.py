@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from zab.core.errors import DamagedError, LocalProtocolError
+from zab.core.zxid import Zxid, show
 from zab.store import missed_events, store_snapshot, transactions
 from zab.store.apply import Applier, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
@@ -65,6 +66,9 @@ _BETWEEN_CHECKPOINTS: Final = CHECKPOINT_EVERY - 1
 
 class Store:
     """The replicated state of the coordination store, with what the leader needs to prepare requests for it."""
+
+    kind: Final = "store"
+    """The word by which a directory tells the store from other machines."""
 
     def __init__(
         self,
@@ -152,7 +156,11 @@ class Store:
             raise LocalProtocolError(f"transaction {zxid:#x} cannot be applied after {self.zxid:#x}: zxids must grow")
         if self._missed:
             self.deliver_missed()
-        result = self._handlers[txn[0]](zxid, txn)
+        try:
+            result = self._handlers[txn[0]](zxid, txn)
+        except Exception as wrong:
+            self._check_is_ours(zxid, txn, wrong)
+            raise
         # After a whole multi, never within one: a read that reports this zxid sees all of the transaction.
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
@@ -162,6 +170,16 @@ class Store:
         elif len(self._unsettled) > CHANGED_MAX:
             self.digest.settle()
         return result
+
+    def _check_is_ours(self, zxid: int, txn: bytes, wrong: Exception) -> None:
+        """Raise a public error if no store has written this transaction, which failed with `wrong`."""
+        try:
+            transactions.decode(txn)
+        except DamagedError as error:
+            raise DamagedError(
+                f"transaction {show(Zxid(zxid))} is none of a store ({error}): another machine has written it. See it "
+                "with `zab log dump DATA`, and save the state before it with `zab log repair DATA NEW`"
+            ) from wrong
 
     def _apply_behind_checkpoint(self, zxid: int, txn: bytes) -> Result:
         self._compare(txn)

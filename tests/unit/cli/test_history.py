@@ -13,12 +13,13 @@ from zab.cli.root import zab
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.ready import Append, SaveEpochs
-from zab.core.zxid import Epoch, make
+from zab.core.zxid import Epoch, ServerId, make
 from zab.runtime.directory_owner import claim_directory
 from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage, StorageSettings
 from zab.store import transactions
 from zab.store.acl import OPEN
+from zab.store.store import Store
 from zab.wire.disk_log import log_chunks
 from zab.wire.disk_snapshot import SnapshotReader, snapshot_chunks
 from zab.wire.disk_txn import FileTxn
@@ -54,7 +55,7 @@ def run(*words: object, status: int = 0) -> str:
 def data(tmp_path: Path) -> Path:
     path = tmp_path / "data"
     disk = RealDisk(path)
-    claim_directory(disk, path, "zab", 3)  # type: ignore[arg-type]  # a number is a number
+    claim_directory(disk, path, "zab", ServerId(3), Store.kind)
     storage, _ = Storage.open(disk, SMALL)
     ensemble = Ensemble.parse("server.3=a:1:2")
     storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), ensemble)])
@@ -64,6 +65,14 @@ def data(tmp_path: Path) -> Path:
     storage.close()
     disk.close()
     return path
+
+
+def append(path: Path, number: int, txn: bytes) -> None:
+    disk = RealDisk(path)
+    storage, _ = Storage.open(disk, SMALL)
+    storage.perform([Append(1, pack(make(2, number), [TAG + txn]))])
+    storage.close()
+    disk.close()
 
 
 # -- the log -----------------------------------------------------------------------------------------------
@@ -102,6 +111,40 @@ def test_dump_of_a_zookeeper_log_has_the_same_format(tmp_path: Path) -> None:
     assert line.endswith("create          /a 1 bytes ephemeral cversion=1 acl=world:anyone:cdrwa")
     file.write_bytes(b"something else")
     assert "does not begin with ZKLG" in run("log", "dump", file, status=1)
+
+
+@pytest.mark.parametrize("owner", [None, b"\x92\xa3zab\x03"])  # the second is from before the kind was recorded
+@pytest.mark.parametrize("txn", [b"junk", b"", transactions.HEAD.pack(1, 7, 1, NOW) + b"more"])
+def test_foreign_transactions_are_reported_and_left_out(
+    data: Path, tmp_path: Path, txn: bytes, owner: bytes | None
+) -> None:
+    append(data, 10, txn)
+    append(data, 11, transactions.delete(SESSION, 7, NOW, "/m1"))
+    if owner is not None:
+        (data / "identity").write_bytes(owner)
+    said = run("log", "verify", data, status=1)
+    assert "damage: transaction 2/10 is none of a store: another machine has written it" in said
+    assert said.splitlines()[-1] == "damaged: the history ends at 2/9"
+    assert "not a transaction of the store" in run("log", "dump", data)
+    assert "transaction 2/10 is none of a store" in run("export", data, tmp_path / "theirs", status=1)
+    said = run("log", "repair", data, tmp_path / "saved")
+    assert "note: transaction 2/10: " in said
+    assert "as of 2/9. Later transactions were not saved." in said
+    assert run("log", "verify", tmp_path / "saved").splitlines()[-1] == "whole: the history ends at 2/9"
+
+
+def test_log_of_another_machine_is_whole_but_not_repaired_as_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "map"
+    disk = RealDisk(path)
+    claim_directory(disk, path, "zab", ServerId(1), "")
+    storage, _ = Storage.open(disk, SMALL)
+    storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), Ensemble.parse("server.1=a:1:2"))])
+    storage.perform([Append(1, pack(make(2, 1), [TAG + b"junk"]))])
+    storage.close()
+    disk.close()
+    assert run("log", "verify", path).splitlines()[-1] == "whole: the history ends at 2/1"
+    assert "transaction" in run("log", "repair", path, tmp_path / "saved", status=1)
+    assert not (tmp_path / "saved").exists()
 
 
 def test_a_whole_log_is_verified_and_a_damaged_one_is_status_1(data: Path, tmp_path: Path) -> None:

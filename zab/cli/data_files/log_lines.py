@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -94,6 +94,31 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
                 f"{len(payload)} bytes that are not a transaction of the store",
                 payload[TAG_BYTES:],
             )
+
+
+def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
+    """Yield the machine's transactions with their zxids. Changes of membership are the consensus's own."""
+    for batch in batches:
+        if not batch.config:
+            for zxid, payload in zip(batch.zxids, batch.payloads(), strict=True):
+                yield zxid, payload[TAG_BYTES:]
+
+
+def first_foreign(txns: Iterable[tuple[Zxid, bytes]], *, mixed: bool) -> Zxid | None:
+    """Return the zxid of the first transaction that no store has written, or None.
+
+    `mixed`: return None, too, if not one of them is a store's.
+    """
+    foreign, own = None, not mixed
+    for zxid, txn in txns:
+        try:
+            transactions.decode(txn)
+            own = True
+        except DamagedError:
+            foreign = zxid if foreign is None else foreign
+        if own and foreign is not None:
+            return foreign
+    return None
 
 
 def line_of_theirs(txn: FileTxn) -> LogLine:

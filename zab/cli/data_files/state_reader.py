@@ -8,12 +8,14 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from zab.cli.data_files.log_lines import transactions_of
 from zab.core.errors import ConfigError, DamagedError, StorageError
-from zab.core.zxid import NOTHING, Epoch, Zxid, counter_of, epoch_of
+from zab.core.zxid import NOTHING, Epoch, Zxid, counter_of, epoch_of, show
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk, disk_error
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours
 from zab.storage.split_disk import SplitDisk
+from zab.store import transactions
 from zab.store.store import Store
 from zab.store.znode import CZXID, MZXID, PZXID
 from zab.wire.disk_compression import plain
@@ -32,7 +34,6 @@ from zab.wire.disk_log import LogReader
 from zab.wire.disk_snapshot import MAGIC, SnapshotReader
 from zab.wire.disk_store import arrival, replay
 from zab.wire.disk_txn import FileTxn
-from zab.wire.relay_messages import TAG_BYTES
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
@@ -131,14 +132,22 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     store = Store()
     if found.newest is not None:
         store.restore(snapshot_files.read_chunks(disk, snapshot_files.name_of(found.newest)))
-    for batch in found.batches:
-        for zxid, payload in enumerate(batch.payloads(), start=batch.first):
-            if not batch.config:
-                store.apply(zxid, payload[TAG_BYTES:])
+    last, foreign = found.last, None
+    try:
+        for zxid, txn in transactions_of(found.batches):
+            if salvage:
+                transactions.decode(txn)  # before anything of it is applied
+            store.apply(zxid, txn)
+    except DamagedError as error:
+        if not salvage or not store.zxid:
+            raise DamagedError(f"{where}: {error}") from error
+        last = Zxid(store.zxid)
+        foreign = f"transaction {show(zxid)}: {error}; it and all later transactions are left out"
     # The last transaction may be a change of membership, which the store does not apply; clients have seen its zxid.
-    store.zxid = max(store.zxid, found.last)
+    store.zxid = max(store.zxid, last)
     epoch = epoch_of(found.last) if found.record is None else found.record.accepted
-    return StoreState(store, where, epoch, (*found.notes, *found.damage))
+    notes = found.notes if foreign is None else (*found.notes, foreign)
+    return StoreState(store, where, epoch, (*notes, *found.damage))
 
 
 def _our_file(path: Path) -> StoreState:
