@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from attrs import fields
 
 from zab.core.errors import ConfigError
 
 
-def check_settings(settings: object, least: Mapping[str, int], default: int = 1) -> None:
+def check_settings(
+    settings: object,
+    least: Mapping[str, int],
+    default: int = 1,
+    optional: Mapping[str, type] = MappingProxyType({}),
+) -> None:
     """Raise ConfigError unless each field has the type of its default, and each number is large enough.
 
-    The minimum of a number is `least` of its name, else `default`.
+    The minimum of a number is `least` of its name, else `default`. `optional` has the types of the fields that may be
+    None.
     """
     for attribute in fields(type(settings)):  # type: ignore[arg-type]
         name, value = attribute.name, getattr(settings, attribute.name)
-        where = f"{type(settings).__name__}.{name} = {value!r}"
-        if isinstance(attribute.default, bool):
+        kind = optional.get(name, type(attribute.default))
+        if name in optional and value is None:
+            continue
+        shown = f" = {value!r}" if attribute.repr else ""
+        where = f"{type(settings).__name__}.{name}{shown}"
+        if kind is bool:
             if not isinstance(value, bool):
                 raise ConfigError(f"{where}: True or False is allowed")
             continue
-        if not isinstance(attribute.default, int):
-            if not isinstance(value, type(attribute.default)):
-                raise ConfigError(f"{where}: of type {type(attribute.default).__name__} it has to be")
+        if kind is not int:
+            if not isinstance(value, kind):
+                raise ConfigError(f"{where}: of type {kind.__name__} it has to be")
             continue
         floor = least.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < floor:

@@ -8,6 +8,7 @@ import pytest
 
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.limits import Limits
 
 
@@ -24,12 +25,38 @@ from zab.service.limits import Limits
         (Limits, {"links_max": 0}),
         (Limits, {"redial_ms_min": 1001}),
         (Limits, {"snapshots_kept": 1.5}),
+        (ClientPortSettings, {"tick_ms": 0}),
+        (ClientPortSettings, {"tick_ms": "x"}),
+        (ClientPortSettings, {"frame_bytes_max": -1}),
+        (ClientPortSettings, {"connections_max": 0}),
+        (ClientPortSettings, {"read_only_after_ms": -1}),
+        (ClientPortSettings, {"timeout_ticks_min": 50}),
+        (ClientPortSettings, {"session_ms_min": 0}),
+        (ClientPortSettings, {"session_ms_max": "1"}),
+        (ClientPortSettings, {"reconfig_enabled": 1}),
     ],
 )
 def test_wrong_value_is_reported_with_the_allowed_ones(kind: Any, wrong: dict[str, object]) -> None:
     ((name, value),) = wrong.items()
     with pytest.raises(ConfigError, match=f"{kind.__name__}.{name} = {value!r}: .* allowed"):
         kind(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"words": "ruok"}, "words = 'ruok': of type frozenset it has to be"),
+        ({"words": frozenset({"ruok", "nope"})}, r"words: no \['nope'\]; there are \["),
+        ({"super_digest": 7}, "super_digest: of type str it has to be"),
+        ({"tls": "key.pem"}, "tls = 'key.pem': of type TlsPortSettings it has to be"),
+        ({"throttle": None}, "throttle = None: of type ThrottleSettings it has to be"),
+        ({"session_ms_min": 2, "session_ms_max": 1}, "session_ms_min = 2: at most session_ms_max = 1 is allowed"),
+        ({"unsent_bytes_max": 2, "unsent_bytes_cut": 1}, "unsent_bytes_max = 2: at most unsent_bytes_cut = 1 is"),
+    ],
+)
+def test_wrong_setting_of_the_client_ports_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"ClientPortSettings\.{message}"):
+        ClientPortSettings(**wrong)
 
 
 def test_zero_is_allowed_where_it_has_a_meaning() -> None:

@@ -6,12 +6,14 @@ from typing import Final
 
 from attrs import field, frozen
 
+from zab.core.errors import ConfigError
 from zab.core.failed_logins import FailedLoginSettings
+from zab.core.settings_checks import check_ordered, check_settings
 from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.security_settings import DEFAULT_SECURITY, SecuritySettings
 from zab.service.throttle import ThrottleSettings
-from zab.wire.client.client_frames import FRAME_BYTES_MAX
+from zab.wire.client.client_frames import FOUR_LETTER_WORDS, FRAME_BYTES_MAX
 
 NO_THROTTLE: Final = ThrottleSettings()
 DEFAULT_FAILED_LOGINS: Final = FailedLoginSettings()
@@ -110,6 +112,33 @@ class ClientPortSettings:
     failed_logins: FailedLoginSettings = DEFAULT_FAILED_LOGINS
     tls: TlsPortSettings | None = None
     audit: AuditSettings | None = None
+
+    def __attrs_post_init__(self) -> None:
+        off = (
+            "connections_per_host_max",
+            "descriptors_kept",
+            "linger_ms",
+            "containers_never_used_ms",
+            "read_only_after_ms",
+        )
+        optional = {
+            "session_ms_min": int,
+            "session_ms_max": int,
+            "super_digest": str,
+            "tls": TlsPortSettings,
+            "audit": AuditSettings,
+        }
+        check_settings(self, {**dict.fromkeys(off, 0), "nodes_spared_min": 0}, optional=optional)
+        check_ordered(self, "timeout_ticks_min", "timeout_ticks_max")
+        if self.session_ms_min is not None and self.session_ms_max is not None:
+            check_ordered(self, "session_ms_min", "session_ms_max")
+        check_ordered(self, "unsent_bytes_max", "unsent_bytes_cut")
+        unknown = self.words - frozenset(FOUR_LETTER_WORDS.values())
+        if unknown:
+            raise ConfigError(
+                f"ClientPortSettings.words: no {sorted(map(str, unknown))}; "
+                f"there are {sorted(FOUR_LETTER_WORDS.values())}"
+            )
 
     def timeout_ms(self, asked_ms: int) -> int:
         """Return the session timeout that a client gets if it asks for this one."""
