@@ -203,7 +203,7 @@ class RecordedSession(RemoteSession):
     ) -> None:
         hosts = parse_hosts(host)
         super().__init__(hosts, timeout_ms, settings=settings)
-        self._protocol = self.machine = self.machine_type(client, self, self._book, settings, timeout_ms)
+        self._protocol = self.machine = self.machine_type(client, self, self._watch_manager, settings, timeout_ms)
         if user:
             self.machine.is_of(user)
         self.connector = Connector(
@@ -216,7 +216,7 @@ class RecordedSession(RemoteSession):
 
     @property
     def book(self) -> WatchManager:
-        return self._book
+        return self._watch_manager
 
     @property
     def connected(self) -> bool:

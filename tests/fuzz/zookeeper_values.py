@@ -32,7 +32,7 @@ _SET_DATA: Final = st.tuples(PATHS, DATA, INTS)
 _NOTHING: Final[st.SearchStrategy[Fields]] = st.just(())
 
 _OF_SHAPE: Final[list[tuple[RequestBody, st.SearchStrategy[Any]]]] = [
-    (request_bodies.NOTHING, _NOTHING),
+    (request_bodies.NO_BODY, _NOTHING),
     (request_bodies.PATH, st.tuples(PATHS)),
     (request_bodies.PATH_OR_NULL, st.tuples(st.one_of(st.none(), PATHS))),
     (request_bodies.PATH_AND_FLAG, _PATH_AND_FLAG),
@@ -65,7 +65,7 @@ def _operations(allowed: dict[int, RequestBody]) -> st.SearchStrategy[Any]:
 
 
 _OF_BODY: Final[list[tuple[ReplyBody, st.SearchStrategy[Any]]]] = [
-    (reply_bodies.NOTHING, st.none()),
+    (reply_bodies.NO_BODY, st.none()),
     (reply_bodies.NUMBER, INTS),
     (reply_bodies.PATH, PATHS),
     (reply_bodies.TOKEN, DATA),

@@ -240,13 +240,13 @@ async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, stat
         lock = Lock(session, "/l", settings=RecipeSettings(suspended_ms=5_000))
         async with lock:
             for _ in range(12):
-                session._teller.tell(state)
+                session._state_changes.report(state)
                 await trio.sleep(0.45)
-                session._teller.tell(SessionState.CONNECTED)
+                session._state_changes.report(SessionState.CONNECTED)
                 await trio.sleep(0.01)
         with pytest.raises(Lost, match="the connection is lost"):
             async with lock:
-                session._teller.tell(state)
+                session._state_changes.report(state)
                 await trio.sleep_forever()
 
 
@@ -263,13 +263,13 @@ async def test_lock_is_released_when_a_server_accepts_writes(tmp_path: Path) -> 
         async def find_a_better_one() -> None:
             await refused.wait()
             assert len(store.names("/l")) == 1
-            session._teller.tell(SessionState.CONNECTED)
+            session._state_changes.report(SessionState.CONNECTED)
 
         session._ask = ask  # type: ignore[method-assign]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(find_a_better_one)
             async with Lock(session, "/l"):
-                session._teller.tell(SessionState.READ_ONLY)
+                session._state_changes.report(SessionState.READ_ONLY)
         assert store.names("/l") == []
 
 
@@ -288,11 +288,11 @@ async def test_lost_block_ends_at_once_and_its_node_is_removed_later(tmp_path: P
         session._ask = ask  # type: ignore[method-assign]
         with pytest.raises(Lost, match="could not be reached" if well else "the connection is lost"):
             async with Lock(session, "/l", settings=settings):
-                session._teller.tell(SessionState.SUSPENDED)
+                session._state_changes.report(SessionState.SUSPENDED)
                 if not well:
                     await trio.sleep_forever()
         assert len(store.names("/l")) == 1
-        session._teller.tell(SessionState.CONNECTED)
+        session._state_changes.report(SessionState.CONNECTED)
         back.set()
         await until(lambda: store.names("/l") == [])
 
@@ -313,13 +313,13 @@ async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path)
             while True:
                 for state in (SessionState.READ_ONLY, SessionState.SUSPENDED):
                     await wait_all_tasks_blocked()
-                    session._teller.tell(state)
+                    session._state_changes.report(state)
 
         async with trio.open_nursery() as nursery:
             with pytest.raises(Lost, match="the connection is lost"):
                 async with Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000_000)):
                     assert isinstance(session, InProcessSession)
-                    session._teller.tell(SessionState.SUSPENDED)
+                    session._state_changes.report(SessionState.SUSPENDED)
                     session._heard_at = trio.current_time() - session.timeout_ms / 1000
                     nursery.start_soon(no_better_one)
                     await trio.sleep_forever()

@@ -7,7 +7,7 @@ import pytest
 from harness.draw import script_from_seed
 from harness.worlds.cores.world import run
 from zab.core.node import Node
-from zab.core.outbox import NOTHING
+from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Ready
 
 
@@ -19,7 +19,7 @@ def test_a_stretch_of_serving_and_a_node_that_was_asked(seed: int, monkeypatch: 
     def ready(node: Node) -> Ready:
         said = asked(node)
         assert not node.has_ready
-        assert asked(node) is NOTHING
+        assert asked(node) is EMPTY_READY
         assert (node.serving_role is not None) is node.serving
         if node.serving_role is not None:
             standing = node.status()[1:]

@@ -239,7 +239,7 @@ class Connector:
                 f"it attached session {response.session:#x}, not the requested {request.session:#x}"
             )
         if not response.read_only:
-            self.heard(sent_at)
+            self.leader_answered(sent_at)
         return response, first.rest
 
     async def _converse(
@@ -274,7 +274,7 @@ class Connector:
                     raise ConnectionOver("the server closed the connection")
             nursery.cancel_scope.cancel()
 
-    def heard(self, asked_at: float) -> None:
+    def leader_answered(self, asked_at: float) -> None:
         """Note that a leader has answered a request that was sent at this time."""
         self.heard_at = max(self.heard_at, asked_at)
 

@@ -64,7 +64,7 @@ class RemoteSession(Session):
         self.id = 0
         self.timeout_ms = timeout_ms
         self._settings = settings
-        self._protocol = ClientProtocol(self, self._book, settings, timeout_ms)
+        self._protocol = ClientProtocol(self, self._watch_manager, settings, timeout_ms)
         if reattach is not None:
             self._protocol.session, self._protocol.password = reattach
             self._protocol.known_to_all = True
@@ -113,12 +113,12 @@ class RemoteSession(Session):
         protocol = self._protocol
         self.id, self.timeout_ms = protocol.session, protocol.timeout_ms
         if self._opened_once.is_set():
-            self._book.interrupted()
+            self._watch_manager.interrupted()
         self._opened_once.set()
-        self._teller.tell(SessionState.READ_ONLY if protocol.read_only else SessionState.CONNECTED)
+        self._state_changes.report(SessionState.READ_ONLY if protocol.read_only else SessionState.CONNECTED)
 
     def disconnected(self) -> None:
-        self._teller.tell(SessionState.SUSPENDED)
+        self._state_changes.report(SessionState.SUSPENDED)
 
     def expired(self, why: str) -> None:
         self._end(SessionState.EXPIRED, why, ErrorCode.SESSION_EXPIRED)
@@ -151,7 +151,7 @@ class RemoteSession(Session):
             self._protocol.cancel(call)
             raise
         if op is Op.SYNC:
-            self.connector.heard(asked_at)
+            self.connector.leader_answered(asked_at)
         return value_out_of(root, op, value) if root else value
 
     def _unwatch(self, path: str, kind: WatchKind) -> None:

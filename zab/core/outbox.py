@@ -23,7 +23,7 @@ from zab.core.ready import (
 )
 from zab.core.zxid import ServerId, Ticket
 
-NOTHING: Final = Ready()
+EMPTY_READY: Final = Ready()
 """The result of most turns: always this very object, so a driver can compare by identity."""
 
 
@@ -73,7 +73,7 @@ class Outbox:
             self._clear()
             return ready
         if not (save or send or apply):
-            return NOTHING
+            return EMPTY_READY
         ready = Ready(tuple(save), tuple(send), (), tuple(apply))
         self.save, self.send_list, self.apply = [], [], []
         return ready

@@ -17,6 +17,9 @@ Ticket: TypeAlias = int
 COUNTER_MAX: Final = 0xFFFF_FFFF
 EPOCH_MAX: Final = 0x7FFF_FFFF
 
+NEVER: Final[Millis] = 1 << 62
+"""Later than any time."""
+
 NOTHING: Final = Zxid(0)
 """The zxid of an empty history."""
 

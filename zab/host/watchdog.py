@@ -3,7 +3,7 @@
 Each such loop (the member's driver, the requests of clients, the group coordinator of a broker) has a `Watchdog`:
 
     watchdogs = Watchdogs(report)
-    driver = watchdogs.add("driver", poke=bell.ring)
+    driver = watchdogs.add("driver", poke=wakeup.ring)
     with driver.turn(lambda: "3 proposals"):     # one turn of the loop
         ...
 
@@ -120,36 +120,36 @@ UNWATCHED: Final = Watchdog("unwatched", lambda stall: None, lambda: 0.0)
 class Turn:
     """One turn of a watched loop, as a context manager."""
 
-    __slots__ = ("_cause", "_dog", "_started")
+    __slots__ = ("_cause", "_started", "_watchdog")
 
-    def __init__(self, dog: Watchdog, cause: str | Callable[[], str]) -> None:
-        self._dog = dog
+    def __init__(self, watchdog: Watchdog, cause: str | Callable[[], str]) -> None:
+        self._watchdog = watchdog
         self._cause = cause
 
     def __enter__(self) -> None:
-        self._started = self._dog.clock()
+        self._started = self._watchdog.clock()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        dog = self._dog
-        dog.took(dog.clock() - self._started, self._cause)
+        watchdog = self._watchdog
+        watchdog.took(watchdog.clock() - self._started, self._cause)
         if kind is None:
-            dog.turns += 1
+            watchdog.turns += 1
 
 
 class TimedSteps(Awaitable[T]):
     """Await a coroutine, and time each of its steps from one wait to the next: only these hold up others."""
 
-    __slots__ = ("_cause", "_coroutine", "_dog")
+    __slots__ = ("_cause", "_coroutine", "_watchdog")
 
-    def __init__(self, dog: Watchdog, cause: str | Callable[[], str], coroutine: Coroutine[Any, Any, T]) -> None:
-        self._dog = dog
+    def __init__(self, watchdog: Watchdog, cause: str | Callable[[], str], coroutine: Coroutine[Any, Any, T]) -> None:
+        self._watchdog = watchdog
         self._cause = cause
         self._coroutine = coroutine
 
     def __await__(self) -> Generator[Any, Any, T]:
-        dog, clock, coroutine = self._dog, self._dog.clock, self._coroutine
+        watchdog, clock, coroutine = self._watchdog, self._watchdog.clock, self._coroutine
         step: Callable[[Any], Any] = coroutine.send
         given: Any = None
         while True:
@@ -160,7 +160,7 @@ class TimedSteps(Awaitable[T]):
                 result: T = end.value
                 return result
             finally:
-                dog.took(clock() - started, self._cause)
+                watchdog.took(clock() - started, self._cause)
             try:
                 given, step = (yield wish), coroutine.send
             except BaseException as error:
@@ -172,7 +172,7 @@ class Watchdogs:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self._dogs: list[Watchdog] = []
+        self._watchdogs: list[Watchdog] = []
 
     def add(
         self,
@@ -181,9 +181,9 @@ class Watchdogs:
         excused: Callable[[], bool] = never,
         clock: Callable[[], float] = trio.current_time,
     ) -> Watchdog:
-        dog = Watchdog(name, self.report, clock, poke, excused)
-        self._dogs.append(dog)
-        return dog
+        watchdog = Watchdog(name, self.report, clock, poke, excused)
+        self._watchdogs.append(watchdog)
+        return watchdog
 
     async def run(self) -> None:
         while True:
@@ -193,22 +193,22 @@ class Watchdogs:
     def check(self) -> None:
         """Poke every loop. A server with a periodic task of its own calls this there, instead of `run`."""
         now = trio.current_time()
-        for dog in self._dogs:
-            dog.check(now)
+        for watchdog in self._watchdogs:
+            watchdog.check(now)
 
     @property
     def stalls(self) -> int:
-        return sum(dog.stalls for dog in self._dogs)
+        return sum(watchdog.stalls for watchdog in self._watchdogs)
 
     def problems(self) -> list[str]:
         """List the dead loops. While there is one, the server is not healthy."""
         now = trio.current_time()
-        return [problem for dog in self._dogs if (problem := dog.problem(now)) is not None]
+        return [problem for watchdog in self._watchdogs if (problem := watchdog.problem(now)) is not None]
 
     def warnings(self) -> list[str]:
         """List the stalls of the last minute."""
         now = trio.current_time()
-        return [warning for dog in self._dogs if (warning := dog.warning(now)) is not None]
+        return [warning for watchdog in self._watchdogs if (warning := watchdog.warning(now)) is not None]
 
 
 # -- the event loop as a whole -----------------------------------------------------------------------------
@@ -217,8 +217,8 @@ class Watchdogs:
 class LoopMonitor:
     """Notice from a thread when the event loop is held up. Only for a process that belongs to the server."""
 
-    def __init__(self, dog: Watchdog) -> None:
-        self._dog = dog
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
         self._beat = time.perf_counter()
         self._over = threading.Event()
         self._thread_id = 0
@@ -237,7 +237,7 @@ class LoopMonitor:
                 self._beat += BEAT_S + late
                 cause, self._cause = self._cause, ""
                 if cause:
-                    self._dog.took(late, cause)
+                    self._watchdog.took(late, cause)
         finally:
             self._over.set()
             thread.join()
@@ -258,7 +258,7 @@ class LoopMonitor:
             else:
                 self._cause = where(sys._current_frames().get(self._thread_id))
             if repeated or late > REPEAT_S:  # The stall may never end: then this is the only line about it.
-                self._dog.report(Stall(self._dog.name, late, f"not over yet, in {self._cause}", now))
+                self._watchdog.report(Stall(self._watchdog.name, late, f"not over yet, in {self._cause}", now))
 
 
 def where(frame: FrameType | None) -> str:

@@ -96,11 +96,11 @@ class _Receiver:
 class EpollReader:
     """One reader for all sockets, between `open` and the end of its nursery. Without `epoll` each owner reads itself.
 
-    `bell` is the wakeup of the task that takes the member's turns.
+    `wakeup` is the wakeup of the task that takes the member's turns.
     """
 
-    def __init__(self, bell: Wakeup) -> None:
-        self._bell = bell
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
         self._turn: Turn
         """Set by `open`."""
         self._nursery: trio.Nursery | None = None
@@ -167,10 +167,10 @@ class EpollReader:
     def _round(self, ready: ReadyDescriptors) -> None:
         """Read from all ready sockets, then take the member's turn.
 
-        If the driver is busy, perhaps with a turn that has to wait, the bell rings for it as usual.
+        If the driver is busy, perhaps with a turn that has to wait, the wakeup rings for it as usual.
         """
-        bell, receivers = self._bell, self._receivers
-        held = bell.hold()
+        wakeup, receivers = self._wakeup, self._receivers
+        held = wakeup.hold()
         try:
             for socket, _ in ready:
                 receiver = receivers.get(socket)
@@ -192,11 +192,11 @@ class EpollReader:
                     continue
                 if not goes_on:
                     self._wake(socket, receiver)
-            if held and bell.answer() and not self._turn():
-                bell.ring()
+            if held and wakeup.answer() and not self._turn():
+                wakeup.ring()
         finally:
             if held:
-                bell.release()
+                wakeup.release()
 
     def _wake(self, socket: int, receiver: _Receiver, error: Exception | None = None) -> None:
         """End the owner's `receive`, unless `on_data` has cancelled it."""

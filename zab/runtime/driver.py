@@ -13,7 +13,7 @@ from typing import Any
 
 from zab.core.messages import LinkDown, LinkUp
 from zab.core.node import Node
-from zab.core.outbox import NOTHING
+from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Append, Apply, HangUp, Ready
 from zab.core.zxid import Millis, Ticket
 from zab.host.logs import Log
@@ -108,7 +108,7 @@ class Driver:
             requests.ask_barrier(now)
         while node.has_ready:
             ready = node.ready()
-            if ready is NOTHING:
+            if ready is EMPTY_READY:
                 break
             apply = ready.apply
             if steady and _is_common(ready):

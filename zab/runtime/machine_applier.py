@@ -146,7 +146,7 @@ class MachineApplier:
             self._on_membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, pending = self.machine.apply, self._requests.pending
-        mine, applied, clock = pending.tag, pending.applied, self._clock
+        mine, applied, clock = pending.origin, pending.applied, self._clock
         started = clock()
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             try:

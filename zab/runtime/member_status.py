@@ -89,7 +89,7 @@ class MemberStatus:
             voting=node.voting,
             damage=() if node.voting else self._recovered.damage,
             cut_off_since=node.cut_off_since,
-            heard=node.responsive_voters,
+            responsive=node.responsive_voters,
             outstanding=len(self._pending),
             links=self._links.status(),
             election_links=self._elections.links(),

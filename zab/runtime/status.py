@@ -125,7 +125,7 @@ class Status:
     """The damage found on the disk at the start, for people; empty again once the other servers have healed it."""
     cut_off_since: Millis | None
     """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
-    heard: frozenset[ServerId]
+    responsive: frozenset[ServerId]
     """The servers that have sent a vote since this one began to look for a leader, itself among them."""
     outstanding: int
     """Submissions of this member whose outcome is open."""
@@ -142,7 +142,7 @@ def missing_voters(status: Status) -> dict[ServerId, str]:
     """
     found: dict[ServerId, str] = {}
     for sid in status.ensemble.voters:
-        if sid == status.server or sid in status.heard:
+        if sid == status.server or sid in status.responsive:
             continue
         if sid in status.election_links:
             found[sid] = "connected, but it sends nothing"

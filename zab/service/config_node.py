@@ -84,7 +84,7 @@ def check_request(fields: Fields, status: MembershipStatus, settings: Reconfigur
     version = fields[3]
     if version not in (ANY_VERSION, ensemble.version):
         raise RequestFailed(ErrorCode.BAD_VERSION)
-    new = wanted(fields, ensemble, two_voters=settings.standalone_enabled)
+    new = ensemble_asked_for(fields, ensemble, two_voters=settings.standalone_enabled)
     if not new.is_quorum([*status.synced, status.server]):
         raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
 
@@ -144,7 +144,7 @@ class ConfigNode:
             if version not in (ANY_VERSION, ensemble.version):
                 return ErrorCode.BAD_VERSION, None
             try:
-                yield wanted(fields, ensemble, two_voters=self._settings.standalone_enabled)
+                yield ensemble_asked_for(fields, ensemble, two_voters=self._settings.standalone_enabled)
             except RequestFailed as failure:
                 return failure.code, None
             except _RETRY:
@@ -168,7 +168,7 @@ def text_of(ensemble: Ensemble) -> bytes:
     return ensemble.text().encode()
 
 
-def wanted(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
+def ensemble_asked_for(fields: Fields, current: Ensemble, *, two_voters: bool) -> Ensemble:
     """Return the whole membership that a client asks for, or raise `RequestFailed`."""
     joining, leaving, members, _ = fields
     if any(len(text or "") > MEMBERSHIP_CHARS_MAX for text in (joining, leaving, members)):

@@ -17,7 +17,7 @@ from zab.core.node import Node
 from zab.core.zxid import Millis, Zxid
 from zab.service.leadership import Leadership, LearnerLink
 from zab.service.limits import Limits
-from zab.service.membership_changes import reply_of, wanted
+from zab.service.membership_changes import reply_of, requested_ensemble
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.proposal_queue import ForwardedBatch, ProposalQueue, RefusedRequest, by_link
 from zab.service.sync_barriers import SyncBarriers
@@ -78,7 +78,7 @@ class LeaderIntake:
             first, requests = pending.take(limits.batch_entries_max, limits.batch_bytes_max)
             if not requests:
                 break
-            self.queue.put(ForwardedBatch(leadership.epoch, None, pending.tag, first, requests))
+            self.queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
 
     def turn(self, now: Millis) -> None:
         """Propose the queued requests. Cheap if there is nothing to do."""
@@ -128,7 +128,7 @@ class LeaderIntake:
         try:
             if self.queue.promised:
                 raise Overloaded("transactions that were prepared before wait for their place: try again")
-            ensemble = wanted(request, self._node.ensemble)
+            ensemble = requested_ensemble(request, self._node.ensemble)
             return ReconfigureReply(request.number, self._node.reconfigure(ensemble, request.expect, now))
         except ZabError as error:
             return reply_of(request.number, error)

@@ -31,7 +31,7 @@ _ERRORS: Final[dict[str, type[ZabError]]] = {
 }
 
 
-def wanted(request: ReconfigureRequest, current: Ensemble) -> Ensemble:
+def requested_ensemble(request: ReconfigureRequest, current: Ensemble) -> Ensemble:
     """Return the requested membership, given the one in force."""
     if request.members is not None:
         if request.joining or request.leaving:

@@ -1,6 +1,6 @@
 """A member's pending submissions: each is carried out exactly once, in the member's order, or its outcome is reported.
 
-A request travels to the leader and returns as a transaction with this member's tag; applying that transaction answers
+A request travels to the leader and returns as a transaction with this member's origin; its application answers
 the request. If the leader, or the link to it, is lost in between, the request may be in the history or not, and may
 even be queued at the leader. So no request is sent a second time before two conditions hold:
 
@@ -55,11 +55,11 @@ class Submission:
 
 
 class PendingSubmissions:
-    def __init__(self, tag: bytes, count_max: int, bytes_max: int, leaders_lost_max: int = 3) -> None:
-        assert len(tag) == ORIGIN_BYTES
+    def __init__(self, origin: bytes, count_max: int, bytes_max: int, leaders_lost_max: int = 3) -> None:
+        assert len(origin) == ORIGIN_BYTES
         assert leaders_lost_max >= 2, "one loss proves nothing"
-        self.tag = tag
-        """The tag of this member's transactions, unique to this run of its process."""
+        self.origin = origin
+        """The origin in the tags of this member's transactions, unique to this run of its process."""
         self.bytes = 0
         """The bytes of the open requests."""
         self.submits = 0
@@ -197,7 +197,7 @@ class PendingSubmissions:
     # -- what was applied ----------------------------------------------------------------------------
 
     def applied(self, counter: int, result: object) -> None:
-        """Handle a transaction with this member's tag and this number."""
+        """Handle a transaction with this member's origin and this number."""
         self._carried_out = counter
         closed = self._open.pop(counter, None)  # the same as `_close`, inlined
         if closed is None:

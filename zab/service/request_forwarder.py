@@ -46,7 +46,7 @@ class RequestForwarder:
                 break
             size = sum(map(len, requests)) + ITEM_BYTES_MAX * len(requests)
             if len(requests) <= REQUESTS_MAX and size <= self._body_bytes_max:
-                link.send(encode(Forward(leadership.epoch, pending.tag, first, tuple(requests))))
+                link.send(encode(Forward(leadership.epoch, pending.origin, first, tuple(requests))))
             else:
                 self._send_in_frames(link, leadership, first, requests, applied)
 
@@ -54,12 +54,12 @@ class RequestForwarder:
         self, link: LearnerLink, leadership: Leadership, first: int, requests: Sequence[bytes], applied: Zxid
     ) -> None:
         """Send as many frames as the requests take. A request that fits into no frame is refused here."""
-        epoch, tag = leadership.epoch, self._pending.tag
+        epoch, origin = leadership.epoch, self._pending.origin
         room, run, free = self._body_bytes_max - ITEM_BYTES_MAX, list[bytes](), 0
         for number, request in enumerate(requests, first):
             size = len(request) + ITEM_BYTES_MAX
             if run and (size > free or len(run) == REQUESTS_MAX):
-                link.send(encode(Forward(epoch, tag, number - len(run), tuple(run))))
+                link.send(encode(Forward(epoch, origin, number - len(run), tuple(run))))
                 run = []
             if not run:
                 free = self._body_bytes_max
@@ -72,7 +72,7 @@ class RequestForwarder:
             run.append(request)
             free -= size
         if run:
-            link.send(encode(Forward(epoch, tag, first + len(requests) - len(run), tuple(run))))
+            link.send(encode(Forward(epoch, origin, first + len(requests) - len(run), tuple(run))))
         self._pending.reached(applied)
 
     # -- from the leader ---------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from zab.session.multi import (
     version_of,
 )
 from zab.session.session_errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
-from zab.session.state import SessionState, States, StateTeller
+from zab.session.state import SessionState, StateChanges, States
 from zab.session.trees import delete_tree, ensure_path
 from zab.session.watch import Watch
 from zab.session.watch_manager import WatchManager
@@ -59,9 +59,9 @@ class Session(ABC):
     id: int
     timeout_ms: int
 
-    def __init__(self, state: SessionState, book: WatchManager, events_max: int) -> None:
-        self._teller = StateTeller(state)
-        self._book = book
+    def __init__(self, state: SessionState, watch_manager: WatchManager, events_max: int) -> None:
+        self._state_changes = StateChanges(state)
+        self._watch_manager = watch_manager
         self._events_max = events_max
         self._watches: dict[Watch, None] = {}
         self._over: tuple[int, str] | None = None
@@ -72,8 +72,8 @@ class Session(ABC):
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
         """Send a request, and return the body of its reply, or raise its error.
 
-        `self._book.answered` is called when the reply arrives, before any later event. `rooted` is False if the path is
-        the server's name of the node.
+        `self._watch_manager.answered` is called when the reply arrives, before any later event. `rooted` is False if
+        the path is the server's name of the node.
         """
 
     @abstractmethod
@@ -106,7 +106,7 @@ class Session(ABC):
     @property
     def state(self) -> SessionState:
         """The state of the session now."""
-        return self._teller.state
+        return self._state_changes.state
 
     def states(self) -> States:
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
@@ -114,7 +114,7 @@ class Session(ABC):
         The iteration ends after the final state: CLOSED when the block is left or the store itself ends, EXPIRED,
         AUTH_FAILED; `over` tells the reason. A slow consumer misses the oldest of 64 changes, never the newest.
         """
-        return States(self._teller)
+        return States(self._state_changes)
 
     @property
     def over(self) -> str | None:
@@ -130,7 +130,7 @@ class Session(ABC):
             self._over = code, why
             for watch in self._watches:
                 watch.end(_ended(code, why))
-            self._teller.tell(state)
+            self._state_changes.report(state)
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class Session(ABC):
         finally:
             del self._watches[watch]
             watch.end(LocalProtocolError("the block of this watch has ended"))
-            for path, kind in self._book.drop(watch):
+            for path, kind in self._watch_manager.drop(watch):
                 self._unwatch(path, kind)
 
     @asynccontextmanager
@@ -348,7 +348,7 @@ class Session(ABC):
     def _added_in_vain(self, path: str, kind: WatchKind) -> None:
         """Remove a watch at the server that was closed here before the server added it."""
         path = self._at_server(path)
-        if not self._book.watches(path, kind):
+        if not self._watch_manager.watches(path, kind):
             self._unwatch(path, kind)
 
     def _own(self, watch: Watch) -> None:

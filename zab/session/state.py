@@ -33,8 +33,8 @@ class SessionState(Enum):
 _FINAL: Final = frozenset({SessionState.AUTH_FAILED, SessionState.EXPIRED, SessionState.CLOSED})
 
 
-class StateTeller:
-    """The session's side of its states: `tell` reports a change. No change follows a final state."""
+class StateChanges:
+    """The session's side of its states: `report` adds a change. No change follows a final state."""
 
     def __init__(self, state: SessionState) -> None:
         self.state = state
@@ -45,7 +45,7 @@ class StateTeller:
         self._next_change = trio.lowlevel.ParkingLot()
         """The tasks that wait for the next change."""
 
-    def tell(self, state: SessionState) -> None:
+    def report(self, state: SessionState) -> None:
         if state is self.state or self.state.final:
             return
         self.state = state
@@ -67,15 +67,15 @@ class StateTeller:
 class States:
     """An async iterator over the state now, then each change in order. It ends after a final state."""
 
-    def __init__(self, teller: StateTeller) -> None:
-        self._teller = teller
-        self._seen = teller._count - 1
+    def __init__(self, changes: StateChanges) -> None:
+        self._state_changes = changes
+        self._seen = changes._count - 1
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionState:
-        found = await self._teller.after(self._seen)
+        found = await self._state_changes.after(self._seen)
         if found is None:
             raise StopAsyncIteration
         self._seen, state = found

@@ -50,7 +50,7 @@ class Watch:
         self._events: deque[WatchEvent] = deque()
         """Events that were not read yet, at most `_events_max`."""
         self._events_max = events_max
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._over: Exception | None = None
         """The error that ends the iteration, after the events; None while the watch lasts."""
         self._waited_for = False
@@ -80,7 +80,7 @@ class Watch:
             self.end(EventsLost(f"{self._events_max} events were not read"))
             return
         self._events.append(event)
-        self._bell.ring()
+        self._wakeup.ring()
 
     def check(self) -> None:
         """Raise if the watch is over, so that no node can be added to it."""
@@ -91,7 +91,7 @@ class Watch:
         """Let the iteration raise this error after the present events. For the session."""
         if self._over is None:
             self._over = error
-            self._bell.ring()
+            self._wakeup.ring()
 
     def __aiter__(self) -> Self:
         return self
@@ -118,6 +118,6 @@ class Watch:
             while not self._events:
                 if self._over is not None:
                     raise self._over
-                await self._bell.wait()
+                await self._wakeup.wait()
         finally:
             self._waited_for = False

@@ -36,7 +36,7 @@ from zab.core.messages import (
     State,
 )
 from zab.core.node import Node
-from zab.core.outbox import NOTHING
+from zab.core.outbox import EMPTY_READY
 from zab.core.ready import (
     Activate,
     Append,
@@ -352,7 +352,7 @@ class Server:
             self._tell_judge(seen)
         if reached is not None:
             world.act(self, "quorum", reached)
-        if ready is not NOTHING:
+        if ready is not EMPTY_READY:
             if ready.notes:
                 for note in ready.notes:
                     world.noted(self, note)

@@ -11,7 +11,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
-from zab.core.outbox import NOTHING
+from zab.core.outbox import EMPTY_READY
 from zab.core.ready import (
     Activate,
     Append,
@@ -93,7 +93,7 @@ class ToldNode(Node):
 
     def ready(self) -> Ready:
         if self._life.dead or self._life.ending:
-            return NOTHING
+            return EMPTY_READY
         self._world.step()
         self._performed()
         ready = super().ready()

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from zab.session.session_errors import EventsLost
-from zab.session.state import CHANGES_MAX, SessionState, States, StateTeller
+from zab.session.state import CHANGES_MAX, SessionState, StateChanges, States
 from zab.session.watch import Event, Watch, WatchEvent
 
 CONNECTED, SUSPENDED, EXPIRED, CLOSED = (
@@ -16,46 +16,46 @@ CONNECTED, SUSPENDED, EXPIRED, CLOSED = (
 
 
 async def test_the_state_now_and_then_each_change() -> None:
-    teller = StateTeller(SUSPENDED)
-    teller.tell(CONNECTED)
-    states = States(teller)
-    teller.tell(CONNECTED)
-    teller.tell(SUSPENDED)
-    teller.tell(CONNECTED)
-    teller.tell(EXPIRED)
-    teller.tell(CLOSED)
+    changes = StateChanges(SUSPENDED)
+    changes.report(CONNECTED)
+    states = States(changes)
+    changes.report(CONNECTED)
+    changes.report(SUSPENDED)
+    changes.report(CONNECTED)
+    changes.report(EXPIRED)
+    changes.report(CLOSED)
     assert [state async for state in states] == [CONNECTED, SUSPENDED, CONNECTED, EXPIRED]
-    assert [state async for state in States(teller)] == [EXPIRED]
-    assert teller.state is EXPIRED
+    assert [state async for state in States(changes)] == [EXPIRED]
+    assert changes.state is EXPIRED
 
 
 async def test_slow_reader_misses_the_oldest_states() -> None:
-    teller = StateTeller(SUSPENDED)
-    states = States(teller)
+    changes = StateChanges(SUSPENDED)
+    states = States(changes)
     assert await anext(states) is SUSPENDED
     for _ in range(CHANGES_MAX):
-        teller.tell(CONNECTED)
-        teller.tell(SUSPENDED)
-    teller.tell(EXPIRED)
+        changes.report(CONNECTED)
+        changes.report(SUSPENDED)
+    changes.report(EXPIRED)
     seen = [state async for state in states]
     assert len(seen) == CHANGES_MAX
     assert seen[-2:] == [SUSPENDED, EXPIRED]
 
 
 async def test_change_wakes_waiting_tasks() -> None:
-    teller, seen = StateTeller(CONNECTED), []
+    changes, seen = StateChanges(CONNECTED), []
 
     async def look() -> None:
-        async for state in States(teller):
+        async for state in States(changes):
             seen.append(state)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(look)
         nursery.start_soon(look)
         await trio.testing.wait_all_tasks_blocked()
-        teller.tell(SUSPENDED)
+        changes.report(SUSPENDED)
         await trio.testing.wait_all_tasks_blocked()
-        teller.tell(CLOSED)
+        changes.report(CLOSED)
     assert seen == [CONNECTED, CONNECTED, SUSPENDED, SUSPENDED, CLOSED, CLOSED]
 
 

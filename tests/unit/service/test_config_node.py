@@ -28,8 +28,8 @@ from zab.service.config_node import (
     ConfigNode,
     ReconfigurationSteps,
     check_request,
+    ensemble_asked_for,
     text_of,
-    wanted,
 )
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import Fields
@@ -42,7 +42,7 @@ THREE = Ensemble.parse(
 
 
 def wish(joining: str | None = None, leaving: str | None = None, members: str | None = None) -> Ensemble:
-    return wanted((joining, leaving, members, -1), THREE, two_voters=True)
+    return ensemble_asked_for((joining, leaving, members, -1), THREE, two_voters=True)
 
 
 def test_some_join_and_some_leave() -> None:
@@ -92,9 +92,9 @@ def test_two_have_to_stay_if_one_would_be_standalone() -> None:
     with pytest.raises(RequestFailed) as caught:
         wish(leaving="2,3")
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
-    assert wanted((None, "2,3", None, -1), THREE, two_voters=False).voters == (1,)
+    assert ensemble_asked_for((None, "2,3", None, -1), THREE, two_voters=False).voters == (1,)
     with pytest.raises(RequestFailed):
-        wanted((None, "1,2,3", None, -1), THREE, two_voters=False)
+        ensemble_asked_for((None, "1,2,3", None, -1), THREE, two_voters=False)
 
 
 @pytest.mark.parametrize(("joining", "leaving"), [(None, "two"), ("server.x=d:1:2;3", None)])
@@ -107,7 +107,7 @@ def test_length_that_is_no_number_is_no_request(joining: str | None, leaving: st
 def test_groups_are_changed_as_a_whole() -> None:
     grouped = Ensemble.parse("server.1=a:1:2,server.2=b:1:2,server.3=c:1:2,group.1=1:2:3")
     with pytest.raises(RequestFailed) as caught:
-        wanted((None, "3", None, -1), grouped, two_voters=True)
+        ensemble_asked_for((None, "3", None, -1), grouped, two_voters=True)
     assert caught.value.code == ErrorCode.BAD_ARGUMENTS
 
 
@@ -202,7 +202,7 @@ def answer_of(steps: ReconfigurationSteps, error: Exception | None = None) -> An
 
 def test_change_is_answered_once_it_is_applied_here() -> None:
     steps = change_of(LEAVE, [THREE])
-    assert next(steps) == wanted(LEAVE, THREE, two_voters=True)
+    assert next(steps) == ensemble_asked_for(LEAVE, THREE, two_voters=True)
     assert next(steps) is BARRIER
     assert answer_of(steps) == (ErrorCode.OK, Store().tree.nodes[CONFIG])
 

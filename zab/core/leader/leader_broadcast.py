@@ -34,14 +34,11 @@ from zab.core.messages import (
     Propose,
     UpToDate,
 )
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
+from zab.core.zxid import NEVER, Epoch, Millis, ServerId, Ticket, Zxid, counter_of, make, show
 
 # Looking up a member of an enum is slow, and each acknowledgement and proposal needs these.
 _SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
 _SYNCED: Final = LearnerStep.SYNCED
-
-NEVER: Final[Millis] = 1 << 62
-"""Later than any time."""
 
 
 class LeaderBroadcast(LeaderPhase):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from zab.core.errors import RemoteProtocolError
-from zab.core.learner.learner_phase import NEVER, LearnerPhase, LearnerRole
+from zab.core.learner.learner_phase import LearnerPhase, LearnerRole
 from zab.core.learner.learner_synchronization import LearnerSynchronization
 from zab.core.messages import RESUMES, AckEpoch, BarrierReply, LeaderInfo, SnapHeld
-from zab.core.zxid import Epoch, Millis, Ticket
+from zab.core.zxid import NEVER, Epoch, Millis, Ticket
 
 
 class LearnerDialling(LearnerPhase):

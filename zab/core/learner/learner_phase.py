@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from zab.core.errors import RemoteProtocolError
 from zab.core.log_state import LogState
 from zab.core.messages import Commit, Inform, InformAndActivate, Propose, Veto
-from zab.core.zxid import Millis, ServerId, Ticket
-
-NEVER: Final[Millis] = 1 << 62
-"""Later than any time."""
+from zab.core.zxid import NEVER, Millis, ServerId, Ticket
 
 
 class LearnerRole(Protocol):

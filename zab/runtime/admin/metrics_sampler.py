@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
@@ -27,14 +26,13 @@ from zab.runtime.status import OpenPorts, RoleChange
 from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
+from zab.service.pending_submissions import Done
 from zab.store.paths import ROOT
 
 SAMPLE_S: Final = 1.0
 SAMPLES_KEPT: Final = 120
 ELECTIONS_KEPT: Final = 20
 FORGET_S: Final = 600.0
-
-Done = Callable[[object, Exception | None], None]
 
 
 @frozen

@@ -106,7 +106,7 @@ class InProcessSession(Session):
         # Otherwise the session waits for the next leader: it cannot move to another server.
 
     def ready_changed(self, ready: bool) -> None:
-        self._teller.tell(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
+        self._state_changes.report(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
 
     def store_closed(self, why: str) -> None:
         """End the session here. In the history it lasts until the store is opened again."""
@@ -115,7 +115,7 @@ class InProcessSession(Session):
     read_only = False
 
     def notify(self, change: ChangeEvent) -> None:
-        self._book.happened(change.event, change.path, change.zxid)
+        self._watch_manager.happened(change.event, change.path, change.zxid)
 
     def failed(self, mistake: Exception) -> None:
         self._server.log.failed("watch_failed", mistake, session=f"{self.id:#x}")
@@ -153,7 +153,7 @@ class InProcessSession(Session):
         await self._server.readable()
         self._check()
         error, value = self._server.machine.reads.read(op, fields, self)
-        self._book.answered(op, fields, error, watch)
+        self._watch_manager.answered(op, fields, error, watch)
         if error:
             raise refused(error, op, fields, what)
         turn = _OF_READ.get(op)

@@ -80,7 +80,7 @@ class ClientConnection:
         """The most unsent bytes; above it the connection is cut."""
         self._receiving = False
         """True while `receive` is running. The shell sends after it in any case."""
-        self.heard = True
+        self.active = True
         """True if the client has sent something since the last call of `was_active`."""
 
     @property
@@ -101,7 +101,7 @@ class ClientConnection:
             if pipeline is None:
                 self._open(data)
                 return self.phase is ConnectionPhase.FIRST_FRAME
-            self.heard = True
+            self.active = True
             self.server.counts.bytes_received += len(data)
             requests = self._reader.feed(data)
             self.received += len(requests)
@@ -110,7 +110,7 @@ class ClientConnection:
         except HttpRequest as error:
             self.cut(str(error))
         except WireError as error:
-            self.wronged(str(error))
+            self.report_violation(str(error))
             self.cut(str(error))
         finally:
             self._receiving = False
@@ -219,8 +219,8 @@ class ClientConnection:
 
     def was_active(self) -> bool:
         """Return whether the client has sent something since the last call."""
-        heard, self.heard = self.heard, False
-        return heard
+        active, self.active = self.active, False
+        return active
 
     def ended(self, why: str) -> None:
         """Disconnect: the session is over, or has moved. If the client closed the session, its reply is still sent."""
@@ -281,7 +281,7 @@ class ClientConnection:
         )
         self.cut("an internal error")
 
-    def wronged(self, why: str) -> None:
+    def report_violation(self, why: str) -> None:
         """Log that the client broke the protocol: one line for each host and kind of mistake."""
         kind = _VARYING.split(why, maxsplit=1)[0]
         self.server.log.warn_rate_limited(

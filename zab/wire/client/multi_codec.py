@@ -48,9 +48,9 @@ READS: Final[Mapping[int, RequestBody]] = {
 RESULTS: Final[Mapping[int, ReplyBody]] = {
     Op.CREATE: reply_bodies.PATH,
     Op.CREATE2: reply_bodies.CREATED,
-    Op.DELETE: reply_bodies.NOTHING,
+    Op.DELETE: reply_bodies.NO_BODY,
     Op.SET_DATA: reply_bodies.STAT_ONLY,
-    Op.CHECK: reply_bodies.NOTHING,
+    Op.CHECK: reply_bodies.NO_BODY,
     Op.GET_DATA: reply_bodies.DATA,
     Op.GET_CHILDREN: reply_bodies.NAMES,
 }

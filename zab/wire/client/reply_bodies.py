@@ -148,7 +148,7 @@ def _decode_identities(body: bytes, at: int) -> tuple[tuple[tuple[str, str], ...
     return reader.vector(lambda: (reader.text(), reader.text()), 8), reader.position
 
 
-NOTHING: Final = ReplyBody(_encode_nothing, _decode_nothing)
+NO_BODY: Final = ReplyBody(_encode_nothing, _decode_nothing)
 NUMBER: Final = ReplyBody(INT.pack, _decode_number)
 PATH: Final = ReplyBody(text, decode_path)
 TOKEN: Final = ReplyBody(buffer, _decode_token)

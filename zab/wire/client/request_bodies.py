@@ -243,7 +243,7 @@ def _watches(lists: int) -> RequestBody:
     return RequestBody(decode, encode)
 
 
-NOTHING: Final = RequestBody(_decode_nothing, _encode_nothing)
+NO_BODY: Final = RequestBody(_decode_nothing, _encode_nothing)
 PATH: Final = RequestBody(decode_path, _encode_path)
 PATH_OR_NULL: Final = RequestBody(_decode_path_or_null, _encode_path)
 PATH_AND_FLAG: Final = RequestBody(decode_path_and_flag, _encode_path_and_flag)

@@ -34,7 +34,7 @@ SHAPES: Final[Mapping[int, RequestBody]] = {
     Op.SET_ACL: request_bodies.SET_ACL,
     Op.GET_CHILDREN: request_bodies.PATH_AND_FLAG,
     Op.SYNC: request_bodies.PATH,
-    Op.PING: request_bodies.NOTHING,
+    Op.PING: request_bodies.NO_BODY,
     Op.GET_CHILDREN2: request_bodies.PATH_AND_FLAG,
     Op.MULTI: multi_codec.MULTI,
     Op.CREATE2: request_bodies.CREATE,
@@ -51,8 +51,8 @@ SHAPES: Final[Mapping[int, RequestBody]] = {
     Op.GET_ALL_CHILDREN_NUMBER: request_bodies.PATH,
     Op.SET_WATCHES2: request_bodies.WATCHES2,
     Op.ADD_WATCH: request_bodies.PATH_AND_NUMBER,
-    Op.WHO_AM_I: request_bodies.NOTHING,
-    Op.CLOSE_SESSION: request_bodies.NOTHING,
+    Op.WHO_AM_I: request_bodies.NO_BODY,
+    Op.CLOSE_SESSION: request_bodies.NO_BODY,
 }
 """The operations that a client may send. `check` by itself, `deleteContainer` and `createSession` are missing: they are
 parts of other requests, or a server's own.

@@ -51,7 +51,7 @@ class JudgedClientService(ClientService):
         now = self._clock_ms()
         slept, self._looked_ms = now - self._looked_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2), now
         connections: dict[int, Any] = self.sessions.attached
-        alive = [session for session, connection in connections.items() if connection.heard]
+        alive = [session for session, connection in connections.items() if connection.active]
         self._heard(self.sessions.table if slept else alive)
         reports = super().check()
         if self.ready and self.leads is None:

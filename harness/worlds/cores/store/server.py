@@ -253,7 +253,7 @@ class StoreServer(Server):
             self.requests.reached(zxid)
 
     def _feed(self, batch: Batch) -> None:
-        mine, applied = self.requests.pending.tag, self.requests.pending.applied
+        mine, applied = self.requests.pending.origin, self.requests.pending.applied
 
         def tell(payload: bytes, result: object) -> None:
             where, counter = TAG.unpack_from(payload)
