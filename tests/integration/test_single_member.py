@@ -34,6 +34,22 @@ class NoNetwork:
         raise AssertionError("a member alone listens nowhere")
 
 
+def test_object_that_is_no_machine_is_refused_when_the_member_is_made(tmp_path: Path) -> None:
+    class Half(Passive):
+        def snapshot(self) -> list[bytes]:
+            return []
+
+    wrong: Any = Half()
+    with pytest.raises(TypeError, match=r"^Half is no zab\.Machine: it lacks apply, restore\."):
+        Member(wrong, tmp_path)
+    wrong = object()
+    with pytest.raises(TypeError, match="it lacks prepare, apply, snapshot, restore"):
+        Member(wrong, tmp_path)
+    wrong = Recorder
+    with pytest.raises(TypeError, match=r"the class Recorder: give an object of it, Recorder\(\)"):
+        Member(wrong, tmp_path)
+
+
 async def test_it_serves_at_once_and_remembers(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path, network=NoNetwork()) as member:
         assert await member.submit(b"one") == 1

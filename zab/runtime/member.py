@@ -35,7 +35,7 @@ from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
-from zab.service.replicated_machine import Machine, kind_of
+from zab.service.replicated_machine import Machine, check_machine, kind_of
 from zab.service.side_channel import MessageHandler
 from zab.session.call_arguments import checks_names
 from zab.storage import snapshot_files
@@ -94,6 +94,7 @@ class Member:
         admit_non_members     whether a server outside of every membership may connect, read everything and forward
                      requests: only while new servers join before they are added
         """
+        check_machine(machine)
         given: object = ensemble
         number: object = server_id
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):

@@ -8,7 +8,7 @@ and checks belong there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from zab.core.zxid import Epoch, Zxid
 
@@ -99,6 +99,21 @@ class Describes(Protocol):
     def describe_transaction(self, txn: bytes) -> str:
         """Return a few words, as `describe` does. The transaction was applied, so it can be read."""
         ...
+
+
+_METHODS: Final = ("prepare", "apply", "snapshot", "restore")
+
+
+def check_machine(machine: object) -> None:
+    """Raise TypeError unless this object has all four methods. Without the check its first request would fail."""
+    if isinstance(machine, type):
+        raise TypeError(f"the machine is the class {machine.__name__}: give an object of it, {machine.__name__}()")
+    missing = [name for name in _METHODS if not callable(getattr(machine, name, None))]
+    if missing:
+        raise TypeError(
+            f"{type(machine).__name__} is no zab.Machine: it lacks {', '.join(missing)}. A subclass of zab.Passive has "
+            "a prepare"
+        )
 
 
 def kind_of(machine: Machine) -> str:
