@@ -134,24 +134,29 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
         for file in log_files(disk)
     ]
     found = history(disk)
+    if found.damage:  # the server offers nothing of it, but its sound part can be saved
+        sound = history(disk, salvage=True)
+        found = evolve(found, last=sound.last, batches=sound.batches)
     found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     foreign = _first_foreign(disk, path, found.batches)
     if foreign is not None:
         line = f"transaction {show(foreign)} is none of a store: another machine has written it"
         found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
     if as_json:
-        verdict = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
-        click.echo(json.dumps({**verdict, "damage": found.damage, "notes": found.notes, "files": files}))
+        outcome = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
+        click.echo(json.dumps({**outcome, "damage": found.damage, "notes": found.notes, "files": files}))
     else:
         for each in files:
             trouble = each["trouble"] or "sound"
             many = counted(each["transactions"], "transaction")
-            click.echo(f"{each['file']}: {many} up to {each['last']}: {trouble}")
+            reach = "" if each["last"] is None else f" up to {each['last']}"
+            click.echo(f"{each['file']}: {many}{reach}: {trouble}")
         for note in found.notes:
             click.echo(f"note: {note}")
         for damage in found.damage:
             click.echo(f"damage: {damage}")
-        click.echo(f"{'damaged' if found.damage else 'whole'}: the history ends at {show(found.last)}")
+        verdict = "damaged: the sound history" if found.damage else "whole: the history"
+        click.echo(f"{verdict} ends at {show(found.last)}")
     if in_use(path):
         click.echo(f"note: a server runs on {path}; what it wrote meanwhile may look torn", err=True)
     sys.exit(1 if found.damage else 0)

@@ -53,10 +53,13 @@ def run(*words: object, status: int = 0) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    path = tmp_path / "data"
+    return written(tmp_path / "data", SMALL)
+
+
+def written(path: Path, settings: StorageSettings) -> Path:
     disk = RealDisk(path)
     claim_directory(disk, path, "zab", ServerId(3), Store.kind)
-    storage, _ = Storage.open(disk, SMALL)
+    storage, _ = Storage.open(disk, settings)
     ensemble = Ensemble.parse("server.3=a:1:2")
     storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), ensemble)])
     storage.perform([Append(1, pack(make(2, 1), [ensemble.text().encode()], config=True))])
@@ -113,6 +116,24 @@ def test_dump_of_a_zookeeper_log_has_the_same_format(tmp_path: Path) -> None:
     assert "does not begin with ZKLG" in run("log", "dump", file, status=1)
 
 
+def test_verify_names_the_end_of_the_sound_part_of_a_cut_log(tmp_path: Path) -> None:
+    data = written(tmp_path / "data", StorageSettings(segment_bytes=10_000))
+    (log,) = data.glob("log.*")
+    raw = log.read_bytes()
+    for end, last in ((len(raw) - 1, "2/9"), (raw.rindex(b"/m0"), "2/8")):
+        log.write_bytes(raw[:end])
+        assert run("log", "verify", data, status=1).splitlines()[-1] == f"damaged: the sound history ends at {last}"
+        assert json.loads(run("log", "verify", data, "--json", status=1))["last"] == last
+
+
+def test_verify_of_an_empty_log_names_no_last_transaction(data: Path) -> None:
+    (log,) = data.glob("log.*")
+    log.write_bytes(b"")
+    said = run("log", "verify", data, status=1)
+    assert f"{log.name}: 0 transactions: " in said
+    assert "None" not in said
+
+
 @pytest.mark.parametrize("owner", [None, b"\x92\xa3zab\x03"])  # the second is from before the kind was recorded
 @pytest.mark.parametrize("txn", [b"junk", b"", transactions.HEAD.pack(1, 7, 1, NOW) + b"more"])
 def test_foreign_transactions_are_reported_and_left_out(
@@ -124,7 +145,7 @@ def test_foreign_transactions_are_reported_and_left_out(
         (data / "identity").write_bytes(owner)
     said = run("log", "verify", data, status=1)
     assert "damage: transaction 2/10 is none of a store: another machine has written it" in said
-    assert said.splitlines()[-1] == "damaged: the history ends at 2/9"
+    assert said.splitlines()[-1] == "damaged: the sound history ends at 2/9"
     assert "not a transaction of the store" in run("log", "dump", data)
     assert "transaction 2/10 is none of a store" in run("export", data, tmp_path / "theirs", status=1)
     said = run("log", "repair", data, tmp_path / "saved")
