@@ -140,11 +140,11 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
 def _begin(disk: Disk, autocreate: bool) -> Recovery:
     if not autocreate:
         epochs = EpochsFile(disk, EpochsRecord(status=HistoryStatus.NEVER_INITIALISED, forgotten=True))
-        notes = ["the directory is empty: this server does not vote until a leader has sent it the history"]
+        notes = ["the directory holds no history: this server does not vote until a leader has sent it the history"]
         return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
     epochs = EpochsFile(disk, EpochsRecord())
     epochs.save(EpochsRecord())  # from now on a directory without this record has lost it
-    notes = ["the directory is empty: this server begins with an empty history"]
+    notes = ["the directory holds no history: this server begins with an empty history"]
     return Recovery(epochs, Recovered(Epoch(0), Epoch(0)), last=NOTHING, notes=notes)
 
 

@@ -48,7 +48,7 @@ def test_empty_directory_begins_a_history_with_autocreate() -> None:
     storage, recovered = Storage.open(disk)
     assert recovered == Recovered(Epoch(0), Epoch(0))
     assert (storage.last, storage.log_start, storage.newest_snapshot) == (NOTHING, NOTHING, None)
-    assert storage.notes == ("the directory is empty: this server begins with an empty history",)
+    assert storage.notes == ("the directory holds no history: this server begins with an empty history",)
     assert reopened(disk)[1] == recovered
 
 
