@@ -50,6 +50,12 @@ def test_object_that_is_no_machine_is_refused_when_the_member_is_made(tmp_path: 
         Member(wrong, tmp_path)
 
 
+@pytest.mark.parametrize("path", [None, 5, b"data"])
+def test_path_of_another_type_is_refused(path: Any) -> None:
+    with pytest.raises(TypeError, match=r"^path is a directory, as text or a pathlib\.Path, not "):
+        Member(Recorder(), path)
+
+
 async def test_it_serves_at_once_and_remembers(tmp_path: Path) -> None:
     async with open_member(Recorder(), tmp_path, network=NoNetwork()) as member:
         assert await member.submit(b"one") == 1

@@ -95,6 +95,9 @@ class Member:
                      requests: only while new servers join before they are added
         """
         check_machine(machine)
+        given_path: object = path
+        if not isinstance(given_path, (str, os.PathLike)):
+            raise TypeError(f"path is a directory, as text or a pathlib.Path, not {type(path).__name__}")
         given: object = ensemble
         number: object = server_id
         if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
@@ -210,7 +213,7 @@ class Member:
         ensemble = saved if saved is not None and saved.version > given.version else given
         if recovered.voting or set(ensemble.voters) - {self.me}:
             return
-        what, how = "the directory is empty, although autocreate=False means that it held a history", ""
+        what, how = "the directory holds no history, although autocreate=False means that it held a history", ""
         if recovered.damage:
             what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
             how = f"save the consistent part of a store with `zab log repair {self._path} NEW_DIRECTORY`, "

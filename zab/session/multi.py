@@ -27,7 +27,7 @@ def path_of(path: str) -> str:
     if not is_text(path):
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which contains a lone surrogate")
     if not path.startswith("/"):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, a path without / in front")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path), "a path begins with /")
     return path
 
 

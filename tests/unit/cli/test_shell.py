@@ -101,7 +101,7 @@ def test_errors_are_printed_and_the_shell_continues(tmp_path: Path) -> None:
             "set -v 7 /a y": "version No is not valid : /a",
             "removewatches /a": "/a: no watcher",
             "ls": "ls: too few words. Usage: ls [-s] [-w] [-R] path",
-            "ls a": "'a', a path without / in front: bad arguments",
+            "ls a": "'a': bad arguments (a path begins with /)",
             "bogus": "Command not found: bogus. `help` lists the commands",
             "addWatch -m SOMETIMES /a": "'SOMETIMES' is not a mode of watches: use PERSISTENT or PERSISTENT_RECURSIVE",
             "addauth kerberos x": "auth failed",
