@@ -11,7 +11,7 @@ during which no other call may be made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from attrs import frozen
@@ -19,7 +19,7 @@ from attrs import frozen
 from zab.core.errors import DamagedError, LocalProtocolError
 from zab.core.zxid import Zxid, show
 from zab.store import missed_events, store_snapshot, transactions
-from zab.store.apply import Applier, Result
+from zab.store.apply import Applier, Handler, Result
 from zab.store.digest import CHANGED_MAX, CHECKPOINT_EVERY, Digest
 from zab.store.missed_events import MissedEvent
 from zab.store.operations import Op
@@ -94,7 +94,7 @@ class Store:
         self._outstanding_since = 0
         """The zxid at which `_outstanding` was last brought up to date; `prepare` does so if `zxid` has moved on."""
         self._preparer = RequestPreparer(decode, settings, self._outstanding, reconfigure)
-        self._snapshots = store_snapshot.OpenSnapshots()
+        self.open_snapshots = store_snapshot.OpenSnapshots()
         """The snapshots that are being iterated."""
         self._missed: list[MissedEvent] = []
         """Events found by `restore` and not delivered yet. Delivered before the next transaction is applied."""
@@ -130,6 +130,19 @@ class Store:
         self._preparer.switch_to(tree, sessions, self.quotas)
         self._outstanding.clear()
         self.reads.switch_to(tree)
+        self.state_replaced()
+
+    # -- for a machine around this store -----------------------------------------------------------
+
+    def state_replaced(self) -> None:
+        """Hook: the tree, the sessions and the handlers are new objects, at the start and after each `restore`."""
+
+    def checkpointed(self) -> None:
+        """Hook: a digest checkpoint is due after the transaction that was just applied."""
+
+    def wrap_handler(self, kind: int, wrap: Callable[[Handler], Handler]) -> None:
+        """Replace the handler of a kind of transaction until the state is replaced."""
+        self._handlers[kind] = wrap(self._handlers[kind])
 
     # -- the leader --------------------------------------------------------------------------------
 
@@ -190,8 +203,9 @@ class Store:
         if self.settings.checkpoints:
             self.digest.checkpoint(zxid)
             self._unannounced = True
-        if self._snapshots:
-            self._snapshots.sweep(self.tree)
+        if self.open_snapshots:
+            self.open_snapshots.sweep(self.tree)
+        self.checkpointed()
 
     def _compare(self, txn: bytes) -> None:
         _, zxid, leaders = transactions.CHECKPOINT_HEAD.unpack_from(txn)
@@ -219,7 +233,7 @@ class Store:
 
     def snapshot(self) -> StoreSnapshot:
         """Return the state at this zxid, to be iterated while other transactions are applied."""
-        return self._snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
+        return self.open_snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
         """Replace the state by that of a snapshot. A damaged snapshot leaves the store unchanged.
@@ -232,7 +246,7 @@ class Store:
             raise DamagedError(f"the snapshot names the digest {digest:#x}, but its nodes have {found.value:#x}")
         self._missed += missed_events.compare(self.tree, tree, self.watches)
         self.zxid = zxid
-        self._snapshots = store_snapshot.OpenSnapshots()
+        self.open_snapshots = store_snapshot.OpenSnapshots()
         self._handlers.clear()  # breaks the cycle between the handlers and the old state, which no collector would find
         self._switch_to(tree, sessions, found)
 

@@ -112,7 +112,7 @@ def test_concurrent_snapshots_and_an_abandoned_one() -> None:
     assert dump(restored(second)) == later
     assert dump(restored(first)) == expected
     it.store.snapshot()
-    it.store._snapshots.sweep(it.store.tree)
+    it.store.open_snapshots.sweep(it.store.tree)
     assert len(it.store.tree.marks) == 1, "what is over costs nothing"
     digest = it.store.digest.value
     assert restored(it.store.snapshot()).digest.value == digest

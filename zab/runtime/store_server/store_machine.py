@@ -7,16 +7,15 @@ to watchers, and reports each session that a transaction creates, moves or close
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
 from zab.runtime.environment import REAL_ENVIRONMENT
 from zab.store import transactions
 from zab.store.apply import Handler, Result
-from zab.store.digest import Digest
 from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.server_watches import Watcher
-from zab.store.session_table import SessionTable
 from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
@@ -84,11 +83,10 @@ class StoreMachine(Store):
         """Paths changed since the last checkpoint; None while the collector is not spared this tree."""
         super().__init__(settings, tell, decode_fields, reconfigure)
 
-    def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
-        super()._switch_to(tree, sessions, digest)
+    def state_replaced(self) -> None:
         self._changed = None
         for kind in (transactions.CREATE_SESSION, transactions.ATTACH_SESSION, transactions.CLOSE_SESSION):
-            self._handlers[kind] = self._observed(self._handlers[kind], closes=kind == transactions.CLOSE_SESSION)
+            self.wrap_handler(kind, partial(self._observed, closes=kind == transactions.CLOSE_SESSION))
 
     def _observed(self, handler: Handler, *, closes: bool) -> Handler:
         def observed(zxid: int, txn: bytes) -> Result:
@@ -120,7 +118,7 @@ class StoreMachine(Store):
         if self.observer is None:
             super().restore(chunks)
             return
-        old, wanted = self.tree, self._snapshots
+        old, wanted = self.tree, self.open_snapshots
         self.in_loop(self.observer.restore_begins)
         try:
             super().restore(chunks)
@@ -137,8 +135,7 @@ class StoreMachine(Store):
             self.tree.marks.append(self._changed)
             spare(self.tree.nodes)
 
-    def _checkpoint(self, zxid: int) -> None:
-        super()._checkpoint(zxid)
+    def checkpointed(self) -> None:
         if self._changed:
             # Replacing a node does not change the count by which the collector starts a round over new objects. After
             # seconds of such changes that round would hold up the loop for long.

@@ -11,10 +11,7 @@ from zab.core.zxid import Zxid
 from zab.runtime.store_server.store_machine import Observer, StoreMachine
 from zab.store import transactions
 from zab.store.apply import Handler, Result
-from zab.store.digest import Digest
-from zab.store.session_table import SessionTable
 from zab.store.store_settings import StoreSettings
-from zab.store.tree import Tree
 from zab.wire.relay_messages import TAG_BYTES
 
 
@@ -48,8 +45,8 @@ class SimulatedStore(StoreMachine):
             self._sessions_digest = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
         return self._sessions_digest
 
-    def _switch_to(self, tree: Tree, sessions: SessionTable, digest: Digest) -> None:
-        super()._switch_to(tree, sessions, digest)
+    def state_replaced(self) -> None:
+        super().state_replaced()
         self._sessions_digest = -1
         for kind in (
             transactions.CREATE_SESSION,
@@ -57,7 +54,7 @@ class SimulatedStore(StoreMachine):
             transactions.CLOSE_SESSION,
             transactions.SET_SECRET,
         ):
-            self._handlers[kind] = self._with_new_digest(self._handlers[kind])
+            self.wrap_handler(kind, self._with_new_digest)
 
     def _with_new_digest(self, handler: Handler) -> Handler:
         def handle(zxid: int, txn: bytes) -> Result:
