@@ -132,9 +132,6 @@ class ClientService:
         """True if this server leads or follows a leader."""
         self._checked_ms = clock_ms()
         """The time at which the last `check` ended."""
-        machine.reads.multi_read_bytes_max = settings.multi_read_bytes_max
-        machine.watches.per_watcher_max = settings.watches_per_client_max
-        machine.watches.total_max = settings.watches_max
 
     # -- roles and snapshots -------------------------------------------------------------------------
 

@@ -66,9 +66,11 @@ class ReadHandler:
 
     __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 
-    def __init__(self, tree: Tree, watches: ServerWatches, access: Access) -> None:
+    def __init__(
+        self, tree: Tree, watches: ServerWatches, access: Access, multi_read_bytes_max: int | None = None
+    ) -> None:
         self._access = access
-        self.multi_read_bytes_max: int | None = None
+        self.multi_read_bytes_max = multi_read_bytes_max
         """The approximate limit of one multiRead's reply; None: no limit."""
         self.work = 0
         """The nodes and names that reads have visited since the caller set this to 0."""

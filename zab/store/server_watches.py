@@ -182,7 +182,13 @@ def weight_of_all(paths: Sequence[str]) -> int:
 class ServerWatches:
     """All watches of one server's clients. It finds the watchers of each change, and hands their events over."""
 
-    def __init__(self, deliver: Deliver, access: Access = DEFAULT_ACCESS) -> None:
+    def __init__(
+        self,
+        deliver: Deliver,
+        access: Access = DEFAULT_ACCESS,
+        per_watcher_max: int | None = None,
+        total_max: int | None = None,
+    ) -> None:
         self.deliver = deliver
         """Called with each event and all its watchers."""
         self._access = access
@@ -190,9 +196,9 @@ class ServerWatches:
         """Watches for the creation, the deletion and the data of a node."""
         self._child = _WatchTable()
         """Watches for the deletion of a node and for its list of children."""
-        self.per_watcher_max: int | None = None
+        self.per_watcher_max = per_watcher_max
         """The most entries of one watcher in both tables, long paths counted several times; None: no limit."""
-        self.total_max: int | None = None
+        self.total_max = total_max
         """The most entries of all watchers, counted in the same way; None: no limit."""
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path

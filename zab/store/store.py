@@ -31,7 +31,7 @@ from zab.store.request_format import Decode, describe_request, no_decoder, op_na
 from zab.store.request_preparer import Reconfigure, RequestPreparer, no_reconfiguration
 from zab.store.server_watches import Deliver, ServerWatches, Watcher
 from zab.store.session_table import SessionTable
-from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
+from zab.store.store_settings import DEFAULT_SETTINGS, NO_READ_LIMITS, ReadLimits, StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Tree
 from zab.store.znode import Znode
@@ -76,6 +76,7 @@ class Store:
         deliver: Deliver = no_delivery,
         decode: Decode = no_decoder,
         reconfigure: Reconfigure = no_reconfiguration,
+        read_limits: ReadLimits = NO_READ_LIMITS,
     ) -> None:
         """`reconfigure` checks a client's request for a change of membership. By default it refuses all."""
         self.settings = settings
@@ -85,7 +86,9 @@ class Store:
         """The number of digests of the leader that differed from this server's."""
         self.mismatch: Mismatch | None = None
         """The last mismatch; None if there was none."""
-        self.watches = ServerWatches(deliver, settings.access)
+        self.watches = ServerWatches(
+            deliver, settings.access, read_limits.watches_per_client_max, read_limits.watches_max
+        )
         """The watches of this server's clients. `restore` keeps them."""
         self._outstanding = OutstandingChanges()
         """The changes that this leader has prepared and not applied. Empty at other servers."""
@@ -99,7 +102,7 @@ class Store:
         self._missed: list[MissedEvent] = []
         """Events found by `restore` and not delivered yet. Delivered before the next transaction is applied."""
         tree = Tree()
-        self.reads = ReadHandler(tree, self.watches, settings.access)
+        self.reads = ReadHandler(tree, self.watches, settings.access, read_limits.multi_read_bytes_max)
         self._switch_to(tree, SessionTable(), Digest(tree))
 
     def describe(self, request: bytes) -> str:

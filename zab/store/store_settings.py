@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import frozen
 
@@ -39,3 +39,26 @@ class StoreSettings:
 
 
 DEFAULT_SETTINGS: Final = StoreSettings()
+
+
+class ReadLimits(Protocol):
+    """The limits of one server's clients for reads and watches. None: no limit."""
+
+    @property
+    def multi_read_bytes_max(self) -> int | None: ...
+    @property
+    def watches_per_client_max(self) -> int | None: ...
+    @property
+    def watches_max(self) -> int | None: ...
+
+
+@frozen
+class NoReadLimits:
+    """The limits of a store without a server around it."""
+
+    multi_read_bytes_max: None = None
+    watches_per_client_max: None = None
+    watches_max: None = None
+
+
+NO_READ_LIMITS: Final = NoReadLimits()

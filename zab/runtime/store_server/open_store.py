@@ -76,7 +76,9 @@ def make_server(
         store.access, tls=client_ports.tls is not None, super_digest=client_ports.super_digest is not None
     )
     machine = StoreMachine(
-        evolve(store, access=access), lambda fields: check_request(fields, member.status(), client_ports)
+        evolve(store, access=access),
+        lambda fields: check_request(fields, member.status(), client_ports),
+        client_ports,
     )
     request_bytes = max(limits.request_bytes_max, client_ports.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)

@@ -17,7 +17,7 @@ from zab.store.apply import Handler, Result
 from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.server_watches import Watcher
 from zab.store.store import Store
-from zab.store.store_settings import StoreSettings
+from zab.store.store_settings import NO_READ_LIMITS, ReadLimits, StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Mark, Tree
 from zab.wire.client.replies import encode_event
@@ -75,13 +75,18 @@ def tell(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
 class StoreMachine(Store):
     """The store as the machine that a member replicates."""
 
-    def __init__(self, settings: StoreSettings, reconfigure: Reconfigure = no_reconfiguration) -> None:
+    def __init__(
+        self,
+        settings: StoreSettings,
+        reconfigure: Reconfigure = no_reconfiguration,
+        read_limits: ReadLimits = NO_READ_LIMITS,
+    ) -> None:
         self.observer: Observer | None = None
         """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
         """Paths changed since the last checkpoint; None while the collector is not spared this tree."""
-        super().__init__(settings, tell, decode_fields, reconfigure)
+        super().__init__(settings, tell, decode_fields, reconfigure, read_limits)
 
     def state_replaced(self) -> None:
         self._changed = None

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from zab.core.batch import Batch
 from zab.core.zxid import Zxid
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.store_machine import Observer, StoreMachine
 from zab.store import transactions
 from zab.store.apply import Handler, Result
@@ -29,7 +30,7 @@ class SimulatedStore(StoreMachine):
 
     def __init__(self) -> None:
         self._sessions_digest = -1
-        super().__init__(SETTINGS)
+        super().__init__(SETTINGS, read_limits=ClientPortSettings())
         self.in_loop = _call
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:

@@ -50,7 +50,7 @@ class ToldStore(StoreMachine):
     def __init__(self, life: StoreLife) -> None:
         self._life = life
         self.fed = Fed(life)
-        super().__init__(SETTINGS)
+        super().__init__(SETTINGS, read_limits=ClientPortSettings())
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
         self._life.prepared(zxid, self.zxid)
