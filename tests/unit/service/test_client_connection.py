@@ -319,7 +319,7 @@ def test_closed_throttle_is_tried_again_after_its_stall() -> None:
 
 
 def test_client_that_does_not_read_is_cut() -> None:
-    talk = served(unsent_bytes_cut=100)
+    talk = served(unsent_bytes_max=100, unsent_bytes_cut=100)
     for _ in range(10):
         talk.it.notify(Change())
     assert talk.it.phase is ConnectionPhase.OVER
