@@ -7,9 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import trio
+from click.testing import CliRunner
 
 import zab
 from zab.cli.shell.interpreter import Shell, opened
+from zab.cli.shell.shell_command import shell
 from zab.cli.shell.shell_commands import COMMANDS
 from zab.session.api import Session
 
@@ -145,6 +147,12 @@ def test_watches(tmp_path: Path) -> None:
         assert await typing("printwatches") == ["printwatches is off"]
 
     run(tmp_path, story)
+
+
+def test_wrong_server_address_is_wrong_usage() -> None:
+    result = CliRunner().invoke(shell, ["--server", "127.0.0.1:99999", "ls", "/"])
+    assert result.exit_code == 2
+    assert "Error: '127.0.0.1:99999' is not HOST:PORT; a port is a number from 1 to 65535" in result.output
 
 
 def test_invalid_path_is_reported(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import click
 import trio
 
+from zab.cli.kit.failures import Misused
 from zab.cli.kit.options import identity, user_and_password
 from zab.cli.shell.terminal import complain, run_lines, run_prompt, run_words
 from zab.client.client_settings import ClientSettings
 from zab.client.dialing import ClientTls
 from zab.client.remote_session import connect
-from zab.core.errors import ZabError
+from zab.core.errors import ConfigError, ZabError
 from zab.session.api import Session
 
 DEFAULT_SERVERS = "127.0.0.1:2181"
@@ -120,6 +121,8 @@ def shell(
             good = True
         else:
             good = trio.run(run_lines, opens, servers)
+    except ConfigError as error:
+        raise Misused(str(error)) from error
     except ZabError as error:
         complain(f"zab: {error}")
         sys.exit(3)
