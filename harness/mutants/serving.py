@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "who watches the children of a node does not hear that the node itself was deleted",
         (
             f"{WATCHES}.deleted",
-            "more = {watcher: None for watcher in self._child.take(path) if watcher not in told}",
+            "more = {watcher: None for watcher in self._child.take(path) if watcher not in watchers}",
             "more = {}",
         ),
         machine="store",

@@ -35,6 +35,7 @@ BEHIND_AN_EXTRA = {
     "admin/admin_port.py": {"prometheus_client"},
     "admin/exposition.py": {"prometheus_client"},
     "admin/http_connection.py": {"h11"},
+    "cli/status/server_queries.py": {"h11"},
 }
 """Loaded when such a key store is opened, a certificate is read, or an admin port is opened."""
 
