@@ -137,7 +137,9 @@ UNSEEN: Final = {
         "It is in force for all later requests, also for those sent before its reply; the original may check "
         "them against the old one."
     ),
-    "Sets": "The order of children, ephemeral nodes, identities and the deletions of a closed session.",
+    "Order within sets": (
+        "Children, ephemeral nodes, identities and the deletions of a closed session may come in another order."
+    ),
     "A multiRead": (
         "It has a bound, since its reply can be thousands of times as large as itself. A reply larger than "
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLING_ERROR`."

@@ -385,7 +385,7 @@ async def test_each_kind_of_mistake_has_its_line_and_none_hides_another(
         if record.msg.startswith("%s") and "client_protocol_error " in record.message
     ]
     assert said == [
-        "'no client may ask for operation 99'",
+        "'a client may not request operation 99'",
         "'a second connect request, or no request at all'",
         "'a frame of 2147483647 bytes: 8 to 1048575 are allowed'",
     ]

@@ -203,10 +203,10 @@ def test_a_running_server_is_asked_for_a_snapshot(tmp_path: Path) -> None:
         client.create("/kept", b"data")
         refused = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup)])
         assert refused.exit_code == 1
-        assert "say who you are with --auth" in refused.output
+        assert "give credentials with --auth" in refused.output
         assert not backup.exists()
         wrong = CliRunner().invoke(zab, ["snapshot", "take", f"http://127.0.0.1:{port}", str(backup)])
-        assert "another one than that for clients" in wrong.output
+        assert "name the admin port (admin.serverPort), not the client port" in wrong.output
         taken = CliRunner().invoke(zab, ["snapshot", "take", url, str(backup), "--auth", "digest:u:p"])
         assert taken.exit_code == 0, taken.output
         client.stop()

@@ -322,7 +322,7 @@ async def test_disconnected_session_expires_on_a_servers_report(door: Door) -> N
                 assert session.state is SUSPENDED, "nobody has told it yet"
                 proxy.refusing = False
                 await reached(session, EXPIRED)
-            with pytest.raises(zab.SessionExpired, match="no server knows this session"):
+            with pytest.raises(zab.SessionExpired, match="the session has expired, or its password is wrong"):
                 await anext(events)
         with pytest.raises(zab.SessionExpired):
             await session.get("/")
@@ -343,7 +343,7 @@ async def test_session_closed_by_another_client_is_over(door: Door) -> None:
 
 async def test_a_wrong_password_is_no_session(door: Door) -> None:
     async with door.open() as it, it.session() as session:
-        with pytest.raises(zab.SessionExpired, match="no server knows this session"):
+        with pytest.raises(zab.SessionExpired, match="the session has expired, or its password is wrong"):
             async with it.session(reattach=(session.id, b"guess" * 3 + b"!")):
                 raise AssertionError("never")
         assert await session.exists(it.root or "/") is not None

@@ -49,7 +49,7 @@ async def test_controller_that_leaves_events_waiting_makes_its_broker_unhealthy(
 ) -> None:
     stuck = trio.Event()
 
-    async def handle(*_: object) -> None:
+    async def process(*_: object) -> None:
         await stuck.wait()
 
     async with cluster(tmp_path, 1) as running:
@@ -58,7 +58,7 @@ async def test_controller_that_leaves_events_waiting_makes_its_broker_unhealthy(
         controller = broker.controller
         assert controller is not None
         with monkeypatch.context() as patched:
-            patched.setattr(controller, "_handle", handle)
+            patched.setattr(controller, "_process", process)
             for _ in range(2):
                 controller.note(events.AutoPreferredElection())
                 controller.note(events.TopicsChanged())

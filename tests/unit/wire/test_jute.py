@@ -77,6 +77,22 @@ def test_invalid_text_is_replaced_and_can_be_encoded(raw: str) -> None:
     assert "�" in jute.text_of(bytes.fromhex(raw))
 
 
+SURROGATES = st.sampled_from(
+    [bytes.fromhex(each) for each in ("eda080", "edafbf", "edb080", "edbfbf", "61", "f09f9880", "ee8080", "ed", "a0")]
+)
+
+
+@given(st.lists(SURROGATES, max_size=8).map(b"".join))
+def test_surrogates_are_decoded_as_by_pythons_codecs(raw: bytes) -> None:
+    try:
+        halves = raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        expected = raw.decode("utf-8", "replace")
+    else:
+        expected = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert jute.lenient(raw) == expected
+
+
 @given(st.binary(max_size=40))
 def test_any_bytes_become_text_that_can_be_encoded(raw: bytes) -> None:
     assert isinstance(jute.text_of(raw).encode(), bytes)
