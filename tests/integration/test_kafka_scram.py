@@ -154,7 +154,7 @@ def test_users_made_by_the_commands_of_operators(tmp_path: Path, capsys: pytest.
             assert await in_thread(command, ["configs", *other, *here]) == 0
             assert "users/bob: SCRAM-SHA-256=iterations=8192" in capsys.readouterr().out
             assert await in_thread(command, ["configs", "alter", "users", "c", "--set", "SCRAM-SHA-256=c", *here]) == 1
-            assert "no credential" in capsys.readouterr().err
+            assert "not a credential" in capsys.readouterr().err
             async with running.store.session() as session:
                 kept = await read_config(session, Entity.of("users", "ann"))
             assert list(kept) == ["SCRAM-SHA-512"]
