@@ -31,7 +31,7 @@ class Follows:
 
 @frozen
 class ElectionBlocked:
-    """A node of the election cannot be parsed, so nobody can stand until it is repaired."""
+    """A candidate cannot parse a node of the election. No broker becomes controller until the node is repaired."""
 
     why: str
 

@@ -99,7 +99,7 @@ class Numbered:
     number: int
     command: Command
     to: BrokerId = NOBODY
-    """The addressee; `NOBODY` addresses any receiver."""
+    """The broker that the command is for. Every broker accepts a command for `NOBODY`."""
 
 
 @frozen

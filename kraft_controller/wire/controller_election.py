@@ -47,7 +47,7 @@ def elect(session: int, me: BrokerId, now_ms: int) -> StoreRequests[Elected | Fo
             if not isinstance(held, Node):
                 continue
             if held.owner == session:
-                # The node of an earlier term in this session, which nobody leads any more (KAFKA-13407).
+                # This session created the node in an earlier term, and its broker has resigned since (KAFKA-13407).
                 yield [Multi((Delete(znodes.CONTROLLER, held.version),))]
                 continue
             return Follows(znodes.read_controller(held.data))

@@ -49,7 +49,7 @@ async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) ->
         await slow.connect()
         await client.connect()
         server = running.servers[1]
-        server.clients.open_requests += 1  # as if of somebody else
+        server.clients.open_requests += 1  # as if another connection had sent a request
         try:
             with trio.fail_after(PATIENCE_S):
                 replies = await client.ask(create(1, "/a"), get(2, "/"), PING)

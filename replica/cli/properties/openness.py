@@ -56,8 +56,9 @@ def _knows_who_comes(listener: Listener) -> bool:
 def _commands(
     source: PropertiesSource, brokers: Listener | None, controller: Listener, acls: AclSettings | None
 ) -> None:
-    """Warn if anybody may send controller commands. An entirely plain broker gets no warning: it asked for no
-    protection.
+    """Warn if the controller listener authenticates no sender of commands, though the broker protects its clients.
+
+    A broker without ACLs whose client listener is PLAINTEXT asked for no protection, and gets no warning.
     """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
         return

@@ -21,7 +21,7 @@ def ids(*numbers: int) -> tuple[BrokerId, ...]:
 
 
 def asked_to_move(store: Store) -> list[TopicPartition]:
-    """All partitions of a topic, from broker 1 to 2: they are led by who goes."""
+    """All partitions of a topic move from broker 1, which leads them, to broker 2."""
     store.topic("t", *[(1,)] * MANY)
     every = [TopicPartition("t", number) for number in range(MANY)]
     store.moves = {where: ids(2) for where in every}

@@ -211,7 +211,9 @@ async def test_waiting_task_gets_the_end_of_the_reader() -> None:
                 await settled()
             with trio.fail_after(120):
                 other_two.send(b"a")
-                await member.socket_reader.receive(two, 100, lambda data: False)  # who comes later reads for himself
+                await member.socket_reader.receive(
+                    two, 100, lambda data: False
+                )  # a task that starts now reads by itself
 
 
 async def raises_closed(socket_reader: SocketReader, number: int) -> None:
