@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.workers import Answer, Worker, ask_all, closing, free_ports, python
+from bench.ports import free_ports
+from bench.workers import Answer, Worker, ask_all, closing, python
 
 SERVING_S: Final = 60.0
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from attrs import frozen
 
-from bench.workers import Worker, ask_all, closing, free_ports, python
+from bench.ports import free_ports
+from bench.workers import Worker, ask_all, closing, python
 
 STATED: Final = (
     "PySyncObj with its default settings (ticks of 50 ms, AppendEntries every 100 ms, journal where said). "

@@ -9,20 +9,17 @@ from __future__ import annotations
 import json
 import os
 import queue
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from random import SystemRandom
 from typing import Any, Final, TypeAlias
 
 Answer: TypeAlias = dict[str, Any]
 STARTED_S: Final = 120.0
 ANSWER_S: Final = 240.0
-PORTS: Final = range(30_000, 31_300)
 LAST_LINES: Final = 25
 
 
@@ -140,20 +137,6 @@ def ask_all(workers: Iterable[Worker], do: str, timeout_s: float = ANSWER_S, **a
     for worker in asked:
         worker.tell(do, **arguments)
     return [worker.hear(timeout_s) for worker in asked]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. A server that is killed finds its own again: they are below the range out of
-    which the system takes ports for connections.
-    """
-    found: list[int] = []
-    for port in SystemRandom().sample(PORTS, len(PORTS)):
-        if len(found) == count:
-            return found
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    raise OSError(f"fewer than {count} of the ports {PORTS.start} to {PORTS.stop - 1} are free")
 
 
 def rss_mib(pid: int) -> float:

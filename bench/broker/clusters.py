@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from bench.workers import Worker, cpu_s, free_ports, python, rss_mib
+from bench.ports import free_ports
+from bench.workers import Worker, cpu_s, python, rss_mib
 from bench.zookeeper.ensembles import end_all, end_with_parent
 
 START_S: Final = 120.0

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.workers import Worker, free_ports
+from bench.ports import free_ports
+from bench.workers import Worker
 from bench.zookeeper.ensembles import COUNT, SIDS, end_all, end_with_parent
 from bench.zookeeper.load import Missing
 

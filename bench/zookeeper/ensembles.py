@@ -18,7 +18,8 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from bench.members import Members
-from bench.workers import closing, cpu_s, free_ports, rss_mib
+from bench.ports import free_ports
+from bench.workers import closing, cpu_s, rss_mib
 from bench.zookeeper.load import java
 
 COUNT: Final = 3

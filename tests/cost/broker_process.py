@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from bench.ports import free_port, free_ports
 from replica.wire.api import ApiKey
 from replica.wire.messages import decode_reply, encode_request
 from replica.wire.schemas import APIS
-from tests.ports import free_port, free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from attrs import frozen
 
+from bench.ports import free_port
 from tests.cost.meter import Meter
 from tests.integration.served import serve
-from tests.ports import free_port
 from zab.store.acl import OPEN
 from zab.store.operations import Fields, Op
 from zab.wire.client import requests

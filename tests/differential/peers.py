@@ -13,11 +13,11 @@ from typing import Any, Final
 import trio
 from attrs import frozen
 
+from bench.ports import free_port
 from tests.differential.drive import KEPT, SUPER_HASH, janitor
 from tests.integration import apache
 from tests.integration.cluster import FAST, loopback
 from tests.integration.processes import ROOT
-from tests.ports import free_port
 from zab.core.ensemble import Ensemble
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store

@@ -23,7 +23,7 @@ from threading import Lock, Thread
 import pytest
 from attrs import define, field, frozen
 
-from tests.ports import free_port
+from bench.ports import free_port
 
 START_SECONDS_MAX = 240
 ANSWER_SECONDS_MAX = 5

@@ -12,10 +12,10 @@ from pathlib import Path
 import trio
 from attrs import define, field
 
+from bench.ports import free_port
 from replica.core.errors import ErrorCode
 from replica.runtime.client import Unreachable, connect
 from replica.runtime.requests import ApiKey, Body
-from tests.ports import free_port
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 

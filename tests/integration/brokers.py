@@ -11,6 +11,7 @@ import trio
 from attrs import define, evolve, field
 
 import zab
+from bench.ports import free_port
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import BrokerId
 from replica.core.groups.desk import Settings as GroupSettings
@@ -18,7 +19,6 @@ from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
 from replica.storage.config import LogConfig
-from tests.ports import free_port
 
 T = TypeVar("T")
 PATIENCE_S = 540.0

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 import trio
 
-from tests.ports import free_ports
+from bench.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.errors import Refused
 from zab.core.ready import Settings

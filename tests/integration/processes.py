@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import trio
 
-from tests.ports import free_ports
+from bench.ports import free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 

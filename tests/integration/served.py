@@ -14,8 +14,8 @@ from queue import Queue
 
 from attrs import define, field
 
+from bench.ports import free_port, free_ports
 from tests.integration.processes import ROOT
-from tests.ports import free_port, free_ports
 
 PATIENCE_S = 240
 

@@ -10,8 +10,8 @@ from typing import Any
 import trio
 from attrs import evolve
 
+from bench.ports import free_port, free_ports
 from tests.integration.cluster import FAST, loopback
-from tests.ports import free_port, free_ports
 from zab.admin.admin_settings import AdminSettings
 from zab.core.ensemble import Ensemble, Server
 from zab.runtime.store_server.client_port_settings import ClientPortSettings

@@ -17,8 +17,8 @@ import trio
 from attrs import evolve
 
 import zab
+from bench.ports import free_port
 from tests.integration.certificates import Authority
-from tests.ports import free_port
 from zab.client import remote_session
 from zab.client.connector import Connector
 from zab.client.dialing import Outside

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_base
 from tests.integration.processes import ROOT
-from tests.ports import free_base
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from attrs import evolve
 from kafka import KafkaAdminClient
 from kafka import admin as kafka_admin
 
+from bench.ports import free_port
 from replica.core.acls import Operation as O
 from replica.core.authorizing import AclSettings
 from replica.core.errors import ErrorCode as E
@@ -25,7 +26,6 @@ from replica.runtime.guards.table import GUARDS
 from replica.runtime.requests import ApiKey, Body
 from replica.runtime.sasl import Identity, SaslSettings
 from tests.integration.brokers import Cluster, cluster, in_thread, until
-from tests.ports import free_port
 
 confluent_admin: Any = confluent_kafka.admin
 USERS = {"root": "r", "ann": "a", "bob": "b"}

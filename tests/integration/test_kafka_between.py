@@ -13,6 +13,7 @@ import trio
 from attrs import define, field
 
 import zab
+from bench.ports import free_port
 from kraft_controller.core.commands import Numbered, UpdateMetadata
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch
 from kraft_controller.core.scram import Mechanism, of_password
@@ -31,7 +32,6 @@ from replica.runtime.requests import ApiKey
 from replica.runtime.sasl import Identity
 from tests.integration.brokers import PATIENCE_S, until
 from tests.integration.certificates import Authority, needs_keytool
-from tests.ports import free_port
 from zab.net.tls.key_stores import StoreFile
 
 AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"

@@ -15,12 +15,12 @@ import pytest
 import trio
 from kafka import KafkaAdminClient
 
+from bench.ports import free_port
 from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.cli import main as command
 from replica.runtime.config import Listener
 from replica.runtime.sasl import SaslSettings
 from tests.integration.brokers import Cluster, cluster, in_thread, until
-from tests.ports import free_port
 
 confluent_admin: Any = confluent_kafka.admin
 ANN = "SCRAM-SHA-512=[password=secret]"

@@ -13,10 +13,10 @@ import trustme
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
+from bench.ports import free_port
 from replica.runtime.config import PLAINTEXT, Listener
 from replica.runtime.sasl import SaslSettings
 from tests.integration.brokers import cluster, in_thread
-from tests.ports import free_port
 
 USERS = {"alice": "her password"}
 SASL = SaslSettings(users=USERS)

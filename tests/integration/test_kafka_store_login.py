@@ -10,13 +10,13 @@ import trio
 from attrs import evolve
 
 import zab
+from bench.ports import free_port
 from replica.cli.properties.plan import plan_of
 from replica.runtime.broker import Broker
 from tests.integration.brokers import PATIENCE_S, in_thread
 from tests.integration.certificates import Authority
 from tests.integration.kraft_controller.site import Said, command
 from tests.integration.stores import DOORS
-from tests.ports import free_port
 from zab.config.config_source import BadConfig
 from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.store_server.security_settings import SecuritySettings

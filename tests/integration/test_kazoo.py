@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import trio
 
+from bench.ports import free_ports
 from tests.integration.cluster import loopback
 from tests.integration.processes import ROOT
 from tests.integration.stores import stores
-from tests.ports import free_ports
 from zab.store.acl import OPEN
 from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request

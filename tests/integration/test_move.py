@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.ports import free_port
 from tests.integration import apache
 from tests.integration.served import serve, three_configs
-from tests.ports import free_port
 from zab.cli.root import zab
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")

@@ -15,10 +15,10 @@ import trio
 import trustme
 from attrs import evolve
 
+from bench.ports import free_ports
 from tests.integration.certificates import Authority
 from tests.integration.cluster import FAST, Cluster, Recorder, cluster, loopback
 from tests.integration.faults import FaultyNetwork
-from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.core.zxid import ServerId

@@ -16,11 +16,11 @@ import trio
 import trio.testing
 from attrs import evolve
 
+from bench.ports import free_ports
 from tests.integration import apache
 from tests.integration.stores import DOORS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
-from tests.ports import free_ports
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING
 from zab.runtime.store_server.open_store import open_store

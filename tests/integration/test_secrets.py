@@ -9,9 +9,9 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
+from bench.ports import free_ports
 from tests.integration.processes import ROOT
 from tests.integration.served import serve
-from tests.ports import free_ports
 from zab.runtime.admin.commands import NAMES
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.ports import free_port, free_ports
 from tests.integration.apache import ask
 from tests.integration.served import Served, serve, three_configs
-from tests.ports import free_port, free_ports
 from zab.cli.root import zab
 from zab.store.acl import digest_id
 

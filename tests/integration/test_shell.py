@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from bench.ports import free_port
 from tests.integration import apache
 from tests.integration.stores import stores
-from tests.ports import free_port
 
 PATIENCE_S = 240
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from bench.ports import free_port
 from tests.integration import apache
 from tests.integration.http_client import get
 from tests.integration.stores import stores
-from tests.ports import free_port
 from zab.admin.admin_settings import AdminSettings
 
 ADMIN = (AdminSettings(port=0),)

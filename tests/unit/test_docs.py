@@ -26,10 +26,10 @@ from click.testing import CliRunner
 
 import zab
 from bench.__main__ import parser as bench_parser
+from bench.ports import free_ports
 from harness.cli import main as harness_command
 from replica.cli.properties.keys import KEYS
 from replica.cli.root import zab_broker
-from tests.ports import free_ports
 from zab.cli.kit.program import check_command_line
 from zab.cli.root import zab as zab_command
 from zab.core import errors

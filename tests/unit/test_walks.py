@@ -17,7 +17,7 @@ import trio
 import trio.testing
 
 import zab
-from tests.ports import free_ports
+from bench.ports import free_ports
 from tests.unit.test_docs import resolve
 
 ROOT = Path(zab.__file__).parents[1]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.ports import free_port
 from tests.integration.peers import kafka_java
-from tests.ports import free_port
 
 
 @contextmanager

@@ -15,13 +15,13 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.ports import free_port
 from kraft_controller.core import controller_events as events
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.controller_metrics import samples
 from kraft_controller.runtime.operator_port import OperatorPort, controller_health
 from tests.integration.kraft_controller.site import command, led, run, site, until
 from tests.integration.processes import ROOT
-from tests.ports import free_port
 from zab.admin.admin_settings import AdminSettings
 from zab.admin.exposition import GAUGE, MetricSample
 

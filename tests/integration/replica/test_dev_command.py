@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench.ports import free_base
 from tests.integration.processes import ROOT
-from tests.ports import free_base
 from zab.cli.dev import dev
 
 DEV = [sys.executable, "-m", "replica.cli", "dev", "--servers", "1", "--brokers", "1"]

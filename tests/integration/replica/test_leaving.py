@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 import zab
+from bench.ports import free_port
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.cluster_description import read_picture
 from kraft_controller.runtime.admin.topic_requests import create_topic
@@ -19,7 +20,6 @@ from replica.runtime.client import Client, connect
 from replica.wire.api import ApiKey
 from tests.integration.broker_processes import store_processes
 from tests.integration.brokers import cluster
-from tests.ports import free_port
 
 T0 = TopicPartition("t", 0)
 QUICK = ShutdownSettings(tries=2, pause_s=0.01)

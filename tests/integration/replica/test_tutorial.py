@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.ports import free_base
 from tests.integration.processes import ROOT
-from tests.ports import free_base
 from tests.unit.test_docs import FENCE
 
 PAGE = ROOT / "docs" / "tutorial-broker.md"

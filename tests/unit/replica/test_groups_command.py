@@ -11,6 +11,7 @@ import pytest
 import trio
 from attrs import define
 
+from bench.ports import free_port
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.cli import main
@@ -24,7 +25,6 @@ from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Body, Request
-from tests.ports import free_port
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
 
 ASSIGNED = bytes.fromhex("0000 00000001 0001 74 00000001 00000000 ffffffff")

@@ -1,8 +1,7 @@
-"""Ports on which nobody listens, for servers that a test starts.
+"""Find free ports for the servers of tests and benchmarks.
 
-The system gives out one that was just let go of again, to the next who asks or to somebody's connection. So these are
-from below the range out of which it takes ports for connections, and each is handed out once: to one process of all
-that run tests on this machine, which claim them in a file.
+The ports are below the range from which the system takes ports for outgoing connections, so a server that is killed
+finds its own again. A process claims each port in a file that all processes share, so no port is handed out twice.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
-_RANGE: Final = (10_000, 30_000)
+_RANGE: Final = (10_000, 31_300)
 _OF_THE_HARNESS: Final = frozenset((21_000, 21_888, 22_092, 22_093, 22_094, 22_181, 23_888, 28_080))
 """Its servers listen there at other addresses of this machine: in the way of who listens at all of them."""
 _given: Final[set[int]] = set()
