@@ -18,7 +18,7 @@ UPKEEP: Final = f"{CORE}.upkeep"
 PRODUCING: Final = f"{CORE}.producing"
 SERVING: Final = f"{CORE}.serving"
 ROLES: Final = f"{CORE}.roles"
-LOG: Final = "replica.storage.partition_log:PartitionLog"
+LOG: Final = "replica.storage.unified_log:UnifiedLog"
 FILES: Final = "replica.storage.file_log:FileLog"
 RECOVERY: Final = "replica.storage.recovery"
 FAILOVER: Final = "kraft_controller.core.controller_failover:ControllerFailover"
@@ -73,7 +73,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         ),
         (
             f"{FOLLOWING}:last_epoch",
-            "return log.epoch_at(end - 1) if end > log.start_offset else NO_EPOCH",
+            "return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH",
             "return log.latest_epoch",
         ),
     ),
@@ -251,7 +251,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "if answer.start_offset > log.start_offset:",
             "if answer.start_offset != log.start_offset:",
         ),
-        (f"{LOG}.move_start", "if offset > self._start:", "if offset != self._start:"),
+        (f"{LOG}.increment_start_offset", "if offset > self._start:", "if offset != self._start:"),
     ),
     of_partitions(
         "old-by-its-first",

@@ -12,8 +12,8 @@ from kraft_controller.core.state import Broker
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.following import Following
 from replica.core.leading import Leading
-from replica.core.log import Log
 from replica.core.partition import Partition
+from replica.core.partition_log import PartitionLog
 from replica.core.purgatory import Line, Purgatory
 from replica.core.replica_sessions import ReplicaSession, ReplicaSessions
 from replica.core.settings import Settings
@@ -24,7 +24,7 @@ from replica.core.wants import Flush, Note, ReadIsr, Ready, Request, RoleTaken, 
 class Logs(Protocol):
     """The logs of a broker. Errors are a `KafkaError` of KAFKA_STORAGE_ERROR."""
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         """Made, if there is none. Where there is one of another topic of that name, it is set aside for a replica that
         `begins`; for any other it is INCONSISTENT_TOPIC_ID."""
 

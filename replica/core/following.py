@@ -12,7 +12,7 @@ from enum import Enum, auto
 from attrs import define
 
 from kraft_controller.core.names import BrokerId, LeaderEpoch
-from replica.core.log import NO_EPOCH, NO_OFFSET, EpochEnd, Log
+from replica.core.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset, PartitionLog
 
 
 class Step(Enum):
@@ -41,13 +41,13 @@ class Following:
     in_sync: bool = False
 
 
-def last_epoch(log: Log) -> int:
+def last_epoch(log: PartitionLog) -> int:
     """Of the last record. What was assigned since, to an epoch in which nothing was written, is nobody's history."""
     end = log.end_offset
-    return log.epoch_at(end - 1) if end > log.start_offset else NO_EPOCH
+    return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH
 
 
-def diverges(log: Log, epoch: int, offset: int) -> EpochEnd | None:
+def diverges(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset | None:
     """A leader's log, asked by a replica whose last record, before `offset`, is of `epoch`. None: they agree."""
     if epoch == NO_EPOCH:
         return None
@@ -57,13 +57,13 @@ def diverges(log: Log, epoch: int, offset: int) -> EpochEnd | None:
     return None
 
 
-def end_of(log: Log, epoch: int) -> EpochEnd:
+def end_of(log: PartitionLog, epoch: int) -> EpochEndOffset:
     """Where the epoch ended, or the greatest one before it. What was deleted since ended where the log begins."""
-    end = log.epoch_end(epoch)
-    return EpochEnd(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
+    end = log.end_offset_for_epoch(epoch)
+    return EpochEndOffset(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
 
 
-def cut_at(log: Log, leaders: EpochEnd) -> tuple[int, bool]:
+def cut_at(log: PartitionLog, leaders: EpochEndOffset) -> tuple[int, bool]:
     """Where to truncate after the leader's answer, and whether that settles it; if not he is asked about what is left.
 
     He may name an epoch that he has and we have not. All that we have of later epochs is then not his, and of what

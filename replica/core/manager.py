@@ -9,7 +9,8 @@ come out.
     replicas.tick(now)                              time has passed; by `deadline` it has to
     replicas.ready()                                what is to be done now: after each of the above
 
-Nobody waits in here, and nothing in here looks at the clock. Logs are called directly: see `replica.core.log`.
+Nobody waits in here, and nothing in here looks at the clock. Logs are called directly:
+see `replica.core.partition_log`.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, Topi
 from kraft_controller.core.state import Broker, PartitionState
 from replica.core import offsets, producing, replicating, roles, serving, upkeep
 from replica.core.desk import Desk, Logs
-from replica.core.log import ActiveProducer, Examined
 from replica.core.offsets import Lookup
 from replica.core.partition import Partition
+from replica.core.partition_log import ActiveProducer, ExaminedBatch
 from replica.core.settings import Settings
 from replica.core.wants import (
     CONSUMER,
@@ -126,7 +127,7 @@ class Replicas:
         token: int,
         acks: int,
         timeout_ms: int,
-        entries: Sequence[tuple[TopicPartition, bytes | Examined]],
+        entries: Sequence[tuple[TopicPartition, bytes | ExaminedBatch]],
         now: int,
         *,
         origin: int = 0,

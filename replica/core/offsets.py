@@ -12,8 +12,8 @@ from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.following import end_of
 from replica.core.leading import Leading
-from replica.core.log import NO_EPOCH, Found, Log
 from replica.core.partition import Partition
+from replica.core.partition_log import NO_EPOCH, PartitionLog, TimestampAndOffset
 from replica.core.wants import CONSUMER, EpochAnswer, OffsetAnswer
 
 LATEST: Final = -1
@@ -40,10 +40,10 @@ class Lookup:
         return self.timestamp >= 0 or self.timestamp == GREATEST
 
 
-Search: TypeAlias = Callable[[Log, int], Found | None]
+Search: TypeAlias = Callable[[PartitionLog, int], TimestampAndOffset | None]
 
 
-def search(log: Log, timestamp: int) -> Found | None:
+def search(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
     """The first record that is not before this time, or the one of the greatest."""
     return log.greatest_timestamp() if timestamp == GREATEST else log.find_timestamp(timestamp)
 
@@ -65,7 +65,7 @@ def _look_up(
     log, where = partition.log, asked.where
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.start_offset
-        epoch = log.epoch_at(start) if start < log.end_offset else leading.epoch
+        epoch = log.epoch_for_offset(start) if start < log.end_offset else leading.epoch
         return OffsetAnswer(where, offset=start, leader_epoch=epoch)
     if replica >= 0:
         bound = log.end_offset

@@ -12,7 +12,7 @@ from kraft_controller.core.state import Assignment
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.following import Following
 from replica.core.leading import Leading
-from replica.core.log import Log
+from replica.core.partition_log import PartitionLog
 from replica.core.settings import Settings
 
 Role: TypeAlias = Leading | Following | None
@@ -30,7 +30,7 @@ class Partition:
     """
 
     where: TopicPartition
-    log: Log
+    log: PartitionLog
     high_watermark: int
     topic_id: TopicId | None = None
     role: Role = None
@@ -54,7 +54,7 @@ class Partition:
     @property
     def stable_offset(self) -> int:
         """LSO: below it everything is committed, and of no transaction that is open or may be so again."""
-        return self.log.stable_offset(self.high_watermark)
+        return self.log.last_stable_offset(self.high_watermark)
 
     @property
     def enough_in_sync(self) -> bool:
@@ -93,7 +93,7 @@ class Partition:
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed
-        self.log.watermark_passed(committed)
+        self.log.on_high_watermark_updated(committed)
         return True
 
     def follow_watermark(self, leaders: int) -> bool:
@@ -102,7 +102,7 @@ class Partition:
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed
-        self.log.watermark_passed(committed)
+        self.log.on_high_watermark_updated(committed)
         return True
 
     def cut(self, offset: int) -> None:
@@ -114,11 +114,11 @@ class Partition:
         self.durable = min(self.durable, end)
 
     def start_over(self, offset: int) -> None:
-        self.log.start_over_at(offset)
+        self.log.truncate_fully_and_start_at(offset)
         self.cuts += 1
         self.high_watermark = offset
         self.durable = offset
 
-    def move_start(self, offset: int) -> None:
-        self.log.move_start(offset)
+    def increment_start_offset(self, offset: int) -> None:
+        self.log.increment_start_offset(offset)
         self.high_watermark = max(self.high_watermark, self.log.start_offset)

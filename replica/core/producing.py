@@ -14,8 +14,8 @@ from kraft_controller.core.names import TopicPartition
 from replica.core import upkeep
 from replica.core.desk import Desk
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Examined
 from replica.core.partition import Partition
+from replica.core.partition_log import ExaminedBatch
 from replica.core.purgatory import Line, Parked
 from replica.core.wants import Deleted, Produced
 
@@ -27,7 +27,7 @@ def produce(
     token: int,
     acks: int,
     timeout_ms: int,
-    entries: Sequence[tuple[TopicPartition, bytes | Examined]],
+    entries: Sequence[tuple[TopicPartition, bytes | ExaminedBatch]],
     now: int,
     *,
     origin: int = 0,
@@ -71,7 +71,7 @@ def produce(
 
 
 def _append(
-    desk: Desk, partition: Partition, acks: int, records: bytes | Examined, now: int, clock: int, origin: int
+    desk: Desk, partition: Partition, acks: int, records: bytes | ExaminedBatch, now: int, clock: int, origin: int
 ) -> tuple[Produced, int]:
     where, log = partition.where, partition.log
     leading = partition.leading()
@@ -120,7 +120,7 @@ def delete_records(
             if not 0 <= offset <= partition.high_watermark:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{where}: {partition.high_watermark} are committed")
             if offset > partition.log.start_offset:
-                partition.move_start(offset)
+                partition.increment_start_offset(offset)
                 desk.changed[where] = None
         except KafkaError as error:
             results.append(Deleted(where, error.code))

@@ -17,8 +17,8 @@ from replica.core.desk import Desk, Source
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_sessions import EPOCH_MAX
 from replica.core.following import Following, Step, cut_at, last_epoch
-from replica.core.log import NO_EPOCH, NO_OFFSET, EpochEnd
 from replica.core.partition import Partition
+from replica.core.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from replica.core.wants import (
     EpochAnswer,
     EpochAsk,
@@ -312,12 +312,12 @@ def _on_fetched(desk: Desk, partition: Partition, role: Following, answer: Fetch
         source[partition.where] = source.pop(partition.where)  # whoever had something comes last next time
     role.leader_high_watermark = answer.high_watermark
     if answer.start_offset > log.start_offset:
-        partition.move_start(min(answer.start_offset, log.end_offset))
+        partition.increment_start_offset(min(answer.start_offset, log.end_offset))
     if partition.follow_watermark(answer.high_watermark):
         desk.committed[partition.where] = None
 
 
-def _cut(desk: Desk, partition: Partition, leaders: EpochEnd) -> bool:
+def _cut(desk: Desk, partition: Partition, leaders: EpochEndOffset) -> bool:
     """Whether it is settled now where the histories part."""
     cut, settled = cut_at(partition.log, leaders)
     _truncate(desk, partition, cut)

@@ -14,9 +14,8 @@ from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.followers import UNKNOWN, Follower
 from replica.core.following import Following, diverges
 from replica.core.leading import Leading
-from replica.core.log import Aborted
-from replica.core.log import Fetched as Read
 from replica.core.partition import Partition
+from replica.core.partition_log import AbortedTxn, FetchDataInfo
 from replica.core.purgatory import ParkedFetch
 from replica.core.replica_sessions import BEGIN, ReplicaSession
 from replica.core.wants import CONSUMER, Fetch, Fetched, SessionFetched, Wanted
@@ -292,7 +291,7 @@ def _read_one(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"{part.where}: {part.offset} is not known to be committed; {watermark} is",
             )
-    records, aborted = b"", tuple[Aborted, ...]()
+    records, aborted = b"", tuple[AbortedTxn, ...]()
     waits = follower is not None and _is_slowed(desk, asked, part.where) and desk.sending.open_at(now) > now
     if part.offset < bound and room > 0 and not waits:
         found = log.read(part.offset, min(part.bytes_max, room), bound, at_least_one=first)
@@ -300,19 +299,19 @@ def _read_one(
         if follower is not None and counts and follower.is_stuck:
             _look_after(desk, partition, follower, found)
         if asked.committed and follower is None:
-            aborted = log.aborted_among(found)
+            aborted = log.aborted_in(found)
     return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records, aborted=aborted)
 
 
-def _look_after(desk: Desk, partition: Partition, follower: Follower, found: Read) -> None:
+def _look_after(desk: Desk, partition: Partition, follower: Follower, found: FetchDataInfo) -> None:
     """He asks for the same again and again. Perhaps he does not take it, as it has rotted here: then another one who
     has it had better lead. Where there is none what can be read of it is better than nothing."""
-    wrong = partition.log.wrong_in(found)
+    wrong = partition.log.find_corruption(found)
     if wrong is None:
         return
     members = partition.leading().isr.members
     if any(each in desk.live for each in members if each not in (desk.me, follower.id)):
-        partition.log.give_up(wrong)
+        partition.log.mark_damaged(wrong)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.where}: {wrong}")
     desk.note("log_rotten", partition=str(partition.where), follower=follower.id, why=wrong)
 

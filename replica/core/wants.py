@@ -10,7 +10,7 @@ from attrs import field, frozen
 from kraft_controller.core.names import NOBODY, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.log import NO_EPOCH, NO_TIMESTAMP, Aborted, EpochEnd
+from replica.core.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset
 
 CONSUMER = BrokerId(-1)
 
@@ -86,10 +86,10 @@ class Fetched:
     stable_offset: int = -1
     start_offset: int = -1
     records: bytes = b""
-    diverging: EpochEnd | None = None
+    diverging: EpochEndOffset | None = None
     preferred: BrokerId = NOBODY
     leader: tuple[BrokerId, LeaderEpoch] | None = None
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTxn, ...] = ()
 
 
 class SessionFetched(list[Fetched]):
@@ -230,7 +230,7 @@ class Request:
 class EpochAnswer:
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
-    end: EpochEnd = field(default=EpochEnd(-1, -1))
+    end: EpochEndOffset = field(default=EpochEndOffset(-1, -1))
 
 
 @frozen

@@ -9,7 +9,7 @@ import trio
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.log import Log as PartitionLog
+from replica.core.partition_log import PartitionLog
 from replica.core.reading import Reading
 from replica.wire import batch, records
 

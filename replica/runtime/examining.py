@@ -19,8 +19,8 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Bounds, Examined, Found, Log
 from replica.core.offsets import Search, search
+from replica.core.partition_log import BatchBounds, ExaminedBatch, PartitionLog, TimestampAndOffset
 from replica.core.wants import Produced
 from replica.wire.batch import HEADER_BYTES, parse_header
 from replica.wire.compression import INFLATED_BYTES_MAX
@@ -54,17 +54,19 @@ class ExaminingSettings:
     ordinary_record_bytes: int = 64
 
     @property
-    def bounds(self) -> Bounds:
-        return Bounds(self.batch_bytes_max, self.batch_records_max)
+    def bounds(self) -> BatchBounds:
+        return BatchBounds(self.batch_bytes_max, self.batch_records_max)
 
     @property
-    def bounds_at_once(self) -> Bounds:
-        return Bounds(min(self.batch_bytes_max, self.unpacked_bytes_max), min(self.batch_records_max, self.records_max))
+    def bounds_at_once(self) -> BatchBounds:
+        return BatchBounds(
+            min(self.batch_bytes_max, self.unpacked_bytes_max), min(self.batch_records_max, self.records_max)
+        )
 
-    def ordinary_bounds(self, size: int) -> Bounds:
+    def ordinary_bounds(self, size: int) -> BatchBounds:
         """Return the ordinary lane's bounds for a batch of `size` bytes as sent."""
         unpacked = max(self.ordinary_bytes_max, self.ordinary_ratio_max * size)
-        return Bounds(
+        return BatchBounds(
             min(self.batch_bytes_max, unpacked), min(self.batch_records_max, unpacked // self.ordinary_record_bytes)
         )
 
@@ -84,14 +86,14 @@ class Examiner:
         self._searches = trio.CapacityLimiter(1)
 
     async def all_examined(
-        self, entries: Sequence[tuple[TopicPartition, bytes]], log_of: Callable[[TopicPartition], Log | None]
-    ) -> list[tuple[TopicPartition, bytes | Examined]]:
+        self, entries: Sequence[tuple[TopicPartition, bytes]], log_of: Callable[[TopicPartition], PartitionLog | None]
+    ) -> list[tuple[TopicPartition, bytes | ExaminedBatch]]:
         """Return the entries of one request with what the logs are to be given in place of their batches.
 
         Most requests are light: small, not compressed. The batches of a larger one are examined one after the other,
         and others have their turn in between.
         """
-        ready: list[tuple[TopicPartition, bytes | Examined]] = []
+        ready: list[tuple[TopicPartition, bytes | ExaminedBatch]] = []
         left = self._settings.light_bytes_max
         for where, records in entries:
             log = log_of(where)
@@ -106,12 +108,12 @@ class Examiner:
                     await trio.lowlevel.checkpoint()
         return ready
 
-    async def examined(self, log: Log, records: bytes) -> bytes | Examined:
+    async def examined(self, log: PartitionLog, records: bytes) -> bytes | ExaminedBatch:
         """What the log is to be given in its place."""
         if len(records) < HEADER_BYTES:
             return records
         if parse_header(records).record_count <= self._bounds_at_once.records_max:
-            found = log.examine(records, self._bounds_at_once, all_of_it=False)
+            found = log.examine(records, self._bounds_at_once, definite=False)
             if found is not None:
                 return found
         bounds = self._settings.ordinary_bounds(len(records))
@@ -124,7 +126,7 @@ class Examiner:
         self,
         results: list[Produced],
         entries: Sequence[tuple[TopicPartition, bytes]],
-        log_of: Callable[[TopicPartition], Log | None],
+        log_of: Callable[[TopicPartition], PartitionLog | None],
         clock: int,
     ) -> list[Produced]:
         """Name the records for which batches were refused, so that clients fail those and send the others again."""
@@ -141,16 +143,16 @@ class Examiner:
             named.append(result)
         return named
 
-    async def searched(self, log: Log, timestamp: int) -> Search:
+    async def searched(self, log: PartitionLog, timestamp: int) -> Search:
         """A whole batch may have to be unpacked for it; who searches with this gets what was found."""
-        found: Found | None = None
+        found: TimestampAndOffset | None = None
         wrong: KafkaError | None = None
         try:
             found = await trio.to_thread.run_sync(search, log, timestamp, limiter=self._searches)
         except KafkaError as error:
             wrong = error
 
-        def known(log: Log, timestamp: int) -> Found | None:
+        def known(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
             if wrong is not None:
                 raise wrong
             return found
@@ -158,9 +160,9 @@ class Examiner:
         return known
 
 
-def _is_beyond_bounds(found: Examined | None) -> bool:
+def _is_beyond_bounds(found: ExaminedBatch | None) -> bool:
     """Return whether the examination ended at a bound: it reports this code for nothing else."""
-    return found is not None and found.wrong is not None and found.wrong.code is ErrorCode.MESSAGE_TOO_LARGE
+    return found is not None and found.refusal is not None and found.refusal.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def _is_plain(records: bytes) -> bool:

@@ -17,8 +17,8 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.core.log import EpochEnd
 from replica.core.manager import Replicas
+from replica.core.partition_log import EpochEndOffset
 from replica.core.replicating import NOT_KEPT, Answers
 from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request, SessionFetched
 from replica.runtime.between import Between
@@ -249,7 +249,7 @@ def _fetched(topic: str, part: Body) -> Fetched:
         part["last_stable_offset"],
         part["log_start_offset"],
         part["records"] or b"",
-        None if end is None else EpochEnd(end["epoch"], end["end_offset"]),
+        None if end is None else EpochEndOffset(end["epoch"], end["end_offset"]),
     )
 
 
@@ -269,7 +269,7 @@ def _epochs(reply: Body) -> list[EpochAnswer]:
         EpochAnswer(
             TopicPartition(topic["topic"], part["partition"]),
             _error(part["error_code"]),
-            EpochEnd(part["leader_epoch"], part["end_offset"]),
+            EpochEndOffset(part["leader_epoch"], part["end_offset"]),
         )
         for topic in reply["topics"]
         for part in topic["partitions"]

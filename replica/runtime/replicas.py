@@ -21,11 +21,10 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, V
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.desk import Logs as CoreLogs
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import ActiveProducer, Origin
-from replica.core.log import Log as PartitionLog
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
 from replica.core.offsets import Lookup
+from replica.core.partition_log import ActiveProducer, AppendOrigin, PartitionLog
 from replica.core.settings import Settings
 from replica.core.wants import (
     CONSUMER,
@@ -261,7 +260,7 @@ class Replication:
 
         self._waiting[token] = answer
         results = self.core.produce(
-            token, -1, timeout_ms, [(where, records)], self.now(), origin=Origin.COORDINATOR, clock=wall_ms()
+            token, -1, timeout_ms, [(where, records)], self.now(), origin=AppendOrigin.COORDINATOR, clock=wall_ms()
         )
         if results is not None:
             del self._waiting[token]

@@ -12,7 +12,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final
 
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 
 ABORTED: Final = ".txnindex"
 """A closed segment of a log in which transactions have ended has one, be it empty; no other one need have it."""
@@ -22,11 +22,11 @@ ENTRY_BYTES: Final = _ENTRY.size
 _end: Final = attrgetter("last_offset")
 
 
-def encode(entries: Sequence[Aborted]) -> bytes:
+def encode(entries: Sequence[AbortedTxn]) -> bytes:
     return b"".join(_ENTRY.pack(_VERSION, *each) for each in entries)
 
 
-def decode(data: bytes) -> list[Aborted]:
+def decode(data: bytes) -> list[AbortedTxn]:
     """`ValueError` where these are not the bytes of such a file."""
     entries = decode_sound(data)
     if len(entries) * ENTRY_BYTES != len(data):
@@ -34,11 +34,11 @@ def decode(data: bytes) -> list[Aborted]:
     return entries
 
 
-def decode_sound(data: bytes) -> list[Aborted]:
+def decode_sound(data: bytes) -> list[AbortedTxn]:
     """As far as it makes sense: of a file whose end a loss of power may have harmed."""
-    entries: list[Aborted] = []
+    entries: list[AbortedTxn] = []
     for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES]):
-        entry = Aborted(*fields)
+        entry = AbortedTxn(*fields)
         if (
             version != _VERSION
             or entry.producer_id < 0
@@ -50,7 +50,7 @@ def decode_sound(data: bytes) -> list[Aborted]:
     return entries
 
 
-def among(entries: Sequence[Aborted], offset: int, upto: int) -> tuple[list[Aborted], bool]:
+def among(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
     """Those that touch what lies between, and whether there are none behind these: entries are in the order in which
     the transactions ended, and each knows where the oldest began that was open then."""
     found = []

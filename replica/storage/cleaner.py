@@ -14,7 +14,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from replica.core.errors import KafkaError
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 from replica.storage.aborted import ABORTED, encode
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Handles, MissingFile
@@ -65,7 +65,7 @@ def cleanable(log: FileLog, cleaned_upto: int, now_ms: int, bound: int) -> Clean
     transaction that is open or whose end is not committed."""
     cuts = log.cuts
     since = max(cleaned_upto, log.start_offset)
-    bound = min(log.stable_offset(bound), log.recovery_point)
+    bound = min(log.last_stable_offset(bound), log.recovery_point)
     clean = dirty = 0
     upto, overdue = since, False
     for segment in log.segments[:-1]:
@@ -143,7 +143,7 @@ class _Round:
     segments: list[Segment]
     found: Cleanable
     now_ms: int
-    listed: list[Aborted]
+    listed: list[AbortedTxn]
     upto: int = 0
     latest: dict[bytes, int] = field(factory=dict)
     aborted: dict[int, list[tuple[int, int]]] = field(factory=dict)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from replica.core.log import NO_EPOCH, NO_OFFSET, EpochEnd
+from replica.core.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset
 
 
 class EpochCache:
@@ -77,18 +77,18 @@ class EpochCache:
             self._starts.clear()
             self.changed += 1
 
-    def epoch_at(self, offset: int) -> int:
+    def epoch_for_offset(self, offset: int) -> int:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
-    def end_of(self, epoch: int, log_end: int) -> EpochEnd:
+    def end_of(self, epoch: int, log_end: int) -> EpochEndOffset:
         if epoch == NO_EPOCH or not self._epochs:
-            return EpochEnd(NO_EPOCH, NO_OFFSET)
+            return EpochEndOffset(NO_EPOCH, NO_OFFSET)
         if epoch == self._epochs[-1]:
-            return EpochEnd(epoch, log_end)
+            return EpochEndOffset(epoch, log_end)
         higher = bisect_right(self._epochs, epoch)
         if higher == len(self._epochs):
-            return EpochEnd(NO_EPOCH, NO_OFFSET)  # a leader that was never heard of here
+            return EpochEndOffset(NO_EPOCH, NO_OFFSET)  # a leader that was never heard of here
         if higher == 0:
-            return EpochEnd(epoch, self._starts[0])
-        return EpochEnd(self._epochs[higher - 1], self._starts[higher])
+            return EpochEndOffset(epoch, self._starts[0])
+        return EpochEndOffset(self._epochs[higher - 1], self._starts[higher])

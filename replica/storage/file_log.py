@@ -12,15 +12,15 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import KafkaError
-from replica.core.log import Appended
+from replica.core.partition_log import LogAppendInfo
 from replica.storage import hints
 from replica.storage.aborted import ABORTED
 from replica.storage.checkpoints import EPOCHS
 from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.files import DamagedLog, Handles, MissingFile, sync
 from replica.storage.growing_log import NO_MARKS, GrowingLog, Marks
-from replica.storage.partition_log import Placed
 from replica.storage.segment import LOG, SUFFIXES, Segment, file_name
+from replica.storage.unified_log import Placed
 
 DELETED: Final = ".deleted"
 SNAPSHOT_BYTES: Final = 8 << 20
@@ -73,7 +73,7 @@ class FileLog(GrowingLog):
 
     # -- durability --------------------------------------------------------------------------------
 
-    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> Appended:
+    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
         """With a bound on what may be lost, an append does not return before it is kept: it is acknowledged next."""
         appended = super()._append(buffer, placed, append_time)
         if self._end - self.recovery_point >= self._config.flush_messages:
@@ -218,7 +218,7 @@ class FileLog(GrowingLog):
                 self._names_changed = True
                 self._remove_snapshots(lambda at: at < self._bases[0])
                 if self._bases[0] > self._start:
-                    self.move_start(self._bases[0])
+                    self.increment_start_offset(self._bases[0])
             return gone
 
     def _may_go(self, segment: Segment, size: int, now_ms: int, high_watermark: int) -> bool:

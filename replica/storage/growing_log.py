@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 from replica.storage.checkpoints import EPOCHS, encode
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.files import Handles, read_all, write_atomically
-from replica.storage.partition_log import Placed
 from replica.storage.producers import Producers
 from replica.storage.segment import Segment, file_name
 from replica.storage.segments_log import SegmentsLog, replay
+from replica.storage.unified_log import Placed
 
 SNAPSHOT: Final = ".snapshot"
 
@@ -206,7 +206,7 @@ class GrowingLog(SegmentsLog):
             self._epochs_kept = self.epochs.changed
             self._epochs_written = self._names_changed = True
 
-    def _keep_aborted(self, aborted: Aborted) -> None:
+    def _keep_aborted(self, aborted: AbortedTxn) -> None:
         segment = self._segments[self._index_of(aborted.last_offset)]
         self._names_changed |= not segment.has_aborted
         segment.note_aborted(aborted)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 from replica.storage.aborted import among
 from replica.storage.config import LogConfig
-from replica.storage.partition_log import Candidate, PartitionLog, Placed, remember
 from replica.storage.producers import Producers
+from replica.storage.unified_log import Candidate, Placed, UnifiedLog, remember
 from replica.wire.batch import Header
 
 
-class MemoryLog(PartitionLog):
+class MemoryLog(UnifiedLog):
     """`durable` is what a loss of power leaves: `crash` cuts the log to it, or to any end behind it."""
 
     def __init__(self, name: str = "memory-0", config: LogConfig | None = None, start: int = 0) -> None:
@@ -24,7 +24,7 @@ class MemoryLog(PartitionLog):
         self._batches: list[bytes] = []
         self._before = Producers()  # as of the first batch that is still held
         self._floor = start  # where the one before it ended
-        self._aborts: list[Aborted] = []
+        self._aborts: list[AbortedTxn] = []
 
     def flush(self) -> int:
         self.durable = self._end
@@ -111,13 +111,13 @@ class MemoryLog(PartitionLog):
                 remember(producers, header, batch, 0)
         return producers
 
-    def _keep_aborted(self, aborted: Aborted) -> None:
+    def _keep_aborted(self, aborted: AbortedTxn) -> None:
         self._aborts.append(aborted)
 
     def _any_aborted(self, offset: int) -> bool:
         return bool(self._aborts)
 
-    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+    def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
         return among(self._aborts, offset, upto)[0]
 
     def _keep_epochs(self) -> None:

@@ -18,7 +18,7 @@ import google_crc32c
 from attrs import define, field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Aborted, ActiveProducer
+from replica.core.partition_log import AbortedTxn, ActiveProducer
 from replica.wire.batch import Header
 from replica.wire.records import ControlType
 
@@ -109,7 +109,7 @@ class Producers:
             holding.append(self.first_open)
         return min([watermark, *holding])
 
-    def watermark_passed(self, offset: int) -> None:
+    def on_high_watermark_updated(self, offset: int) -> None:
         while self.ended and self.ended[0][0] < offset:
             self.ended.popleft()
 
@@ -179,7 +179,7 @@ class Producers:
             )
         )
 
-    def end(self, header: Header, kind: ControlType, coordinator_epoch: int) -> Aborted | None:
+    def end(self, header: Header, kind: ControlType, coordinator_epoch: int) -> AbortedTxn | None:
         """The end of a transaction is in the log; what was aborted by it. One of a transaction that wrote nothing here,
         or that is said once more, ends nothing, and still tells which epochs count from now on."""
         known = self._known(header)
@@ -195,7 +195,7 @@ class Producers:
         if kind is ControlType.COMMIT:
             return None
         stable = header.next_offset if self.first_open is None else self.first_open
-        return Aborted(header.producer_id, start, header.last_offset, stable)
+        return AbortedTxn(header.producer_id, start, header.last_offset, stable)
 
     def _known(self, header: Header) -> Producer:
         known = self._by_id.get(header.producer_id)

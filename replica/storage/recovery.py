@@ -74,7 +74,7 @@ def open_log(
     log.recovery_point = min(known.recovery_point, log.end_offset)
     _restore_epochs(log, epochs, seen.epochs)
     if known.start_offset > log.end_offset:
-        log.start_over_at(known.start_offset)
+        log.truncate_fully_and_start_at(known.start_offset)
     if any(at > log.end_offset for at in snapshots_in(found)):
         log._remove_snapshots(lambda at: at > log.end_offset)
     restore(log, found, log.recovery_point, ends=seen.ends)
@@ -323,7 +323,7 @@ def _restore_epochs(log: FileLog, kept: list[tuple[int, int]] | None, seen: list
     if log.size and (not kept or kept[0][1] > log.start_offset):
         seen = [(header.leader_epoch, header.base_offset) for each in log.segments for _, header in each.headers()]
     for epoch, start in seen:
-        if epoch >= 0 and log.epochs.epoch_at(start) != epoch:
+        if epoch >= 0 and log.epochs.epoch_for_offset(start) != epoch:
             log.epochs.assign(epoch, start)
     log.epochs.truncate_from_end(log.end_offset + 1)
     log.epochs.truncate_from_start(log.start_offset)

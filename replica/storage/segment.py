@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.log import NO_OFFSET, NO_TIMESTAMP, Aborted
+from replica.core.partition_log import NO_OFFSET, NO_TIMESTAMP, AbortedTxn
 from replica.storage.aborted import ABORTED, ENTRY_BYTES, decode, decode_sound, encode
 from replica.storage.files import DamagedLog, Handles, MissingFile, read_all
 from replica.storage.index import OffsetIndex, TimeIndex, decode_last_time
@@ -52,7 +52,7 @@ class Segment:
         """From the batches, as they were found wrong: that is not done twice."""
         self.has_aborted = False
         self.aborted_changed = False  # since the last flush
-        self._aborted: list[Aborted] | None = None  # None: not read yet
+        self._aborted: list[AbortedTxn] | None = None  # None: not read yet
         self._since_index = 0
         self._holding = False  # entries stay in memory, until `settle_indexes`
         self._index: OffsetIndex | None = None
@@ -279,7 +279,7 @@ class Segment:
         return self.has_aborted and (self._aborted is None or bool(self._aborted))
 
     @property
-    def aborted(self) -> list[Aborted]:
+    def aborted(self) -> list[AbortedTxn]:
         """The transactions whose end stands in it, in that order. `ValueError` where the file makes no sense."""
         if not self.has_aborted:
             return []
@@ -287,7 +287,7 @@ class Segment:
             self._aborted = decode(read_all(self.handles.files, self.path(ABORTED)))
         return self._aborted
 
-    def note_aborted(self, entry: Aborted) -> None:
+    def note_aborted(self, entry: AbortedTxn) -> None:
         entries = self.aborted
         if not self.has_aborted:
             self.keep_aborted([entry])
@@ -296,7 +296,7 @@ class Segment:
         entries.append(entry)
         self.aborted_changed = True
 
-    def keep_aborted(self, entries: list[Aborted]) -> None:
+    def keep_aborted(self, entries: list[AbortedTxn]) -> None:
         """These and no others, also none at all: then the file says that there are none."""
         file = self.handles.create(self.path(ABORTED))
         if entries:

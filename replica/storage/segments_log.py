@@ -10,20 +10,20 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 from replica.storage.aborted import among
 from replica.storage.config import LogConfig
 from replica.storage.files import Handles, MissingFile, StorageFailure
 from replica.storage.hints import ends_before, first_place, greatest
-from replica.storage.partition_log import Candidate, PartitionLog, remember
 from replica.storage.producers import Producers
 from replica.storage.segment import Segment
+from replica.storage.unified_log import Candidate, UnifiedLog, remember
 from replica.wire.batch import Header
 
 _HINTS_MAX: Final = 16
 
 
-class SegmentsLog(PartitionLog):
+class SegmentsLog(UnifiedLog):
     def __init__(
         self, name: str, config: LogConfig, handles: Handles, folder: str, segments: list[Segment], start: int
     ) -> None:
@@ -143,9 +143,9 @@ class SegmentsLog(PartitionLog):
     def _any_aborted(self, offset: int) -> bool:
         return any(segment.any_aborted for segment in self._segments[self._index_of(offset) :])
 
-    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+    def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
         """Each is told where it ended, which may be segments behind its records."""
-        found: list[Aborted] = []
+        found: list[AbortedTxn] = []
         for segment in self._segments[self._index_of(offset) :]:
             some, complete = among(self._aborted_in(segment), offset, upto)
             found += some
@@ -153,24 +153,24 @@ class SegmentsLog(PartitionLog):
                 break
         return found
 
-    def aborted_between(self, offset: int, upto: int) -> list[Aborted]:
+    def aborted_between(self, offset: int, upto: int) -> list[AbortedTxn]:
         with self._lock:
             return self._aborted(offset, upto) if self._any_aborted(offset) else []
 
-    def _aborted_in(self, segment: Segment) -> list[Aborted]:
+    def _aborted_in(self, segment: Segment) -> list[AbortedTxn]:
         try:
             return segment.aborted
         except (ValueError, MissingFile):
             return self.find_aborted(segment)
 
-    def find_aborted(self, segment: Segment) -> list[Aborted]:
+    def find_aborted(self, segment: Segment) -> list[AbortedTxn]:
         """From the batches: those of it, and those before it that say what was open where it begins."""
         entries = replay(self._producers_at(segment.base), [segment], segment.base, segment.end)
         segment.keep_aborted(entries)
         return entries
 
 
-def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> list[Aborted]:
+def replay(producers: Producers, segments: list[Segment], since: int, upto: int) -> list[AbortedTxn]:
     """They hear of all that was written in between. Returns what was aborted."""
     found = []
     for segment in segments:

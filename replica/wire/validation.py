@@ -12,7 +12,7 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Examined, Wrong
+from replica.core.partition_log import BatchRefusal, ExaminedBatch
 from replica.wire import varint
 from replica.wire.batch import (
     DELETE_HORIZON,
@@ -75,7 +75,7 @@ class Checked:
 
 
 def validate(
-    data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: Examined | None = None
+    data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: ExaminedBatch | None = None
 ) -> list[Checked]:
     """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told.
 
@@ -92,7 +92,7 @@ def validate(
         _check_header(header, rules)
         earliest, max_timestamp = header.base_timestamp, header.max_timestamp
         if check_records or rules.compacted:
-            if examined is None or (rules.compacted and not examined.keyed and examined.wrong is None):
+            if examined is None or (rules.compacted and not examined.all_keyed and examined.refusal is None):
                 least, greatest = _step(data, at, header, rules)
             else:
                 least, greatest = _stepped(examined)
@@ -109,7 +109,7 @@ def validate(
     return checked
 
 
-def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined | None:
+def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
     """What takes long about one batch of a client. None where `validate` is going to refuse it before it gets there.
 
     Nothing is believed of it yet, not even its checksum: only `validate` says whether it may be kept.
@@ -129,8 +129,8 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> Examined |
         ):
             data = repack(data, codec, rules.inflated_bytes_max)
     except KafkaError as error:
-        return Examined(data, wrong=Wrong(error.code, error.text))
-    return Examined(data, least, greatest, rules.compacted)
+        return ExaminedBatch(data, refusal=BatchRefusal(error.code, error.text))
+    return ExaminedBatch(data, least, greatest, rules.compacted)
 
 
 def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
@@ -225,10 +225,10 @@ def _check_header(header: Header, rules: Rules) -> None:
     _ = header.codec  # known, or it raises
 
 
-def _stepped(examined: Examined) -> tuple[int, int]:
-    if examined.wrong is not None:
-        raise KafkaError(examined.wrong.code, examined.wrong.text)
-    return examined.least, examined.greatest
+def _stepped(examined: ExaminedBatch) -> tuple[int, int]:
+    if examined.refusal is not None:
+        raise KafkaError(examined.refusal.code, examined.refusal.text)
+    return examined.least_delta, examined.greatest_delta
 
 
 def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:

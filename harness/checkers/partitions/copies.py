@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from kraft_controller.core.names import INTERNAL, TopicId, TopicPartition
 from kraft_controller.core.state import PartitionState
-from replica.core.log import Log
+from replica.core.partition_log import PartitionLog
 from replica.wire.batch import walk
 from replica.wire.records import read_records
 
@@ -128,7 +128,7 @@ def records_of(data: bytes) -> list[tuple[int, Record]]:
     return found
 
 
-def read_all(log: Log, since: int = 0) -> list[Record]:
+def read_all(log: PartitionLog, since: int = 0) -> list[Record]:
     """From there on, or from where it begins, one for each offset."""
     since = max(since, log.start_offset)
     data = log.read(since, 1 << 30, log.end_offset).records if log.end_offset > since else b""

@@ -33,8 +33,8 @@ from kraft_controller.core.commands import Command
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
 from replica.core.leading import Leading
-from replica.core.log import Log
 from replica.core.partition import Partition
+from replica.core.partition_log import PartitionLog
 from replica.core.wants import Deleted, Fetched, Results
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class Keeper:
         known = truth.committed[len(copy.records) : start]
         return known + [GONE] * (start - len(copy.records) - len(known))
 
-    def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, log: Log) -> None:
+    def _was_cut(self, broker: PartitionBroker, copy: Copy, truth: Truth, log: PartitionLog) -> None:
         before = len(copy.records)
         gone = self._anew(broker.id, copy, truth, log.start_offset, read_all(log))
         if len(copy.records) < before:

@@ -9,17 +9,17 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.log import (
+from replica.core.partition_log import (
     NO_EPOCH,
     NO_OFFSET,
-    Aborted,
+    AbortedTxn,
     ActiveProducer,
-    Appended,
-    Bounds,
-    EpochEnd,
-    Examined,
-    Fetched,
-    Found,
+    BatchBounds,
+    EpochEndOffset,
+    ExaminedBatch,
+    FetchDataInfo,
+    LogAppendInfo,
+    TimestampAndOffset,
 )
 
 _HEADER = Struct(">qiqi")
@@ -79,42 +79,44 @@ class ListLog:
     def latest_epoch(self) -> int:
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
-    def wrong_in(self, fetched: Fetched) -> str | None:
+    def find_corruption(self, fetched: FetchDataInfo) -> str | None:
         found = [each.base for each in decode(fetched.records) if each.base in self.rotten]
         return f"the batch at {found[0]} has rotted" if found else None
 
-    def give_up(self, why: str) -> None:
+    def mark_damaged(self, why: str) -> None:
         self.broken = True
 
-    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
+    def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         return None
 
-    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+    def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
         return ()
 
-    def append_as_leader(self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = 0) -> Appended:
+    def append_as_leader(
+        self, batches: bytes | ExaminedBatch, epoch: int, now_ms: int, *, origin: int = 0
+    ) -> LogAppendInfo:
         self._works()
         first = self._end
         assert isinstance(batches, bytes)  # nothing was examined
         for each in decode(batches):
             self._append(evolve(each, base=self._end, epoch=epoch))
-        return Appended(first, self._end - 1)
+        return LogAppendInfo(first, self._end - 1)
 
-    def append_as_follower(self, batches: bytes) -> Appended:
+    def append_as_follower(self, batches: bytes) -> LogAppendInfo:
         self._works()
         first = self._end
         for each in decode(batches):
             if each.base < self._end:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{each.base} does not follow on {self._end}")
             self._append(each)
-        return Appended(first, self._end - 1)
+        return LogAppendInfo(first, self._end - 1)
 
     def _append(self, each: Batch) -> None:
         self.assign_epoch(each.epoch, each.base)
         self.batches.append(each)
         self._end = each.end
 
-    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
         self._works()
         if not self._start <= offset <= self._end:
             raise OffsetOutOfRange(f"{offset} is not in {self._start} to {self._end}")
@@ -126,15 +128,15 @@ class ListLog:
             if len(found) + len(encoded) > max_bytes and (found or not at_least_one):
                 break
             found += encoded
-        return Fetched(offset, found)
+        return FetchDataInfo(offset, found)
 
-    def stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: int) -> int:
         return high_watermark
 
-    def watermark_passed(self, offset: int) -> None:
+    def on_high_watermark_updated(self, offset: int) -> None:
         """Nothing here knows transactions."""
 
-    def aborted_among(self, fetched: Fetched) -> tuple[Aborted, ...]:
+    def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
         return ()
 
     def active_producers(self) -> tuple[ActiveProducer, ...]:
@@ -147,25 +149,25 @@ class ListLog:
         self.epochs = [entry for entry in self.epochs if entry[1] < start]
         self.epochs.append((epoch, start))
 
-    def epoch_end(self, epoch: int) -> EpochEnd:
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         known = [entry for entry in self.epochs if entry[0] <= epoch]
         if not known:
-            return EpochEnd(NO_EPOCH, NO_OFFSET)
+            return EpochEndOffset(NO_EPOCH, NO_OFFSET)
         later = [start for each, start in self.epochs if each > epoch]
-        return EpochEnd(known[-1][0], later[0] if later else self._end)
+        return EpochEndOffset(known[-1][0], later[0] if later else self._end)
 
-    def epoch_at(self, offset: int) -> int:
+    def epoch_for_offset(self, offset: int) -> int:
         known = [epoch for epoch, start in self.epochs if start <= offset]
         return known[-1] if known else NO_EPOCH
 
-    def find_timestamp(self, timestamp: int) -> Found | None:
+    def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         return next((self._found(each) for each in self.batches if each.timestamp >= timestamp), None)
 
-    def greatest_timestamp(self) -> Found | None:
+    def greatest_timestamp(self) -> TimestampAndOffset | None:
         return self._found(max(self.batches, key=lambda each: each.timestamp)) if self.batches else None
 
-    def _found(self, each: Batch) -> Found:
-        return Found(each.timestamp, max(each.base, self._start), each.epoch)
+    def _found(self, each: Batch) -> TimestampAndOffset:
+        return TimestampAndOffset(each.timestamp, max(each.base, self._start), each.epoch)
 
     def truncate_to(self, offset: int) -> None:
         kept = [each for each in self.batches if each.base < offset]
@@ -176,11 +178,11 @@ class ListLog:
         self.flushed = min(self.flushed, offset)
         self.epochs = [entry for entry in self.epochs if entry[1] < offset]
 
-    def start_over_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         self.batches, self.epochs = [], []
         self._start = self._end = self.flushed = offset
 
-    def move_start(self, offset: int) -> None:
+    def increment_start_offset(self, offset: int) -> None:
         self._start = max(self._start, offset)
         self.batches = [each for each in self.batches if each.end > self._start]
         before = [entry for entry in self.epochs if entry[1] <= self._start]

@@ -6,9 +6,9 @@ import pytest
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Log, Origin
 from replica.core.manager import Replicas
 from replica.core.offsets import Lookup
+from replica.core.partition_log import AppendOrigin, PartitionLog
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetch, Fetched, Wanted
 from replica.storage.config import LogConfig
@@ -31,7 +31,7 @@ class Logs:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         return self.logs.setdefault(where, MemoryLog(str(where), ANY_TIME))
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -73,7 +73,7 @@ class Room(World):
     ) -> int:
         """The token of the answer, which comes when it is committed."""
         data = control_batch(kind, producer, 0, coordinator, self.now)
-        return self.append(broker, where, data, acks=-1, origin=Origin.COORDINATOR)
+        return self.append(broker, where, data, acks=-1, origin=AppendOrigin.COORDINATOR)
 
     def fetched(self, broker: int, offset: int, where: TopicPartition = T0, **more: bool) -> Fetched:
         [result] = self.fetch_as_consumer(broker, offset, where=where, committed=True, **more)

@@ -32,7 +32,7 @@ def test_read_committed_passes_over_what_was_aborted_and_nothing_else_of_its_pro
     writers.write(log, 7, "c")
     end(log, 7, COMMIT)
     fetched = log.read(1, ALL, log.end_offset)
-    aborted = [(each.first_offset, each.producer_id) for each in log.aborted_among(fetched)]
+    aborted = [(each.first_offset, each.producer_id) for each in log.aborted_in(fetched)]
     found = _records(position, fetched.records, aborted)
     assert [(record.value, after) for _, record, after in found] == [(b"plain", 3), (b"c", 6)]
     everything = _records(position, fetched.records)

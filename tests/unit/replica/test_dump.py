@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replica.cli import main
-from replica.core.log import Origin
+from replica.core.partition_log import AppendOrigin
 from replica.storage.config import LogConfig
 from replica.storage.manager import LogManager
 from replica.wire.records import ControlType, Record, build, control_batch
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     rows = [Record(0, NOW, b"k", None, (("h", b"x"),)), Record(1, NOW + 1, b"\xff", b"v")]
     log.append_as_leader(build(rows), 3, NOW)
     log.append_as_leader(of_producer(7, 0, b"a", b"b"), 4, NOW)
-    log.append_as_leader(control_batch(ControlType.COMMIT, 7, 0, 5, NOW), 4, NOW, origin=Origin.COORDINATOR)
+    log.append_as_leader(control_batch(ControlType.COMMIT, 7, 0, 5, NOW), 4, NOW, origin=AppendOrigin.COORDINATOR)
     manager.close(broker_epoch=12)
     return tmp_path
 

@@ -15,8 +15,8 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Bounds, Examined, Found
 from replica.core.offsets import GREATEST
+from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
 from replica.core.wants import Produced
 from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.storage.config import LogConfig
@@ -42,15 +42,15 @@ class Watched(MemoryLog):
     def _note(self, what: str) -> None:
         self.asked.append((what, threading.get_ident() == self.loop))
 
-    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
-        self._note("all" if all_of_it else "some")
-        return super().examine(batches, bounds, all_of_it=all_of_it)
+    def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
+        self._note("all" if definite else "some")
+        return super().examine(batches, bounds, definite=definite)
 
-    def find_timestamp(self, timestamp: int) -> Found | None:
+    def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         self._note("time")
         return super().find_timestamp(timestamp)
 
-    def greatest_timestamp(self) -> Found | None:
+    def greatest_timestamp(self) -> TimestampAndOffset | None:
         self._note("greatest")
         return super().greatest_timestamp()
 
@@ -67,8 +67,8 @@ def bomb(codec: Codec, size: int) -> bytes:
     return seal(fields, packed)
 
 
-def examined(log: Watched, batch: bytes, settings: ExaminingSettings = SMALL) -> bytes | Examined:
-    async def ask() -> bytes | Examined:
+def examined(log: Watched, batch: bytes, settings: ExaminingSettings = SMALL) -> bytes | ExaminedBatch:
+    async def ask() -> bytes | ExaminedBatch:
         [(where, found)] = await Examiner(settings).all_examined([(WHERE, batch)], lambda where: log)
         assert where == WHERE
         return found
@@ -100,13 +100,13 @@ def test_a_small_plain_batch_is_not_looked_at() -> None:
 
 def test_a_larger_plain_batch_is_stepped_through_once_and_at_once() -> None:
     log, batch = Watched(), records(50, 1_000)
-    assert examined(log, batch) == Examined(batch, 0, 49)
+    assert examined(log, batch) == ExaminedBatch(batch, 0, 49)
     assert log.asked == [("some", True)]
 
 
 def test_a_batch_of_many_headers_goes_to_a_thread() -> None:
     log, batch = Watched(), build([Record(0, NOW, b"k", b"v", (("h", None),) * 400)])
-    assert examined(log, batch) == Examined(batch)
+    assert examined(log, batch) == ExaminedBatch(batch)
     assert log.asked == [("some", True), ("all", False)]
 
 
@@ -162,7 +162,7 @@ def test_a_small_compressed_batch_is_unpacked_once_and_at_once(codec: Codec) -> 
     log, batch = Watched(), records(10, codec=codec)
     found = examined(log, batch)
     assert log.asked == [("some", True)]
-    assert found == Examined(batch, 0, 9)
+    assert found == ExaminedBatch(batch, 0, 9)
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
@@ -170,13 +170,13 @@ def test_a_compressed_batch_that_holds_much_goes_to_a_thread(codec: Codec) -> No
     log, batch = Watched(), records(10, 1_000, codec)
     found = examined(log, batch)
     assert log.asked == [("some", True), ("all", False)]
-    assert found == Examined(batch, 0, 9)
+    assert found == ExaminedBatch(batch, 0, 9)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 def test_a_batch_of_many_records_goes_to_a_thread(codec: Codec) -> None:
     log, batch = Watched(), records(51, 1, codec)
-    assert examined(log, batch) == Examined(batch, 0, 50)
+    assert examined(log, batch) == ExaminedBatch(batch, 0, 50)
     assert log.asked == [("all", False)]
 
 
@@ -186,7 +186,7 @@ def test_a_bomb_is_refused_and_never_unpacked_on_the_loop(codec: Codec) -> None:
     assert len(batch) < 100_000
     found = examined(log, batch, ExaminingSettings())
     assert log.asked == [("some", True), ("all", False), ("all", False)]
-    assert isinstance(found, Examined)
+    assert isinstance(found, ExaminedBatch)
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(found, 1, NOW)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -204,16 +204,16 @@ class Held(Watched):
         self.holding.set()
         self.release.wait()
 
-    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
+    def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         if batches is self.large and bounds.bytes_max == INFLATED_BYTES_MAX:
             self._hold()
-        return super().examine(batches, bounds, all_of_it=all_of_it)
+        return super().examine(batches, bounds, definite=definite)
 
-    def find_timestamp(self, timestamp: int) -> Found | None:
+    def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         self._hold()
         return super().find_timestamp(timestamp)
 
-    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+    def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
         self._hold()
         return super().refused_records(batch, bounds, now_ms, most)
 
@@ -226,7 +226,7 @@ def honest(codec: Codec) -> bytes:
 
 async def examined_beside(
     log: Held, examiner: Examiner, batch: bytes, other: Callable[[], Awaitable[object]]
-) -> bytes | Examined | None:
+) -> bytes | ExaminedBatch | None:
     """Examine the batch while eight calls of `other` are held. Return None if the batch waits for them."""
     found = None
     async with trio.open_nursery() as nursery:
@@ -250,13 +250,13 @@ def test_a_batch_does_not_wait_for_batches_that_unpack_to_much_more(codec: Codec
     async def bomb() -> None:
         found.append(await examiner.examined(log, large))
 
-    assert trio.run(examined_beside, log, examiner, batch, bomb) == Examined(batch, 0, 0)
-    assert found == [Examined(large, 0, 0)] * 8
+    assert trio.run(examined_beside, log, examiner, batch, bomb) == ExaminedBatch(batch, 0, 0)
+    assert found == [ExaminedBatch(large, 0, 0)] * 8
 
 
 def test_a_batch_does_not_wait_for_searches() -> None:
     log, examiner, batch = Held(), Examiner(ExaminingSettings()), honest(Codec.GZIP)
-    assert trio.run(examined_beside, log, examiner, batch, partial(examiner.searched, log, NOW)) == Examined(batch)
+    assert trio.run(examined_beside, log, examiner, batch, partial(examiner.searched, log, NOW)) == ExaminedBatch(batch)
 
 
 def test_a_batch_does_not_wait_for_the_errors_of_records() -> None:
@@ -267,7 +267,7 @@ def test_a_batch_does_not_wait_for_the_errors_of_records() -> None:
     async def ask() -> None:
         await examiner.with_record_errors(refused, entries, lambda where: log, NOW)
 
-    assert trio.run(examined_beside, log, examiner, batch, ask) == Examined(batch)
+    assert trio.run(examined_beside, log, examiner, batch, ask) == ExaminedBatch(batch)
 
 
 @pytest.mark.parametrize("large", [records(1, 60_000_000, Codec.GZIP), bomb(Codec.GZIP, INFLATED_BYTES_MAX + 1)])
@@ -367,7 +367,7 @@ def test_what_was_looked_at_before_is_stored_as_it_would_be(codec: Codec) -> Non
 def test_it_is_also_compressed_otherwise_in_the_thread() -> None:
     log, batch = Watched(LogConfig.of({"compression.type": "gzip"})), records(10, 1_000, Codec.LZ4)
     found = examined(log, batch)
-    assert isinstance(found, Examined)
+    assert isinstance(found, ExaminedBatch)
     assert parse_header(found.data).codec is Codec.GZIP
     log.append_as_leader(found, 1, NOW)
     stored = log.read(0, 1 << 20, 10).records
@@ -387,11 +387,11 @@ def test_whoever_asks_for_a_time_has_it_looked_up_in_a_thread() -> None:
     log = Watched()
     log.append_as_leader(records(10, codec=Codec.GZIP), 1, NOW)
 
-    async def ask(timestamp: int) -> Found | None:
+    async def ask(timestamp: int) -> TimestampAndOffset | None:
         search = await Examiner(SMALL).searched(log, timestamp)
         return search(log, timestamp)
 
-    assert trio.run(ask, NOW + 4) == Found(NOW + 4, 4, 1)
-    assert trio.run(ask, GREATEST) == Found(NOW + 9, 9, 1)
+    assert trio.run(ask, NOW + 4) == TimestampAndOffset(NOW + 4, 4, 1)
+    assert trio.run(ask, GREATEST) == TimestampAndOffset(NOW + 9, 9, 1)
     assert trio.run(ask, NOW + 10) is None
     assert log.asked == [("time", False), ("greatest", False), ("time", False)]

@@ -17,7 +17,7 @@ from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.groups.states import Cause
-from replica.core.log import Origin
+from replica.core.partition_log import AppendOrigin
 from replica.runtime.admin import groups as group_metrics
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
@@ -49,7 +49,7 @@ class Storage:
 
     def append(self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[E, int], None]) -> None:
         log = self.logs[where]
-        first = log.append_as_leader(records, self.epoch, NOW, origin=Origin.COORDINATOR).first
+        first = log.append_as_leader(records, self.epoch, NOW, origin=AppendOrigin.COORDINATOR).first
         if self.holding:
             self.waiting.append((done, first))
         else:
@@ -405,7 +405,7 @@ def test_a_log_that_cannot_be_read_is_read_again() -> None:
         where = TopicPartition(OFFSETS_TOPIC, MINE)
         good = storage.logs[where]
         bad = Damaged()
-        bad.append_as_leader(good.read(0, 1 << 20, good.end_offset).records, 1, NOW, origin=Origin.COORDINATOR)
+        bad.append_as_leader(good.read(0, 1 << 20, good.end_offset).records, 1, NOW, origin=AppendOrigin.COORDINATOR)
         storage.logs[where] = bad
         broker.lead(2)
         await trio.sleep(5)
@@ -440,7 +440,7 @@ def end_of_transaction(storage: Storage, kind: ControlType) -> tuple[int, int, b
     """As the leader of the partition writes it. Returned is what the coordinator is told."""
     where = TopicPartition(OFFSETS_TOPIC, MINE)
     log = storage.logs[where]
-    made = log.append_as_leader(control_batch(kind, 7, 1, 0, 5), storage.epoch, NOW, origin=Origin.COORDINATOR)
+    made = log.append_as_leader(control_batch(kind, 7, 1, 0, 5), storage.epoch, NOW, origin=AppendOrigin.COORDINATOR)
     storage.safe[where] = log.end_offset
     return MINE, 7, kind is ControlType.COMMIT, made.first
 

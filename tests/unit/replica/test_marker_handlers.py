@@ -10,7 +10,7 @@ import trio.testing
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import ActiveProducer
+from replica.core.partition_log import ActiveProducer
 from replica.runtime.handlers.markers import handlers
 from replica.runtime.requests import ApiKey, Request
 from replica.wire.messages import decode_reply, encode_reply

@@ -294,12 +294,12 @@ def test_a_start_that_retention_moved_reaches_the_follower_and_the_leader() -> N
     world = world_of(T0, T1)
     world.produce(1, "a", "b")
     world.pull(2, rounds=3)
-    world.log(1).move_start(1)
+    world.log(1).increment_start_offset(1)
     world.servers[1].replicas.logs_retired()
     [told] = exchange(world)[1]
     assert (told.where, told.start_offset, world.log(2).start_offset) == (T0, 1, 1)
     exchange(world)
-    world.log(2).move_start(2)
+    world.log(2).increment_start_offset(2)
     world.servers[2].replicas.logs_retired()
     exchange(world)
     assert world.leading(1).followers[BrokerId(2)].start_offset == 2

@@ -14,7 +14,7 @@ from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
-from replica.core.log import Origin
+from replica.core.partition_log import AppendOrigin
 from replica.core.transactions.ready import Marker
 from replica.runtime.admin import transactions as transaction_metrics
 from replica.runtime.coordinator import surely
@@ -43,7 +43,7 @@ class Storage:
 
     def append(self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[E, int], None]) -> None:
         log = self.logs[where]
-        first = log.append_as_leader(records, 1, NOW, origin=Origin.COORDINATOR).first
+        first = log.append_as_leader(records, 1, NOW, origin=AppendOrigin.COORDINATOR).first
         if not self.holding:
             self.safe[where] = log.end_offset
             done(E.NONE, first)

@@ -14,7 +14,7 @@ from harness.mutants.bank.partitions.story import HERE, ONE, Shelf, Tale, record
 from kraft_controller.core.names import INTERNAL, TopicPartition
 
 if TYPE_CHECKING:
-    from replica.core.log import Log
+    from replica.core.partition_log import PartitionLog
 
 OFFSETS: Final = TopicPartition(INTERNAL[0], 0)
 
@@ -33,7 +33,7 @@ class Cleaned:
         """What was broken, and what is known of the log and counted then."""
         tale = Tale()
         keeper, member, key = tale.keeper, tale.member(ONE), Key(self.where, b"1")
-        before = read_all(cast("Log", Shelf(records=records(self.before))))
+        before = read_all(cast("PartitionLog", Shelf(records=records(self.before))))
         copy = Copy(key, records=before)
         keeper.copies[ONE] = {self.where: copy}
         keeper.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)

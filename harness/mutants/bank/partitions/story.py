@@ -41,8 +41,8 @@ from replica.core.errors import ErrorCode
 from replica.core.following import Following
 from replica.core.isr import Isr
 from replica.core.leading import Leading
-from replica.core.log import Fetched as Read
 from replica.core.partition import Partition
+from replica.core.partition_log import FetchDataInfo
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetched, Results
 from replica.storage.config import LogConfig
@@ -134,10 +134,10 @@ class Shelf:
     def end_offset(self) -> int:
         return self.start_offset + len(self.records)
 
-    def read(self, offset: int, max_bytes: int, upto: int) -> Read:
+    def read(self, offset: int, max_bytes: int, upto: int) -> FetchDataInfo:
         assert self.start_offset <= offset < upto <= self.end_offset
         there = batches(self.records, self.start_offset)
-        return Read(offset, b"".join(data for behind, data in there if behind > offset))
+        return FetchDataInfo(offset, b"".join(data for behind, data in there if behind > offset))
 
 
 @define(eq=False)

@@ -22,11 +22,11 @@ from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
-from replica.core.log import Origin
 from replica.core.manager import Replicas
 from replica.core.notices import Notices
 from replica.core.offsets import EARLIEST, Lookup
 from replica.core.partition import Partition
+from replica.core.partition_log import AppendOrigin
 from replica.core.wants import Deleted, Fetch, Fetched, Produced, ReadIsr, Ready, Request, Results, WriteIsr
 from replica.runtime.metadata import MetadataCache
 
@@ -201,7 +201,7 @@ class PartitionBroker(Broker):
         where: TopicPartition,
         batch: bytes,
         timeout_ms: int,
-        origin: Origin,
+        origin: AppendOrigin,
         done: Callable[[list[Produced]], None],
     ) -> None:
         """As the coordinator, who is told when all in sync have it."""

@@ -14,7 +14,7 @@ from replica.core.groups.desk import Settings
 from replica.core.groups.messages import Ask, Reply, Ticket
 from replica.core.groups.partitioning import partition_of
 from replica.core.groups.ready import Append, Load, Loaded, Rebalancing
-from replica.core.log import Log, Origin
+from replica.core.partition_log import AppendOrigin, PartitionLog
 from replica.core.reading import Reading
 from replica.core.wants import Produced, RoleTaken
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
@@ -128,7 +128,7 @@ class Groups:
             [result] = results
             self.coordinator.appended(append.id, result.error, result.base_offset, self._broker.clock())
 
-        self._broker.append(where, batch_of(pairs, append.now_ms), COMMIT_TIMEOUT_MS, Origin.COORDINATOR, done)
+        self._broker.append(where, batch_of(pairs, append.now_ms), COMMIT_TIMEOUT_MS, AppendOrigin.COORDINATOR, done)
 
     def _arm(self) -> None:
         deadline = self.coordinator.deadline
@@ -156,7 +156,7 @@ class Groups:
         if self.coordinator.awaits(load):
             self._load(load)
 
-    def _go_on(self, load: Load, log: Log, reading: Reading) -> None:
+    def _go_on(self, load: Load, log: PartitionLog, reading: Reading) -> None:
         broker = self._broker
         if not self.coordinator.awaits(load):
             return

@@ -12,7 +12,7 @@ from attrs import evolve
 from harness.checkers.partitions.copies import COMPACTED, ident_of
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.log import Log
+from replica.core.partition_log import PartitionLog
 from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
@@ -69,7 +69,7 @@ class Disk:
 
     # -- what replicas want ------------------------------------------------------------------------------
 
-    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> Log:
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         ident = None if topic_id is None else ident_of(topic_id)
         kept = self.logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:

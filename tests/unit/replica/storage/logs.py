@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replica.core.log import Log
+from replica.core.partition_log import PartitionLog
 from replica.wire.batch import walk
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build, read_records
@@ -27,7 +27,7 @@ def of_producer(producer_id: int, sequence: int, *values: bytes, epoch: int = 0,
     return build(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
-def records_in(log: Log, offset: int | None = None) -> list[Record]:
+def records_in(log: PartitionLog, offset: int | None = None) -> list[Record]:
     """All that can be read, batch by batch."""
     at = log.start_offset if offset is None else offset
     found: list[Record] = []
@@ -38,5 +38,5 @@ def records_in(log: Log, offset: int | None = None) -> list[Record]:
     return found
 
 
-def values_in(log: Log, offset: int | None = None) -> list[bytes | None]:
+def values_in(log: PartitionLog, offset: int | None = None) -> list[bytes | None]:
     return [record.value for record in records_in(log, offset)]

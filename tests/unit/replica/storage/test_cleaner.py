@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.core.log import Origin
+from replica.core.partition_log import AppendOrigin
 from replica.storage.cleaner import Cleaned, clean, cleanable, worth_it
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
@@ -162,7 +162,7 @@ def transaction(topic: Topic, producer: int, sequence: int, kind: ControlType, *
     records = [Record(n, NOW, key.encode(), value.encode()) for n, (key, value) in enumerate(pairs)]
     batch = build(records, flags=TRANSACTIONAL, producer_id=producer, producer_epoch=0, base_sequence=sequence)
     topic.log.append_as_leader(batch, 0, NOW)
-    topic.log.append_as_leader(control_batch(kind, producer, 0, 1, NOW), 0, NOW, origin=Origin.COORDINATOR)
+    topic.log.append_as_leader(control_batch(kind, producer, 0, 1, NOW), 0, NOW, origin=AppendOrigin.COORDINATOR)
 
 
 def test_transactions() -> None:

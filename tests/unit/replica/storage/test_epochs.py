@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.log import EpochEnd
+from replica.core.partition_log import EpochEndOffset
 from replica.storage.epochs import EpochCache
 
 
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        (-1, EpochEnd(-1, -1)),
-        (9, EpochEnd(9, 100)),
-        (10, EpochEnd(-1, -1)),
-        (1, EpochEnd(1, 5)),
-        (2, EpochEnd(2, 20)),
-        (3, EpochEnd(2, 20)),
-        (5, EpochEnd(5, 60)),
-        (8, EpochEnd(5, 60)),
+        (-1, EpochEndOffset(-1, -1)),
+        (9, EpochEndOffset(9, 100)),
+        (10, EpochEndOffset(-1, -1)),
+        (1, EpochEndOffset(1, 5)),
+        (2, EpochEndOffset(2, 20)),
+        (3, EpochEndOffset(2, 20)),
+        (5, EpochEndOffset(5, 60)),
+        (8, EpochEndOffset(5, 60)),
     ],
 )
-def test_where_an_epoch_ended(asked: int, answer: EpochEnd) -> None:
+def test_where_an_epoch_ended(asked: int, answer: EpochEndOffset) -> None:
     assert EpochCache([(2, 5), (5, 20), (9, 60)]).end_of(asked, 100) == answer
 
 
 def test_nothing_is_known() -> None:
-    assert EpochCache().end_of(3, 100) == EpochEnd(-1, -1)
-    assert EpochCache().epoch_at(0) == EpochCache().latest == -1
+    assert EpochCache().end_of(3, 100) == EpochEndOffset(-1, -1)
+    assert EpochCache().epoch_for_offset(0) == EpochCache().latest == -1
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_epoch_that_goes_on_began_where_it_began() -> None:
     assert cache.changed == before + 1
     cache.assign(4, 35)
     assert cache.changed == before + 1
-    assert cache.end_of(2, 50) == EpochEnd(2, 20), "and not 30"
+    assert cache.end_of(2, 50) == EpochEndOffset(2, 20), "and not 30"
 
 
 def test_an_epoch_that_was_not_known_comes_before_those_that_wrote_nothing() -> None:

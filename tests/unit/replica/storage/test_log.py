@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
-from replica.core.log import Appended, EpochEnd, Found, Log, Origin
+from replica.core.partition_log import AppendOrigin, EpochEndOffset, LogAppendInfo, PartitionLog, TimestampAndOffset
 from replica.storage.config import LogConfig
 from replica.storage.files import Handles
 from replica.storage.memory_files import MemoryFiles
@@ -19,12 +19,12 @@ from replica.wire.compression import Codec
 from replica.wire.records import ControlType, control_batch
 from tests.unit.replica.storage.logs import ALL, NOW, batch, numbered, of_producer, records_in, values_in
 
-Make: TypeAlias = Callable[..., Log]
+Make: TypeAlias = Callable[..., PartitionLog]
 
 
 @pytest.fixture(params=["memory", "files", "small files"])
 def make(request: pytest.FixtureRequest) -> Make:
-    def made(**settings: str) -> Log:
+    def made(**settings: str) -> PartitionLog:
         small = {"segment_bytes": "200", "index_interval_bytes": "0"} if request.param == "small files" else {}
         config = LogConfig.of({key.replace("_", "."): value for key, value in (small | settings).items()})
         if request.param == "memory":
@@ -44,8 +44,8 @@ def code_of(act: Callable[[], object]) -> ErrorCode:
 
 def test_a_leader_numbers_and_stamps(make: Make) -> None:
     log = make()
-    assert log.append_as_leader(batch(b"a", b"b"), 3, NOW) == Appended(0, 1, -1, NOW, 1)
-    assert log.append_as_leader(batch(b"c", time=NOW + 5), 3, NOW) == Appended(2, 2, -1, NOW + 5, 2)
+    assert log.append_as_leader(batch(b"a", b"b"), 3, NOW) == LogAppendInfo(0, 1, -1, NOW, 1)
+    assert log.append_as_leader(batch(b"c", time=NOW + 5), 3, NOW) == LogAppendInfo(2, 2, -1, NOW + 5, 2)
     headers = [header for _, header in walk(log.read(0, ALL, 3).records)]
     assert [(each.base_offset, each.leader_epoch) for each in headers] == [(0, 3), (2, 3)]
     assert [(each.offset, each.value) for each in records_in(log)] == [(0, b"a"), (1, b"b"), (2, b"c")]
@@ -79,11 +79,16 @@ def test_reads_end_on_batches(make: Make) -> None:
 
 def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
     log = make()
-    assert log.append_as_follower(numbered(0, 1, b"a") + numbered(1, 4, b"b", b"c")) == Appended(0, 2, -1, NOW, 0)
-    assert log.append_as_follower(numbered(9, 4, b"d")[:-1]) == Appended(3, 2)
+    assert log.append_as_follower(numbered(0, 1, b"a") + numbered(1, 4, b"b", b"c")) == LogAppendInfo(0, 2, -1, NOW, 0)
+    assert log.append_as_follower(numbered(9, 4, b"d")[:-1]) == LogAppendInfo(3, 2)
     log.append_as_follower(numbered(9, 4, b"d"))
     assert [(each.offset, each.value) for each in records_in(log)] == [(0, b"a"), (1, b"b"), (2, b"c"), (9, b"d")]
-    assert (log.latest_epoch, log.epoch_end(1), log.epoch_at(0), log.epoch_at(2)) == (4, EpochEnd(1, 1), 1, 4)
+    assert (log.latest_epoch, log.end_offset_for_epoch(1), log.epoch_for_offset(0), log.epoch_for_offset(2)) == (
+        4,
+        EpochEndOffset(1, 1),
+        1,
+        4,
+    )
     assert code_of(lambda: log.append_as_follower(numbered(9, 4, b"e"))) is ErrorCode.CORRUPT_MESSAGE
     assert code_of(lambda: log.append_as_follower(numbered(10, -1, b"e"))) is ErrorCode.CORRUPT_MESSAGE
     harmed = bytearray(numbered(10, 4, b"e"))
@@ -95,7 +100,7 @@ def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
 def test_an_empty_log_that_begins_within_a_batch_takes_it_whole(make: Make) -> None:
     """As its leader's does, where somebody has wished away what is before."""
     log = make()
-    log.start_over_at(2)
+    log.truncate_fully_and_start_at(2)
     assert code_of(lambda: log.append_as_follower(numbered(0, 4, b"a", b"b"))) is ErrorCode.CORRUPT_MESSAGE
     log.append_as_follower(numbered(0, 4, b"a", b"b", b"c", b"d") + numbered(4, 4, b"e"))
     assert (log.start_offset, log.end_offset) == (2, 5)
@@ -109,7 +114,9 @@ def test_a_retry_gets_the_offsets_of_then(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW)
     log.append_as_leader(of_producer(7, 2, b"c"), 0, NOW)
-    assert log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW) == Appended(0, 1, -1, NOW, 1, duplicate=True)
+    assert log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW) == LogAppendInfo(
+        0, 1, -1, NOW, 1, duplicate=True
+    )
     gap = of_producer(7, 9, b"d")
     assert code_of(lambda: log.append_as_leader(gap, 0, NOW)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.end_offset == 3
@@ -144,7 +151,7 @@ def test_truncation_takes_whole_batches_and_their_epochs(make: Make) -> None:
     log.truncate_to(3)
     assert (log.end_offset, log.latest_epoch, values_in(log)) == (2, 0, [b"a", b"b"])
     assert log.append_as_leader(batch(b"x"), 3, NOW).first == 2
-    assert log.epoch_end(0) == EpochEnd(0, 2)
+    assert log.end_offset_for_epoch(0) == EpochEndOffset(0, 2)
 
 
 def test_an_epoch_without_records_goes_although_nothing_is_cut(make: Make) -> None:
@@ -168,14 +175,18 @@ def test_an_epoch_goes_on_behind_one_in_which_nothing_was_written(make: Make) ->
     leader.append_as_leader(batch(b"c"), 2, NOW)
     leader.append_as_leader(batch(b"d"), 4, NOW)
     other.append_as_follower(leader.read(2, ALL, 4).records)
-    assert [other.epoch_end(epoch) for epoch in (1, 2, 3)] == [EpochEnd(1, 1), EpochEnd(2, 3), EpochEnd(2, 3)]
-    assert [other.epoch_at(offset) for offset in range(4)] == [1, 2, 2, 4]
+    assert [other.end_offset_for_epoch(epoch) for epoch in (1, 2, 3)] == [
+        EpochEndOffset(1, 1),
+        EpochEndOffset(2, 3),
+        EpochEndOffset(2, 3),
+    ]
+    assert [other.epoch_for_offset(offset) for offset in range(4)] == [1, 2, 2, 4]
 
 
 def test_starting_over(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
-    log.start_over_at(40)
+    log.truncate_fully_and_start_at(40)
     assert (log.start_offset, log.end_offset, log.latest_epoch) == (40, 40, -1)
     with pytest.raises(OffsetOutOfRange):
         log.read(0, ALL, 40)
@@ -187,13 +198,13 @@ def test_the_start_moves(make: Make) -> None:
     log = make()
     for value in (b"a", b"b", b"c"):
         log.append_as_leader(batch(value, value), 0, NOW)
-    log.move_start(3)
-    log.move_start(1)
+    log.increment_start_offset(3)
+    log.increment_start_offset(1)
     assert (log.start_offset, values_in(log)) == (3, [b"b", b"c", b"c"])
     with pytest.raises(OffsetOutOfRange):
         log.read(2, ALL, 6)
     with pytest.raises(OffsetOutOfRange):
-        log.move_start(7)
+        log.increment_start_offset(7)
     log.truncate_to(1)
     assert (log.start_offset, log.end_offset) == (1, 1)
 
@@ -203,19 +214,19 @@ def test_searching_by_time(make: Make) -> None:
     assert log.greatest_timestamp() is None
     for time in (NOW + 10, NOW + 5, NOW + 30, NOW + 20):
         log.append_as_leader(batch(b"x", b"y", time=time), 0, NOW)
-    assert log.find_timestamp(0) == Found(NOW + 10, 0, 0)
-    assert log.find_timestamp(NOW + 11) == Found(NOW + 30, 4, 0)
+    assert log.find_timestamp(0) == TimestampAndOffset(NOW + 10, 0, 0)
+    assert log.find_timestamp(NOW + 11) == TimestampAndOffset(NOW + 30, 4, 0)
     assert log.find_timestamp(NOW + 31) is None
-    assert log.greatest_timestamp() == Found(NOW + 30, 4, 0)
-    log.move_start(5)
-    assert log.find_timestamp(0) == Found(NOW + 30, 5, 0)
-    log.move_start(6)
-    assert log.greatest_timestamp() == Found(NOW + 20, 6, 0)
+    assert log.greatest_timestamp() == TimestampAndOffset(NOW + 30, 4, 0)
+    log.increment_start_offset(5)
+    assert log.find_timestamp(0) == TimestampAndOffset(NOW + 30, 5, 0)
+    log.increment_start_offset(6)
+    assert log.greatest_timestamp() == TimestampAndOffset(NOW + 20, 6, 0)
 
 
 def test_the_log_may_tell_the_time(make: Make) -> None:
     log = make(message_timestamp_type="LogAppendTime")
-    assert log.append_as_leader(batch(b"a", time=5), 0, NOW) == Appended(0, 0, NOW, NOW, 0)
+    assert log.append_as_leader(batch(b"a", time=5), 0, NOW) == LogAppendInfo(0, 0, NOW, NOW, 0)
     assert records_in(log)[0].timestamp == NOW
 
 
@@ -230,7 +241,7 @@ def test_a_coordinator_ends_a_transaction(make: Make) -> None:
     log = make()
     marker = control_batch(ControlType.COMMIT, 7, 0, 3, NOW)
     assert code_of(lambda: log.append_as_leader(marker, 0, NOW)) is ErrorCode.INVALID_RECORD
-    assert log.append_as_leader(batch(b"a") + marker + batch(b"b"), 0, NOW, origin=Origin.COORDINATOR).last == 2
+    assert log.append_as_leader(batch(b"a") + marker + batch(b"b"), 0, NOW, origin=AppendOrigin.COORDINATOR).last == 2
     assert [header.control for _, header in walk(log.read(0, ALL, 3).records)] == [False, True, False]
 
 

@@ -67,7 +67,7 @@ def test_a_log_that_has_started_over_begins_there(start: int) -> None:
     """Before that or behind all that it held; as soon as that is durable it holds nothing older."""
     for seed in SEEDS:
         files, log = filled(40)
-        log.start_over_at(start)
+        log.truncate_fully_and_start_at(start)
         add(log, 40, 30)
         made = names(files)
         torn(files, seed)
@@ -87,7 +87,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
         for kind in ("delete", "sync_folder", "create"):
             files.fail(kind, nth)
         try:
-            log.start_over_at(100)
+            log.truncate_fully_and_start_at(100)
         except StorageFailure:
             pass
         else:

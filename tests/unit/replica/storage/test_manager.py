@@ -65,7 +65,7 @@ def test_everything_is_found_again() -> None:
         log = manager.get_or_create(partition, topic_id=bytes(range(16)))
         log.append_as_leader(batch(b"a", b"b", b"c"), 3, NOW)
         log.append_as_leader(batch(b"d"), 4, NOW)
-    manager.get_or_create(T0).move_start(2)
+    manager.get_or_create(T0).increment_start_offset(2)
     manager.checkpoint_high_watermarks({T0: 4})
     manager.close(broker_epoch=77)
     assert CLEAN_SHUTDOWN in broker.disks[0].paths()
@@ -97,7 +97,7 @@ def test_a_log_that_was_begun_elsewhere_and_has_kept_nothing_yet_may_lose_whose_
     """Where it begins is written down as durable, and nothing has been flushed."""
     broker = Broker()
     log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
-    log.start_over_at(36)
+    log.truncate_fully_and_start_at(36)
     broker.manager.checkpoint()
     broker.disks[0].put(f"t-0/{METADATA}", b"")
     again = broker.kill()
@@ -134,7 +134,7 @@ def test_the_files_of_a_directory() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0, topic_id=bytes(16))
     log.append_as_leader(batch(b"a"), 3, NOW)
-    log.move_start(1)
+    log.increment_start_offset(1)
     log.flush()
     broker.manager.checkpoint()
     broker.manager.checkpoint_high_watermarks({T0: 1})
@@ -201,13 +201,13 @@ def test_what_is_appended_to_a_log_that_begins_earlier_than_before_is_not_taken_
     """An unclean election has made somebody leader who has less: the follower, whose start had moved, begins anew."""
     broker = Broker()
     log = broker.manager.get_or_create(T0)
-    log.start_over_at(98)
+    log.truncate_fully_and_start_at(98)
     log.append_as_leader(batch(b"a", b"b", b"c", b"d"), 1, NOW)
-    log.move_start(100)
+    log.increment_start_offset(100)
     broker.manager.checkpoint()
     broker.manager.checkpoint_high_watermarks({T0: 102})
     assert read_offsets(broker.disks[0], START_OFFSETS) == {T0: 100}
-    log.start_over_at(start)
+    log.truncate_fully_and_start_at(start)
     log.append_as_follower(numbered(start, 2, b"x", b"y"))
     log.flush()
     if stop == "in order":
@@ -228,7 +228,7 @@ def test_a_cut_through_a_batch_whose_end_alone_was_left_is_not_taken_for_deleted
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"a"), 1, NOW)
     log.append_as_leader(batch(b"b", b"c", b"d", b"e"), 1, NOW)
-    log.move_start(4)
+    log.increment_start_offset(4)
     broker.manager.checkpoint()
     log.truncate_to(4)
     assert (log.start_offset, log.end_offset) == (1, 1)
@@ -242,7 +242,7 @@ def test_a_log_of_a_name_that_was_there_before_is_not_held_against_what_was_know
         broker = Broker(file_delete_delay_ms="0")
         log = broker.manager.get_or_create(T0)
         log.append_as_leader(batch(*[b"a"] * 9), 1, NOW)
-        log.move_start(5)
+        log.increment_start_offset(5)
         log.flush()
         broker.manager.checkpoint()
         broker.manager.checkpoint_high_watermarks({T0: 9})
@@ -291,7 +291,7 @@ def test_retention_by_time_size_and_start() -> None:
     assert broker.manager.retire(NOW + 5, {}) == 0, "nothing goes that may not be committed"
     assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
     assert (log.start_offset, log.size < 400 + 140) == (2, True)
-    log.move_start(4)
+    log.increment_start_offset(4)
     assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
     assert broker.manager.retire(NOW + 1005, {T0: 6}) == 1
     assert (log.start_offset, log.end_offset) == (5, 6)
@@ -526,14 +526,14 @@ def test_what_has_rotted_is_told_when_somebody_wants_to_know() -> None:
     log = broker.manager.get_or_create(T0)
     for n in range(3):
         log.append_as_leader(batch(b"%d" % n * 50), 0, NOW)
-    assert log.wrong_in(log.read(0, 1000, 3)) is None
+    assert log.find_corruption(log.read(0, 1000, 3)) is None
     broker.disks[0].flip(log.segments[0].log_path, log.size - 1)
-    assert log.wrong_in(log.read(0, 10, 3)) is None
-    wrong = log.wrong_in(log.read(0, 1000, 3))
+    assert log.find_corruption(log.read(0, 10, 3)) is None
+    wrong = log.find_corruption(log.read(0, 1000, 3))
     assert wrong is not None
     assert "the batch at offset 2 has the checksum" in wrong
     assert broker.manager.damaged == {}
-    log.give_up(wrong)
+    log.mark_damaged(wrong)
     assert "t-0 is damaged: the batch at offset 2" in broker.manager.damaged[T0].text
     assert code_of(lambda: broker.manager.get(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica.core.errors import KafkaError
-from replica.core.log import NO_EPOCH
+from replica.core.partition_log import NO_EPOCH
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
@@ -75,7 +75,7 @@ steps = st.one_of(
     st.tuples(st.just("produce"), st.integers(1, 2), st.integers(-1, 1), values),
     st.tuples(st.just("follow"), st.integers(0, 2), st.integers(0, 1), values, times),
     st.tuples(st.just("truncate"), st.integers(0, 6)),
-    st.tuples(st.just("move_start"), st.integers(0, 6)),
+    st.tuples(st.just("increment_start_offset"), st.integers(0, 6)),
     st.tuples(st.just("assign"), st.integers(0, 1)),
     st.tuples(st.just("start_over"), offsets),
     st.tuples(st.just("read"), offsets, st.integers(0, 300), offsets, st.booleans()),
@@ -111,20 +111,20 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
             both.both(lambda log: log.truncate_to(max(0, end - rest[0])))
             if both.file.end_offset < end:
                 both.cut_at = min(both.cut_at, both.file.end_offset)
-        case "move_start":
+        case "increment_start_offset":
             start = both.memory.start_offset + rest[0]
-            both.both(lambda log: log.move_start(start))
+            both.both(lambda log: log.increment_start_offset(start))
         case "assign":
             both.both(lambda log: log.assign_epoch(epoch + rest[0], end))
         case "start_over":
-            both.both(lambda log: log.start_over_at(rest[0]))
+            both.both(lambda log: log.truncate_fully_and_start_at(rest[0]))
         case "read":
             offset, most, upto, one = rest
             both.both(lambda log: log.read(offset, most, upto, at_least_one=one))
         case "find":
             both.both(lambda log: log.find_timestamp(rest[0]))
         case "epoch":
-            both.both(lambda log: (log.epoch_end(rest[0]), log.epoch_at(rest[1])))
+            both.both(lambda log: (log.end_offset_for_epoch(rest[0]), log.epoch_for_offset(rest[1])))
         case "flush":
             assert both.file.flush() == both.memory.end_offset
             both.cut_at = 1 << 60

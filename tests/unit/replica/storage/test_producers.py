@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Aborted
+from replica.core.partition_log import AbortedTxn
 from replica.storage.producers import SEQUENCES, Producers
 from replica.wire.batch import CONTROL, TRANSACTIONAL, Header, parse_header
 from replica.wire.records import ControlType
@@ -74,7 +74,7 @@ def test_transactions() -> None:
     producers = after(header(0, 10, flags=TRANSACTIONAL), header(1, 11, flags=TRANSACTIONAL))
     assert producers.first_open == 10
     marker = header(-1, 12, flags=TRANSACTIONAL | CONTROL)
-    assert producers.end(marker, ControlType.ABORT, 4) == Aborted(7, 10, 12, 13)
+    assert producers.end(marker, ControlType.ABORT, 4) == AbortedTxn(7, 10, 12, 13)
     assert producers.stable(13) == 13
     known = producers.get(7)
     assert known is not None

@@ -209,7 +209,7 @@ def test_epochs_of_records_that_are_there_again_are_known_again() -> None:
     """They had been deleted, and a loss of power took what said so, but not the file of epochs."""
     files, log = filled(20)
     began = log.epochs.entries
-    log.move_start(10)
+    log.increment_start_offset(10)
     assert log.epochs.entries == began[1:]
     log.abandon()
     assert opened(files, 20, start=10).epochs.entries == began[1:]
@@ -245,9 +245,9 @@ def test_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> No
     log._marks = told
     log.truncate_to(7)
     assert (told.ends, log.recovery_point, log.flush()) == ([7], 7, 7)
-    log.start_over_at(30)
+    log.truncate_fully_and_start_at(30)
     assert (told.ends, told.begins) == ([7, 0], [])
-    log.start_over_at(20)
+    log.truncate_fully_and_start_at(20)
     assert (told.ends, told.begins) == ([7, 0, 0], [20])
     assert opened(files, 0).end_offset == 20
 

@@ -9,15 +9,15 @@ from random import Random
 import pytest
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log import Aborted, Origin
+from replica.core.partition_log import AbortedTxn, AppendOrigin
 from replica.storage.aborted import decode, decode_sound, encode
 from replica.storage.cleaner import _emptied, clean, cleanable
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
 from replica.storage.memory_files import MemoryFiles
 from replica.storage.memory_log import MemoryLog
-from replica.storage.partition_log import PartitionLog
 from replica.storage.recovery import Known, open_log
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import parse_header, stamp, walk
 from replica.wire.records import batch_of, control_batch
 from tests.unit.replica.storage.logs import ALL, NOW, batch, of_producer, values_in
@@ -34,7 +34,7 @@ from tests.unit.replica.storage.transactional import (
 
 
 @pytest.fixture(params=["files", "memory"])
-def log(request: pytest.FixtureRequest) -> PartitionLog:
+def log(request: pytest.FixtureRequest) -> UnifiedLog:
     return Disk().log if request.param == "files" else MemoryLog("t-0", Disk().config)
 
 
@@ -45,18 +45,18 @@ def code_of(caught: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
 # -- all or nothing --------------------------------------------------------------------------------------
 
 
-def test_what_is_open_is_not_shown_and_neither_is_what_follows_it(log: PartitionLog) -> None:
+def test_what_is_open_is_not_shown_and_neither_is_what_follows_it(log: UnifiedLog) -> None:
     writers = Writers()
     log.append_as_leader(batch(b"before"), 0, NOW)
     writers.write(log, 7, "a", "b")
     log.append_as_leader(batch(b"behind"), 0, NOW)
-    assert log.stable_offset(log.end_offset) == 1
+    assert log.last_stable_offset(log.end_offset) == 1
     assert committed(log) == ["before"]
     end(log, 7, COMMIT)
     assert committed(log) == ["before", "a", "b", "behind"]
 
 
-def test_what_was_aborted_is_passed_over_and_nothing_else_of_its_producer(log: PartitionLog) -> None:
+def test_what_was_aborted_is_passed_over_and_nothing_else_of_its_producer(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "one")
     end(log, 7, COMMIT)
@@ -73,33 +73,33 @@ def test_what_was_aborted_is_passed_over_and_nothing_else_of_its_producer(log: P
     assert committed(log, since=4, step=1) == ["three"]
 
 
-def test_the_oldest_one_that_is_open_holds_back_all_that_ended_since(log: PartitionLog) -> None:
+def test_the_oldest_one_that_is_open_holds_back_all_that_ended_since(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 1, "slow")
     for producer in (2, 3):
         writers.write(log, producer, f"{producer}")
         end(log, producer, COMMIT if producer == 2 else ABORT)
-    assert (log.stable_offset(log.end_offset), committed(log)) == (0, [])
+    assert (log.last_stable_offset(log.end_offset), committed(log)) == (0, [])
     end(log, 1, ABORT)
-    assert log.stable_offset(log.end_offset) == log.end_offset
+    assert log.last_stable_offset(log.end_offset) == log.end_offset
     assert committed(log) == ["2"]
     assert [entry.stable_offset for entry in log._aborted(0, ALL)] == [0, 6]
 
 
-def test_an_end_that_is_not_committed_decides_nothing_yet(log: PartitionLog) -> None:
+def test_an_end_that_is_not_committed_decides_nothing_yet(log: UnifiedLog) -> None:
     """A leader that is elected without it would have the transaction open again."""
     Writers().write(log, 7, "a", "b")
     marker = end(log, 7, COMMIT)
-    assert log.stable_offset(marker) == 0
+    assert log.last_stable_offset(marker) == 0
     assert committed(log, marker) == []
-    assert log.stable_offset(marker + 1) == marker + 1
-    log.watermark_passed(marker)
-    assert log.stable_offset(marker) == 0
-    log.watermark_passed(marker + 1)
+    assert log.last_stable_offset(marker + 1) == marker + 1
+    log.on_high_watermark_updated(marker)
+    assert log.last_stable_offset(marker) == 0
+    log.on_high_watermark_updated(marker + 1)
     assert committed(log, marker + 1) == ["a", "b"]
 
 
-def test_an_end_of_nothing_ends_nothing_and_one_that_is_said_twice_no_more(log: PartitionLog) -> None:
+def test_an_end_of_nothing_ends_nothing_and_one_that_is_said_twice_no_more(log: UnifiedLog) -> None:
     writers = Writers()
     end(log, 7, ABORT)
     writers.write(log, 7, "a")
@@ -113,7 +113,7 @@ def test_an_end_of_nothing_ends_nothing_and_one_that_is_said_twice_no_more(log: 
 # -- who may write ---------------------------------------------------------------------------------------
 
 
-def test_a_producer_that_was_fenced_writes_nothing_any_more(log: PartitionLog) -> None:
+def test_a_producer_that_was_fenced_writes_nothing_any_more(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "zombie")
     end(log, 7, ABORT, epoch=1)
@@ -122,14 +122,14 @@ def test_a_producer_that_was_fenced_writes_nothing_any_more(log: PartitionLog) -
             log.append_as_leader(data, 0, NOW)
         assert code_of(caught) is ErrorCode.INVALID_PRODUCER_EPOCH
     with pytest.raises(KafkaError) as caught:
-        log.append_as_leader(in_transaction(7, -1, b"position"), 0, NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(in_transaction(7, -1, b"position"), 0, NOW, origin=AppendOrigin.COORDINATOR)
     assert code_of(caught) is ErrorCode.INVALID_PRODUCER_EPOCH
     writers.write(log, 7, "again", epoch=1)
     end(log, 7, COMMIT, epoch=1)
     assert committed(log) == ["again"]
 
 
-def test_a_coordinator_that_another_one_has_followed_ends_nothing_any_more(log: PartitionLog) -> None:
+def test_a_coordinator_that_another_one_has_followed_ends_nothing_any_more(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     end(log, 7, COMMIT, coordinator=5)
@@ -146,7 +146,7 @@ def test_a_coordinator_that_another_one_has_followed_ends_nothing_any_more(log: 
     assert committed(log) == ["a", "b"]
 
 
-def test_who_has_a_transaction_open_writes_nothing_beside_it(log: PartitionLog) -> None:
+def test_who_has_a_transaction_open_writes_nothing_beside_it(log: UnifiedLog) -> None:
     Writers().write(log, 7, "a")
     with pytest.raises(KafkaError, match="open since offset 0") as caught:
         log.append_as_leader(of_producer(7, 1, b"beside"), 0, NOW)
@@ -155,9 +155,9 @@ def test_who_has_a_transaction_open_writes_nothing_beside_it(log: PartitionLog) 
     assert again.duplicate, "what is sent twice is told first"
 
 
-def test_a_coordinator_writes_for_a_producer_without_sequences(log: PartitionLog) -> None:
+def test_a_coordinator_writes_for_a_producer_without_sequences(log: UnifiedLog) -> None:
     for value in (b"one", b"two"):
-        log.append_as_leader(in_transaction(7, -1, value, key=b"k"), 0, NOW, origin=Origin.COORDINATOR)
+        log.append_as_leader(in_transaction(7, -1, value, key=b"k"), 0, NOW, origin=AppendOrigin.COORDINATOR)
     assert committed(log) == []
     end(log, 7, ABORT)
     assert committed(log) == []
@@ -166,7 +166,7 @@ def test_a_coordinator_writes_for_a_producer_without_sequences(log: PartitionLog
     assert code_of(caught) is ErrorCode.INVALID_RECORD
 
 
-def test_what_is_told_of_producers(log: PartitionLog) -> None:
+def test_what_is_told_of_producers(log: UnifiedLog) -> None:
     writers = Writers()
     log.append_as_leader(of_producer(9, 4, b"plain"), 0, NOW)
     writers.write(log, 7, "a", "b")
@@ -182,7 +182,7 @@ def test_what_is_told_of_producers(log: PartitionLog) -> None:
 # -- followers, cuts, and what goes ------------------------------------------------------------------------
 
 
-def test_a_follower_knows_what_its_leader_knows(log: PartitionLog) -> None:
+def test_a_follower_knows_what_its_leader_knows(log: UnifiedLog) -> None:
     writers, leader = Writers(), MemoryLog()
     for producer, kind in ((1, COMMIT), (2, ABORT), (3, None)):
         writers.write(leader, producer, f"{producer}")
@@ -194,7 +194,7 @@ def test_a_follower_knows_what_its_leader_knows(log: PartitionLog) -> None:
     assert committed(log) == committed(leader) == ["1"]
 
 
-def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: PartitionLog) -> None:
+def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     writers.write(log, 8, "b")
@@ -203,7 +203,7 @@ def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: Partiti
     log.append_as_leader(batch(b"more"), 0, NOW)
     assert committed(log) == ["more"]
     log.truncate_to(marker)
-    assert (log.stable_offset(log.end_offset), committed(log)) == (0, [])
+    assert (log.last_stable_offset(log.end_offset), committed(log)) == (0, [])
     assert aborted(log, 1) == []
     end(log, 7, COMMIT)
     assert committed(log) == ["a"]
@@ -213,27 +213,27 @@ def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: Partiti
     assert (committed(log), aborted(log)) == (["a"], [])
 
 
-def test_a_log_that_starts_over_has_no_transactions(log: PartitionLog) -> None:
+def test_a_log_that_starts_over_has_no_transactions(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     end(log, 7, ABORT)
     writers.write(log, 7, "b")
-    log.start_over_at(100)
-    assert (log.stable_offset(100), log.active_producers(), log._aborted(100, ALL)) == (100, (), [])
+    log.truncate_fully_and_start_at(100)
+    assert (log.last_stable_offset(100), log.active_producers(), log._aborted(100, ALL)) == (100, (), [])
     log.append_as_leader(batch(b"new"), 0, NOW)
     assert committed(log) == ["new"]
 
 
-def test_records_are_deleted_although_a_transaction_is_open(log: PartitionLog) -> None:
+def test_records_are_deleted_although_a_transaction_is_open(log: UnifiedLog) -> None:
     """What is left of it is held back, from where the log begins now."""
     writers = Writers()
     writers.write(log, 7, "a", "b", "c")
     log.append_as_leader(batch(b"x"), 0, NOW)
-    log.move_start(2)
-    assert log.stable_offset(log.end_offset) == 2
+    log.increment_start_offset(2)
+    assert log.last_stable_offset(log.end_offset) == 2
     assert committed(log) == []
-    log.move_start(4)
-    assert log.stable_offset(log.end_offset) == 4
+    log.increment_start_offset(4)
+    assert log.last_stable_offset(log.end_offset) == 4
     log.append_as_leader(batch(b"y"), 0, NOW)
     assert committed(log) == []
     end(log, 7, ABORT)
@@ -271,7 +271,7 @@ def test_the_layout_of_the_list() -> None:
 
 
 def test_a_list_that_makes_no_sense_is_refused_and_read_as_far_as_it_does() -> None:
-    entries = [Aborted(7, 0, 3, 2), Aborted(8, 2, 9, 10), Aborted(7, 5, 12, 13)]
+    entries = [AbortedTxn(7, 0, 3, 2), AbortedTxn(8, 2, 9, 10), AbortedTxn(7, 5, 12, 13)]
     data = encode(entries)
     assert decode(data) == entries
     for size in range(len(data)):
@@ -279,7 +279,7 @@ def test_a_list_that_makes_no_sense_is_refused_and_read_as_far_as_it_does() -> N
         if size % 34:
             with pytest.raises(ValueError, match="make sense"):
                 decode(data[:size])
-    for wrong in (Aborted(7, 5, 9, 13), Aborted(7, 5, 5, 13), Aborted(-1, 5, 12, 13)):
+    for wrong in (AbortedTxn(7, 5, 9, 13), AbortedTxn(7, 5, 5, 13), AbortedTxn(-1, 5, 12, 13)):
         with pytest.raises(ValueError, match="only the first 2"):
             decode(encode([*entries[:2], wrong]))
     assert decode_sound(data[:68] + bytes(34)) == entries[:2]
@@ -298,7 +298,7 @@ def test_a_start_finds_what_was_open_and_what_was_aborted(ending: str) -> None:
     if ending == "flushed and killed":
         disk.flush()
     log = disk.closed() if ending == "closed" else disk.killed()
-    assert log.stable_offset(log.end_offset) == start
+    assert log.last_stable_offset(log.end_offset) == start
     assert (committed(log), aborted(log)) == (shown, before)
     end(log, 9, ABORT)
     assert committed(log) == shown
@@ -341,7 +341,7 @@ def test_an_entry_that_lost_power_has_made_up_is_not_believed() -> None:
     before, shown = aborted(disk.log), committed(disk.log)
     disk.log.abandon()
     path = "t-0/00000000000000000000.txnindex"
-    torn = [Aborted(7, 3, 7, 0), Aborted(9, 6, 8, 0)]
+    torn = [AbortedTxn(7, 3, 7, 0), AbortedTxn(9, 6, 8, 0)]
     disk.files.put(path, disk.files.get(path) + encode(torn))
     assert (aborted(disk.open()), committed(disk.log)) == (before, shown)
 
@@ -372,7 +372,7 @@ def test_retention_takes_the_beginning_of_an_open_transaction() -> None:
     assert 0 < start <= 8
     for _ in range(2):
         log = disk.log
-        assert log.stable_offset(log.end_offset) == start
+        assert log.last_stable_offset(log.end_offset) == start
         assert committed(log) == []
         disk.closed()
     end(disk.log, 7, ABORT)
@@ -425,7 +425,9 @@ def test_of_a_group_of_segments_that_were_cleaned_the_lists_are_one() -> None:
     assert {entry.last_offset for segment in log.segments for entry in segment.aborted} <= ends
     fresh = MemoryLog()
     fresh.append_as_follower(log.read(0, ALL, log.end_offset).records)
-    assert fresh.stable_offset(log.end_offset) == log.end_offset, "what is left of a transaction is left with its end"
+    assert fresh.last_stable_offset(log.end_offset) == log.end_offset, (
+        "what is left of a transaction is left with its end"
+    )
 
 
 def _and_after_a_kill(disk: Disk) -> Iterator[FileLog]:
@@ -512,7 +514,7 @@ def test_an_end_that_the_cleaner_has_emptied_still_ends() -> None:
     log.append_as_follower(_numbered(in_transaction(7, 0, b"a"), 0))
     marker = control_batch(ABORT, 7, 0, 0, NOW)
     log.append_as_follower(_numbered(_emptied(parse_header(marker)), 1))
-    assert log.stable_offset(2) == 2
+    assert log.last_stable_offset(2) == 2
 
 
 def _numbered(data: bytes, offset: int) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica.storage.memory_log import MemoryLog
-from replica.storage.partition_log import PartitionLog
+from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import NOW, batch
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, Disk, committed, end, in_transaction
 
@@ -70,7 +70,7 @@ steps = st.one_of(
     st.tuples(st.just("end"), producers, st.booleans()),
     st.tuples(st.just("plain"), st.integers(1, 2)),
     st.tuples(st.just("truncate"), st.integers(0, 8)),
-    st.tuples(st.just("move_start"), st.integers(0, 3)),
+    st.tuples(st.just("increment_start_offset"), st.integers(0, 3)),
     st.tuples(st.just("watermark"), st.integers(0, 6)),
     st.tuples(st.just("flush")),
     st.tuples(st.just("roll")),
@@ -83,7 +83,7 @@ def do(naive: Naive, disk: Disk, memory: MemoryLog, step: tuple[Any, ...]) -> No
     kind: str
     kind, *rest = step
     at = memory.end_offset
-    logs: tuple[PartitionLog, ...] = (memory, disk.log)
+    logs: tuple[UnifiedLog, ...] = (memory, disk.log)
     match kind:
         case "write":
             producer, count = rest
@@ -113,15 +113,15 @@ def do(naive: Naive, disk: Disk, memory: MemoryLog, step: tuple[Any, ...]) -> No
             else:
                 naive.start = memory.end_offset
             naive.seen = naive.end
-        case "move_start":
+        case "increment_start_offset":
             naive.start = min(at, naive.start + rest[0])
             naive.seen = max(naive.seen, naive.start)
             for log in logs:
-                log.move_start(naive.start)
+                log.increment_start_offset(naive.start)
         case "watermark":
             naive.seen = min(at, naive.seen + rest[0])
             for log in logs:
-                log.watermark_passed(naive.seen)
+                log.on_high_watermark_updated(naive.seen)
         case "flush":
             disk.flush()
         case "roll":
@@ -141,9 +141,9 @@ def test_what_is_stable_and_what_is_shown(script: list[tuple[Any, ...]]) -> None
     naive, disk, memory = Naive(), Disk(segment_bytes="300"), MemoryLog()
     for step in script:
         do(naive, disk, memory, step)
-        logs: tuple[PartitionLog, ...] = (memory, disk.log)
+        logs: tuple[UnifiedLog, ...] = (memory, disk.log)
         for log in logs:
             assert (log.start_offset, log.end_offset) == (naive.start, naive.end)
             for watermark in range(naive.seen, naive.end + 1):
-                assert log.stable_offset(watermark) == naive.stable(watermark)
+                assert log.last_stable_offset(watermark) == naive.stable(watermark)
             assert committed(log) == committed(log, step=1) == naive.shown()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from replica.core.log import Aborted, Appended, Origin
+from replica.core.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
 from replica.storage.memory_files import MemoryFiles
-from replica.storage.partition_log import PartitionLog
 from replica.storage.recovery import Known, open_log
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, build, control_batch, read_control, read_records
 from tests.unit.replica.storage.logs import ALL, NOW
@@ -29,7 +29,7 @@ class Writers:
 
     sequences: dict[tuple[int, int], int] = field(factory=dict)
 
-    def write(self, log: PartitionLog, producer: int, *values: str, epoch: int = 0) -> Appended:
+    def write(self, log: UnifiedLog, producer: int, *values: str, epoch: int = 0) -> LogAppendInfo:
         place = producer, epoch
         sequence = self.sequences.get(place, 0)
         data = in_transaction(producer, sequence, *(each.encode() for each in values), epoch=epoch)
@@ -38,24 +38,22 @@ class Writers:
         return done
 
 
-def end(log: PartitionLog, producer: int, kind: ControlType, *, epoch: int = 0, coordinator: int = 0) -> int:
+def end(log: UnifiedLog, producer: int, kind: ControlType, *, epoch: int = 0, coordinator: int = 0) -> int:
     """Offset of the end."""
     batch = control_batch(kind, producer, epoch, coordinator, NOW)
-    return log.append_as_leader(batch, 0, NOW, origin=Origin.COORDINATOR).first
+    return log.append_as_leader(batch, 0, NOW, origin=AppendOrigin.COORDINATOR).first
 
 
-def committed(
-    log: PartitionLog, watermark: int | None = None, *, since: int | None = None, step: int = ALL
-) -> list[str]:
+def committed(log: UnifiedLog, watermark: int | None = None, *, since: int | None = None, step: int = ALL) -> list[str]:
     """All that is read with `read_committed`, in answers of so many bytes."""
-    stable = log.stable_offset(log.end_offset if watermark is None else watermark)
+    stable = log.last_stable_offset(log.end_offset if watermark is None else watermark)
     at = log.start_offset if since is None else since
     found: list[str] = []
     while at < stable:
         fetched = log.read(at, step, stable)
         if not fetched.records:
             break
-        begins = sorted(log.aborted_among(fetched), key=lambda each: each.first_offset, reverse=True)
+        begins = sorted(log.aborted_in(fetched), key=lambda each: each.first_offset, reverse=True)
         dropped: set[int] = set()
         for position, header in walk(fetched.records):
             while begins and begins[-1].first_offset <= header.last_offset:
@@ -71,10 +69,10 @@ def committed(
     return found
 
 
-def aborted(log: PartitionLog, offset: int = 0, upto: int = ALL) -> list[tuple[int, int, int]]:
+def aborted(log: UnifiedLog, offset: int = 0, upto: int = ALL) -> list[tuple[int, int, int]]:
     """Whose, from where, to where."""
-    stable = log.stable_offset(log.end_offset)
-    found: list[Aborted] = log._aborted(max(offset, log.start_offset), min(upto, stable))
+    stable = log.last_stable_offset(log.end_offset)
+    found: list[AbortedTxn] = log._aborted(max(offset, log.start_offset), min(upto, stable))
     return [(each.producer_id, each.first_offset, each.last_offset) for each in found]
 
 

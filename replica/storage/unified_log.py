@@ -13,18 +13,18 @@ from typing import TypeAlias
 from attrs import evolve
 
 from replica.core.errors import KafkaError, OffsetOutOfRange
-from replica.core.log import (
+from replica.core.partition_log import (
     NO_OFFSET,
     NO_TIMESTAMP,
-    Aborted,
+    AbortedTxn,
     ActiveProducer,
-    Appended,
-    Bounds,
-    EpochEnd,
-    Examined,
-    Fetched,
-    Found,
-    Origin,
+    AppendOrigin,
+    BatchBounds,
+    EpochEndOffset,
+    ExaminedBatch,
+    FetchDataInfo,
+    LogAppendInfo,
+    TimestampAndOffset,
 )
 from replica.storage.config import LogConfig
 from replica.storage.epochs import EpochCache
@@ -40,9 +40,9 @@ Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
 """A batch that may hold what is searched, and how to get it."""
 
 
-class PartitionLog(ABC):
-    """See `replica.core.log.Log`. One thread calls it; `flush`, `examine`, what looks for a time and what the cleaner
-    does may run in another one."""
+class UnifiedLog(ABC):
+    """See `replica.core.partition_log.PartitionLog`. One thread calls it. `flush`, `examine`, searches by time and the
+    cleaner may run in other threads."""
 
     def __init__(self, name: str, config: LogConfig, start: int = 0) -> None:
         self.name = name
@@ -81,28 +81,28 @@ class PartitionLog(ABC):
 
     # -- appending ---------------------------------------------------------------------------------
 
-    def examine(self, batches: bytes, bounds: Bounds, *, all_of_it: bool = True) -> Examined | None:
+    def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         rules = self._rules
         if not (self.check_records or rules.compacted):
             return None
         rules = evolve(rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
         found = examine(batches, rules, self._codec)
-        if not all_of_it and found is not None and found.wrong is not None:
+        if not definite and found is not None and found.refusal is not None:
             return None  # perhaps only for the bounds
         return found
 
-    def refused_records(self, batch: bytes, bounds: Bounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+    def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
         """Name the records for which `append_as_leader` refused a client's batch. Slow; also from a thread."""
         rules = evolve(self._rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
         return refused_records(batch, rules, now_ms, most)
 
     def append_as_leader(
-        self, batches: bytes | Examined, epoch: int, now_ms: int, *, origin: int = Origin.CLIENT
-    ) -> Appended:
-        many = origin != Origin.CLIENT
+        self, batches: bytes | ExaminedBatch, epoch: int, now_ms: int, *, origin: int = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        many = origin != AppendOrigin.CLIENT
         rules = self._rules_of_many if many else self._rules
         examined = None
-        if isinstance(batches, Examined):
+        if isinstance(batches, ExaminedBatch):
             examined, batches = batches, batches.data
         checked = validate(batches, rules, now_ms, check_records=self.check_records, examined=examined)
         with self._lock:
@@ -117,7 +117,7 @@ class PartitionLog(ABC):
                 self._keep_epochs()
             return self._append(buffer, placed, now_ms if self.config.append_time else NO_TIMESTAMP)
 
-    def append_as_follower(self, batches: bytes) -> Appended:
+    def append_as_follower(self, batches: bytes) -> LogAppendInfo:
         with self._lock:
             self._usable()
             placed: list[Placed] = []
@@ -133,27 +133,27 @@ class PartitionLog(ABC):
                 placed.append((at, header))
                 expected = header.next_offset
             if not placed:
-                return Appended(self._end, self._end - 1)
+                return LogAppendInfo(self._end, self._end - 1)
             start = self._start
             if placed[0][1].base_offset < start:
                 # The leader's log, and so this empty one, begins within a batch, and batches come whole.
-                self.start_over_at(placed[0][1].base_offset)
+                self.truncate_fully_and_start_at(placed[0][1].base_offset)
             for _, header in placed:
                 if header.leader_epoch != self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
             self._keep_epochs()
             end = placed[-1][0] + placed[-1][1].size
             done = self._append(batches if end == len(batches) else batches[:end], placed, NO_TIMESTAMP)
-            self.move_start(start)
+            self.increment_start_offset(start)
             return done
 
-    def _written_before(self, header: Header) -> Appended | None:
+    def _written_before(self, header: Header) -> LogAppendInfo | None:
         if header.producer_id < 0:
             return None
         written = self.producers.check(header)
         if written is None:
             return None
-        return Appended(
+        return LogAppendInfo(
             written.first_offset,
             written.last_offset,
             written.timestamp if self.config.append_time else NO_TIMESTAMP,
@@ -193,7 +193,7 @@ class PartitionLog(ABC):
             offset = header.next_offset
         return buffer, placed
 
-    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> Appended:
+    def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
         self._store(buffer, placed)
         self._end = placed[-1][1].next_offset
         max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
@@ -204,21 +204,21 @@ class PartitionLog(ABC):
                     self._keep_aborted(aborted)
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max = header.max_timestamp, header.last_offset
-        return Appended(placed[0][1].base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
+        return LogAppendInfo(placed[0][1].base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> Fetched:
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
         with self._lock:
             self._usable()
             if not self._start <= offset <= self._end:
                 raise OffsetOutOfRange(f"{self.name} has offsets from {self._start} to {self._end}, and none {offset}")
             upto = min(upto, self._end)
             if offset >= upto:
-                return Fetched(offset, b"")
-            return Fetched(offset, self._read(offset, max_bytes, upto, at_least_one))
+                return FetchDataInfo(offset, b"")
+            return FetchDataInfo(offset, self._read(offset, max_bytes, upto, at_least_one))
 
-    def aborted_among(self, fetched: Fetched) -> tuple[Aborted, ...]:
+    def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
         with self._lock:
             if not fetched.records or not self._any_aborted(fetched.offset):
                 return ()
@@ -227,7 +227,7 @@ class PartitionLog(ABC):
                 upto = header.next_offset
             return tuple(self._aborted(fetched.offset, upto))
 
-    def wrong_in(self, fetched: Fetched) -> str | None:
+    def find_corruption(self, fetched: FetchDataInfo) -> str | None:
         try:
             for at, _ in walk(fetched.records):
                 check(fetched.records, at)
@@ -235,13 +235,13 @@ class PartitionLog(ABC):
             return error.text
         return None
 
-    def give_up(self, why: str) -> None:
+    def mark_damaged(self, why: str) -> None:
         self.damage = DamagedLog(
             f"{self.name} is damaged: {why}. Remove its directory while the broker is down, and it is copied from the "
             "others"
         )
 
-    def find_timestamp(self, timestamp: int) -> Found | None:
+    def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         behind = -1
         while (candidate := self._first_since(timestamp, behind)) is not None:
             header, batch = candidate
@@ -260,7 +260,7 @@ class PartitionLog(ABC):
                     return header, load()
         return None
 
-    def greatest_timestamp(self) -> Found | None:
+    def greatest_timestamp(self) -> TimestampAndOffset | None:
         with self._lock:
             self._usable()
             candidate = self._batch_of_greatest()
@@ -285,20 +285,20 @@ class PartitionLog(ABC):
         except KafkaError:
             yield max(header.base_offset, start), header.max_timestamp
 
-    def _found(self, offset: int, time: int) -> Found:
+    def _found(self, offset: int, time: int) -> TimestampAndOffset:
         with self._lock:
-            return Found(time, offset, self.epochs.epoch_at(offset))
+            return TimestampAndOffset(time, offset, self.epochs.epoch_for_offset(offset))
 
     # -- transactions ------------------------------------------------------------------------------
 
-    def stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: int) -> int:
         producers = self.producers
         if producers.first_open is None and not producers.ended:
             return high_watermark
         return min(max(producers.stable(high_watermark), self._start), high_watermark)
 
-    def watermark_passed(self, offset: int) -> None:
-        self.producers.watermark_passed(offset)
+    def on_high_watermark_updated(self, offset: int) -> None:
+        self.producers.on_high_watermark_updated(offset)
 
     def active_producers(self) -> tuple[ActiveProducer, ...]:
         return self.producers.active()
@@ -311,11 +311,11 @@ class PartitionLog(ABC):
             self.epochs.assign(epoch, start)
             self._keep_epochs()
 
-    def epoch_end(self, epoch: int) -> EpochEnd:
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         return self.epochs.end_of(epoch, self._end)
 
-    def epoch_at(self, offset: int) -> int:
-        return self.epochs.epoch_at(offset)
+    def epoch_for_offset(self, offset: int) -> int:
+        return self.epochs.epoch_for_offset(offset)
 
     # -- cutting -----------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class PartitionLog(ABC):
         with self._lock:
             self._usable()
             if offset < self._start:
-                self.start_over_at(offset)
+                self.truncate_fully_and_start_at(offset)
                 return
             if offset < self._end:
                 self._end = self._cut(offset)
@@ -335,7 +335,7 @@ class PartitionLog(ABC):
             self.epochs.truncate_from_end(offset)
             self._keep_epochs()
 
-    def start_over_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         with self._lock:
             self._usable()
             self._drop_all(offset)
@@ -347,7 +347,7 @@ class PartitionLog(ABC):
             self.epochs.clear()
             self._keep_epochs()
 
-    def move_start(self, offset: int) -> None:
+    def increment_start_offset(self, offset: int) -> None:
         with self._lock:
             self._usable()
             if offset > self._end:
@@ -400,7 +400,7 @@ class PartitionLog(ABC):
         """As they were when the log ended there."""
 
     @abstractmethod
-    def _keep_aborted(self, aborted: Aborted) -> None:
+    def _keep_aborted(self, aborted: AbortedTxn) -> None:
         """Its end has just been stored."""
 
     @abstractmethod
@@ -408,7 +408,7 @@ class PartitionLog(ABC):
         """Whether there may be any that reach behind this offset. Asked for every fetch of those who want to know."""
 
     @abstractmethod
-    def _aborted(self, offset: int, upto: int) -> list[Aborted]:
+    def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
         """Those that begin before `upto` and end at `offset` or behind it."""
 
     @abstractmethod
@@ -416,7 +416,7 @@ class PartitionLog(ABC):
         """They may have changed."""
 
 
-def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> Aborted | None:
+def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
     """What a batch tells of its producer; of the end of a transaction also who ended it, and what was aborted."""
     if not header.control:
         producers.append(header)

@@ -1,0 +1,233 @@
+"""The port through which the deciding floor uses the log of one partition.
+
+`replica.storage.unified_log.UnifiedLog` implements it. A call is complete when it returns, but an append is only in the
+page cache, and a loss of power may take it, until `flush`. Offsets count records. The log stores and returns whole
+record batches and never takes one apart.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+from attrs import frozen
+
+from replica.core.errors import ErrorCode
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_TIMESTAMP = -1
+
+
+class AppendOrigin(IntEnum):
+    """The writer of a leader's append. A coordinator may append several batches, and ends of transactions."""
+
+    CLIENT = 0
+    COORDINATOR = 1
+
+
+@frozen
+class BatchRefusal:
+    """The code and text of a `KafkaError`. The error itself would keep the unpacked records in memory."""
+
+    code: ErrorCode
+    text: str
+
+
+@frozen
+class BatchBounds:
+    """The limits of one batch: bytes after unpacking, and records counted with their headers."""
+
+    bytes_max: int
+    records_max: int
+
+
+@frozen
+class ExaminedBatch:
+    """A client's batch whose records were read in advance, so that the append itself is quick.
+
+    data            the batch, compressed as the log stores it
+    least_delta     the smallest timestamp delta of its records
+    greatest_delta  the largest timestamp delta of its records
+    all_keyed       the examination checked that each record has a key, as a compacted log requires
+    refusal         the error in its records; no other field is valid then
+    """
+
+    data: bytes
+    least_delta: int = 0
+    greatest_delta: int = 0
+    all_keyed: bool = False
+    refusal: BatchRefusal | None = None
+
+
+@frozen
+class LogAppendInfo:
+    """The result of an append.
+
+    first, last     offsets of the first and the last record; last = first - 1 if nothing was appended
+    append_time     the timestamp that the log assigned (`message.timestamp.type=LogAppendTime`), or NO_TIMESTAMP
+    max_timestamp   the greatest timestamp of the records
+    offset_of_max   the last offset of the batch with that timestamp
+    duplicate       the log already had this batch of an idempotent producer; the offsets are those of the first append
+    """
+
+    first: int
+    last: int
+    append_time: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    offset_of_max: int = NO_OFFSET
+    duplicate: bool = False
+
+
+@frozen
+class FetchDataInfo:
+    """The result of a read.
+
+    offset      the requested offset
+    records     whole batches, back to back, as stored; the first one may begin before `offset`
+    """
+
+    offset: int
+    records: bytes
+
+
+@frozen
+class EpochEndOffset:
+    """The largest known leader epoch that does not exceed the requested one, and its end offset."""
+
+    epoch: int
+    end_offset: int
+
+
+@frozen
+class TimestampAndOffset:
+    """The result of a search by timestamp: the record's timestamp, offset and leader epoch."""
+
+    timestamp: int
+    offset: int
+    epoch: int
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction.
+
+    first_offset    offset of its first record
+    last_offset     offset of its ABORT marker; readers skip the producer's records in between
+    stable_offset   last stable offset after the marker: the first offset of the oldest transaction that was open then,
+                    or the marker's next offset
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
+
+
+@frozen
+class ActiveProducer:
+    """The state of one producer in a log, as DescribeProducers reports it. Timestamps are those of records.
+
+    coordinator_epoch   the coordinator epoch of its last transaction marker here, or -1
+    txn_start           first offset of its open transaction, or -1
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_start: int
+
+
+class PartitionLog(Protocol):
+    @property
+    def start_offset(self) -> int:
+        """Log start offset: the first offset that can be read."""
+
+    @property
+    def end_offset(self) -> int:
+        """Log end offset (LEO): the offset of the next record."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest assigned leader epoch; NO_EPOCH if the log never had one."""
+
+    def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
+        """Read a batch's records in advance of `append_as_leader`, from any thread.
+
+        Return None if the append would not profit. With `definite=False`, return None also for a refused batch, since
+        larger bounds might accept it.
+        """
+
+    def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
+        """Return index in the batch and reason of the first `most` records for which a client's batch was refused.
+        Slow; also from a thread. Empty if the batch was refused as a whole."""
+
+    def append_as_leader(
+        self, batches: bytes | ExaminedBatch, epoch: int, now_ms: int, *, origin: int = AppendOrigin.CLIENT
+    ) -> LogAppendInfo:
+        """Validate batches, assign offsets and the leader epoch, and append. Raises errors of `replica.core.errors`."""
+
+    def append_as_follower(self, batches: bytes) -> LogAppendInfo:
+        """Append batches with the offsets that the leader assigned. Compaction may have left gaps between them.
+
+        Ignore an incomplete batch at the end. Raises if the batches do not follow the log's end.
+        """
+
+    def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
+        """Read from the batch that holds `offset`; no returned batch begins at or after `upto`. Raises
+        `OffsetOutOfRange`."""
+
+    def find_corruption(self, fetched: FetchDataInfo) -> str | None:
+        """Verify the checksums of what was read. Return what is wrong, or None.
+
+        Ordinary reads skip this: the receiver verifies.
+        """
+
+    def mark_damaged(self, why: str) -> None:
+        """Record that the log is damaged, so that this broker takes no role for the partition any more."""
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Last stable offset (LSO): the start of the oldest transaction that is open or has an uncommitted marker;
+        at most the high watermark."""
+
+    def on_high_watermark_updated(self, offset: int) -> None:
+        """Release transactions whose markers are before `offset`: they are committed."""
+
+    def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
+        """Return the aborted transactions that overlap what was read."""
+
+    def active_producers(self) -> tuple[ActiveProducer, ...]:
+        """Return the producers in the order of their ids."""
+
+    def assign_epoch(self, epoch: int, start: int) -> None:
+        """Record that a leader of this epoch starts at this offset."""
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """Answer OffsetForLeaderEpoch and detect diverging fetches; (NO_EPOCH, NO_OFFSET) if the epoch is unknown."""
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """Return the leader epoch of the record at this offset, or NO_EPOCH."""
+
+    def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """Find the first record with this timestamp or a later one. Slow, since it unpacks a batch; also from a
+        thread."""
+
+    def greatest_timestamp(self) -> TimestampAndOffset | None:
+        """Find the record with the greatest timestamp. As slow as `find_timestamp`; also from a thread."""
+
+    def truncate_to(self, offset: int) -> None:
+        """End the log at this offset, or after the last whole batch before it.
+
+        If the log does not reach the offset, only remove the epochs that start there or later: a leader that wrote
+        nothing must not look newer than its log is.
+        """
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Delete all records. The next record gets this offset."""
+
+    def increment_start_offset(self, offset: int) -> None:
+        """Make all records before this offset unreadable. Retention may delete their segments."""
+
+    def flush(self) -> int:
+        """Make the log durable, and return the offset before which it is. Slow: not for the event loop's thread."""
