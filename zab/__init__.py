@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from zab.net.tls.key_stores import StoreFile
     from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
     from zab.runtime.member import Member, open_member
-    from zab.runtime.status import RoleChange, Status
     from zab.runtime.store_server.audit import AuditSettings
     from zab.runtime.store_server.client_port_settings import ClientPortSettings
     from zab.runtime.store_server.open_store import open_store
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from zab.runtime.store_server.store_server import StoreServer
     from zab.service.limits import Limits
     from zab.service.replicated_machine import Machine, Passive, View
+    from zab.service.status import RoleChange, Status
     from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
     from zab.session.api import Session
     from zab.session.multi import Multi, MultiRead
@@ -276,7 +276,7 @@ _HOMES: Final = {
     "zab.session.multi": ("Multi", "MultiRead"),
     "zab.session.state": ("SessionState",),
     "zab.session.watch": ("Event", "Watch", "WatchEvent"),
-    "zab.runtime.status": ("RoleChange", "Status"),
+    "zab.service.status": ("RoleChange", "Status"),
     "zab.net.tls.tls_settings": ("ClientAuth", "TlsPortSettings"),
     "zab.net.tls.key_stores": ("StoreFile",),
     "zab.storage.storage": ("StorageSettings",),

@@ -35,7 +35,7 @@ from zab.core.messages import (
     State,
     Veto,
 )
-from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp, Ready, Recovered, Settings
+from zab.core.ready import BarrierDone, Envelope, FindSnapshot, FoundSnapshot, HangUp, Ready, Recovered, Settings
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 
 # Looking up a member of an enum is slow, and each turn needs this one.
@@ -188,6 +188,11 @@ class Node:
             learner = role.learners.get(peer)
             return learner is not None and learner.step is LearnerStep.SYNCHRONIZING
         return isinstance(role, Learner) and role.leader == peer and role.phase.synchronizes
+
+    def signs_of_life(self) -> tuple[Envelope, ...]:
+        """Return what to send every `report_ms` while a `Restore` is carried out: no input is taken meanwhile."""
+        role = self._role
+        return (Envelope(role.leader, ALIVE),) if isinstance(role, Learner) else ()
 
     @property
     def deadline(self) -> Millis:

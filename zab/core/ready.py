@@ -335,3 +335,8 @@ class Settings:
     def sync_ms(self) -> Millis:
         """The limit of silence between a leader and a learner."""
         return self.sync_limit * self.tick_ms
+
+    @property
+    def report_ms(self) -> Millis:
+        """The time between two reports of a learner that its synchronization goes on."""
+        return self.tick_ms // 2

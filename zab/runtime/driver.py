@@ -22,11 +22,11 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
 from zab.runtime.machine_applier import MachineApplier, Pause, TurnWait
-from zab.runtime.role_reporter import RoleReporter
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.writer import Writer
 from zab.service.request_path import RequestPath
+from zab.service.role_reporter import RoleReporter
 from zab.storage.storage import Storage
 
 
@@ -129,8 +129,8 @@ class Driver:
         if not steady:
             self._roles.report()
             alarm.advance()
-        if self._snapshots.due:
-            self._snapshots.start(node.applied, node.digest(), self._applier.machine.snapshot())
+        if self._snapshots.schedule.due:
+            self._snapshots.start(node.applied, node.digest(), self._applier.machine.snapshot)
         if requests.queue.cut:
             yield Pause.TURN_AGAIN
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from zab.core.messages import TO_LEADER, Diff, LinkUp, Message, Notification
+from zab.core.messages import TO_LEADER, Diff, LinkUp, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.net.socket_reader import TASK_READER, SocketReader
@@ -16,8 +16,8 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import Link
 from zab.runtime.peer_port import PeerDialler
-from zab.runtime.status import LinkStatus
 from zab.service.limits import Limits
+from zab.service.status import LinkStatus
 from zab.wire.greeting import Hello, Purpose
 from zab.wire.peer import encode
 
@@ -162,12 +162,6 @@ class Links:
             link.send(frame)
         for link, items in synced.items():
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
-
-    def report(self, message: Message) -> None:
-        """Send a message to the leader outside of a turn."""
-        for link in self.dialled.values():
-            link.send(encode(message))
-        self.flush()
 
     def progress(self) -> Iterator[tuple[ServerId, int]]:
         """The bytes that synchronizations have moved, by peer."""

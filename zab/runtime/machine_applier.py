@@ -16,16 +16,16 @@ import trio
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
-from zab.core.messages import ALIVE
+from zab.core.node import Node
 from zab.core.ready import Activate, Apply, Ready, Restore
-from zab.core.zxid import Millis, Zxid, show
+from zab.core.zxid import Zxid, show
 from zab.host.pace import beside_the_loop
 from zab.host.watchdog import STALL_S, Watchdog
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.links import Links
-from zab.runtime.snapshot_taker import SnapshotSchedule
 from zab.service.replicated_machine import Describes, Machine
 from zab.service.request_path import RequestPath
+from zab.service.snapshot_schedule import SnapshotSchedule
 from zab.storage.storage import Storage
 from zab.wire.relay_messages import TAG, TAG_BYTES
 
@@ -82,6 +82,7 @@ class MachineApplier:
 
     def __init__(
         self,
+        node: Node,
         machine: Machine,
         storage: Storage,
         links: Links,
@@ -89,22 +90,20 @@ class MachineApplier:
         snapshot_schedule: SnapshotSchedule,
         gate: RestoreGate,
         on_membership: OnMembership,
-        alive_ms: Millis,
         watchdog: Watchdog,
         clock: Callable[[], float],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`alive_ms`: while a snapshot is restored, the leader gets a sign of life as often."""
         self.machine = machine
         self.applied = self.applied_bytes = self.restores = 0
         """Counted since the start of this member."""
+        self._node = node
         self._storage = storage
         self._links = links
         self._requests = requests
         self._snapshot_schedule = snapshot_schedule
         self._gate = gate
         self._on_membership = on_membership
-        self._alive_ms = alive_ms
         self._watchdog = watchdog
         self._clock = clock
         self._environment = environment
@@ -175,7 +174,7 @@ class MachineApplier:
         assert self._gate.closed, "the gate is closed when the turn begins to wait"
         chunks = self._storage.read_snapshot(restore.zxid)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._report_alive)
+            nursery.start_soon(self._send_signs_of_life)
             with beside_the_loop():
                 await self._environment.in_thread(
                     partial(self.machine.restore, chunks), limiter=trio.CapacityLimiter(1)
@@ -187,8 +186,9 @@ class MachineApplier:
         self._snapshot_schedule.restored()
         self._requests.restored(restore.zxid)
 
-    async def _report_alive(self) -> None:
-        """Tell the leader that this learner is alive, while no turn can: the restore may take minutes."""
+    async def _send_signs_of_life(self) -> None:
+        node, links = self._node, self._links
         while True:
-            await trio.sleep(self._alive_ms / 1_000)
-            self._links.report(ALIVE)
+            await trio.sleep(node.settings.report_ms / 1_000)
+            links.send(node.signs_of_life(), self.machine.snapshot)
+            links.flush()

@@ -31,12 +31,12 @@ from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.machine_applier import OnMembership
 from zab.runtime.member_arguments import MemberArguments, MemberHooks, single_server_ensemble
 from zab.runtime.member_runtime import MemberRuntime
-from zab.runtime.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine, check_machine, kind_of
 from zab.service.side_channel import MessageHandler
+from zab.service.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.session.call_arguments import checks_names
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk

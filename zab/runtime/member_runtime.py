@@ -31,14 +31,15 @@ from zab.runtime.member_status import MemberStatus
 from zab.runtime.membership_follower import MembershipFollower, PeerDirectory
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
-from zab.runtime.role_reporter import RoleReporter
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
-from zab.runtime.status import RoleChange, SnapshotStatus
 from zab.runtime.turn_runner import TurnRunner
+from zab.runtime.waiter import Waiter
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Machine
 from zab.service.request_path import RequestPath
+from zab.service.role_reporter import RoleReporter
+from zab.service.status import RoleChange, SnapshotStatus
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
@@ -116,8 +117,8 @@ class MemberRuntime:
                 membership.activate(ensemble)
             hooks.on_membership(ensemble, zxid)
 
-        alive_ms = max(1, arguments.settings.tick_ms // 2)
         applier = MachineApplier(
+            node,
             machine,
             storage,
             links,
@@ -125,12 +126,11 @@ class MemberRuntime:
             snapshots.schedule,
             gate,
             on_membership,
-            alive_ms,
             watchdog,
             clock,
             environment,
         )
-        roles = RoleReporter(node, elections, log, on_role)
+        roles = RoleReporter(node, elections.settled, log, on_role)
         alarm = DeadlineAlarm(node, wakeup)
         driver = Driver(
             node, inbox, storage, writer, links, requests, applier, snapshots, finder, roles, alarm, log, clock
@@ -196,7 +196,7 @@ class MemberRuntime:
     def stop(self, error: Exception) -> None:
         """Fail everything that still waits for this member, after it has ended."""
         self.requests.stop(error)
-        self._snapshots.stop(error)
+        self._snapshots.schedule.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
         """Give the history up in the next turn. `done` receives the veto that it ends, or an error."""
@@ -211,7 +211,8 @@ class MemberRuntime:
 
     async def take_snapshot(self) -> SnapshotStatus:
         """Take one more snapshot, and wait until it is durable."""
-        waiter = self._snapshots.ask()
+        waiter = Waiter()
+        self._snapshots.schedule.ask(waiter.done)
         self._wakeup.ring()
         taken = await waiter.wait()
         assert isinstance(taken, SnapshotStatus)

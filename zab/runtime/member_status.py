@@ -8,13 +8,13 @@ from zab.core.zxid import ServerId
 from zab.runtime.election_links import ElectionLinks
 from zab.runtime.links import Links
 from zab.runtime.machine_applier import MachineApplier
-from zab.runtime.role_reporter import RoleReporter
 from zab.runtime.snapshot_taker import SnapshotTaker
-from zab.runtime.status import Counters, DiskStatus, Status
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.writer import Writer
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.request_path import RequestPath
+from zab.service.role_reporter import RoleReporter
+from zab.service.status import Counters, DiskStatus, Status
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 

@@ -10,6 +10,7 @@ from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.errors import LocalProtocolError, NotLeader
 from zab.core.messages import (
+    ALIVE,
     Ack,
     AckEpoch,
     AckNewLeader,
@@ -39,6 +40,7 @@ from zab.core.node import Node
 from zab.core.ready import (
     BarrierDone,
     Dial,
+    Envelope,
     HangUp,
     Ready,
     Recovered,
@@ -404,6 +406,12 @@ def test_a_second_new_leader_is_one_too_many() -> None:
         node.step(THREE, message, 0)
     assert "protocol_error" in events(node.ready())
     assert node.state is State.LOOKING
+
+
+def test_only_a_learner_sends_signs_of_life_during_a_restore() -> None:
+    assert a_node_in_synchronization().signs_of_life() == (Envelope(THREE, ALIVE),)
+    assert a_leader().signs_of_life() == ()
+    assert a_node(1, ensemble(1, 2, 3)).signs_of_life() == ()
 
 
 def test_unexpected_replies_are_ignored() -> None:

@@ -18,6 +18,7 @@ from zab.runtime.environment import Environment
 from zab.runtime.inbox import Inbox
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
+from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
 from zab.service.limits import Limits
 from zab.storage.storage import Storage
@@ -66,7 +67,7 @@ class FakeStorage:
         return self.found
 
 
-def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] = lambda span: 0) -> SnapshotTaker:
+def taker(storage: FakeStorage, told: list[Zxid]) -> SnapshotTaker:
     limits = Limits(snap_entries=100, snap_bytes=1000, snapshots_kept=2, resume_bytes_min=400)
     log = Log(ServerId(1), lambda: Epoch(1))
     return SnapshotTaker(
@@ -74,10 +75,16 @@ def policy(storage: FakeStorage, told: list[Zxid], chance: Callable[[int], int] 
         cast(Writer, FakeWriter()),
         limits,
         log,
-        chance,
+        lambda span: 0,
         told.append,
         Environment(wall_ms=lambda: 1_700_000_000_000),
     )
+
+
+def ask(snapshots: SnapshotTaker) -> Waiter:
+    waiter = Waiter()
+    snapshots.schedule.ask(waiter.done)
+    return waiter
 
 
 def finder(storage: FakeStorage, snapshots: SnapshotTaker) -> SnapshotFinder:
@@ -96,39 +103,18 @@ async def running(snapshots: SnapshotTaker) -> AsyncIterator[trio.Nursery]:
         nursery.cancel_scope.cancel()
 
 
-def test_it_is_due_after_so_many_entries_or_so_many_bytes() -> None:
-    snapshots = policy(FakeStorage(), [])
-    seen = []
-    for entries, size in ((49, 10), (1, 10)):
-        snapshots.schedule.count(entries, size)
-        seen.append(snapshots.due)
-    snapshots.schedule.restored()
-    seen.append(snapshots.due)
-    snapshots.schedule.count(1, 500)
-    seen.append(snapshots.due)
-    assert seen == [False, True, False, True]
-
-
-def test_chance_puts_it_off_by_up_to_half() -> None:
-    snapshots = policy(FakeStorage(), [], chance=lambda span: span)
-    snapshots.schedule.count(99, 0)
-    before = snapshots.due
-    snapshots.schedule.count(1, 0)
-    assert (before, snapshots.due) == (False, True)
-
-
 async def test_finished_snapshot_purges_superfluous_files() -> None:
     storage, told = FakeStorage(), []  # type: ignore[var-annotated]
-    snapshots = policy(storage, told)
+    snapshots = taker(storage, told)
     async with running(snapshots):
-        snapshots.start(make(1, 9), 77, iter([b"one", b"two"]))
+        snapshots.start(make(1, 9), 77, lambda: [b"one", b"two"])
     assert storage.did == [("begin", make(1, 9), 77), b"one", b"two", "finish", ("purge", 2)]
     assert told == [make(1, 3)]
     assert snapshots.status.taken == 1
 
 
 async def test_never_two_at_once() -> None:
-    snapshots = policy(FakeStorage(), [])
+    snapshots = taker(FakeStorage(), [])
     hold = trio.Event()
 
     def chunks() -> Iterator[bytes]:
@@ -136,16 +122,16 @@ async def test_never_two_at_once() -> None:
         yield b""
 
     async with running(snapshots):
-        snapshots.start(make(1, 9), 0, chunks())
+        snapshots.start(make(1, 9), 0, chunks)
         snapshots.schedule.count(1000, 0)
-        assert not snapshots.due
+        assert not snapshots.schedule.due
         hold.set()
-    assert snapshots.due
+    assert snapshots.schedule.due
 
 
 async def test_requested_snapshot_begins_after_the_request_and_returns_when_durable() -> None:
     storage = FakeStorage()
-    snapshots = policy(storage, [])
+    snapshots = taker(storage, [])
     hold = trio.Event()
 
     def chunks() -> Iterator[bytes]:
@@ -153,14 +139,14 @@ async def test_requested_snapshot_begins_after_the_request_and_returns_when_dura
         yield b""
 
     async with running(snapshots):
-        snapshots.start(make(1, 8), 0, chunks())
-        asked = snapshots.ask()
-        due = [snapshots.due]
+        snapshots.start(make(1, 8), 0, chunks)
+        asked = ask(snapshots)
+        due = [snapshots.schedule.due]
         hold.set()
-    due.append(snapshots.due)
+    due.append(snapshots.schedule.due)
     async with running(snapshots):
-        snapshots.start(make(1, 9), 0, [b""])
-        due.append(snapshots.due)
+        snapshots.start(make(1, 9), 0, lambda: [b""])
+        due.append(snapshots.schedule.due)
         assert await asked.wait() is snapshots.status
         assert storage.did[-1] == ("purge", 2)
     assert due == [False, True, False]
@@ -168,19 +154,19 @@ async def test_requested_snapshot_begins_after_the_request_and_returns_when_dura
 
 
 async def test_waiters_for_snapshots_fail_when_none_is_taken() -> None:
-    snapshots = policy(FakeStorage(), [])
+    snapshots = taker(FakeStorage(), [])
 
     def chunks() -> Iterator[bytes]:
         yield b""
         trio.from_thread.run(trio.sleep_forever)
 
-    first = snapshots.ask()
+    first = ask(snapshots)
     async with running(snapshots) as nursery:
-        snapshots.start(make(1, 8), 0, chunks())
-        second = snapshots.ask()
+        snapshots.start(make(1, 8), 0, chunks)
+        second = ask(snapshots)
         nursery.cancel_scope.cancel()
     stopped = Stopped("over")
-    snapshots.stop(stopped)
+    snapshots.schedule.stop(stopped)
     for waiter in (first, second):
         with pytest.raises(Stopped) as caught, trio.fail_after(120):
             await waiter.wait()
@@ -189,12 +175,12 @@ async def test_waiters_for_snapshots_fail_when_none_is_taken() -> None:
 
 async def test_one_that_fails_is_given_up_and_stops_the_member() -> None:
     storage, told = FakeStorage(), []  # type: ignore[var-annotated]
-    snapshots = policy(storage, told)
+    snapshots = taker(storage, told)
     storage.fail = True
 
     async def run() -> None:
         async with running(snapshots):
-            snapshots.start(make(1, 9), 0, [b"one"])
+            snapshots.start(make(1, 9), 0, lambda: [b"one"])
 
     with pytest.RaisesGroup(StorageError):
         await run()
@@ -210,58 +196,40 @@ FOUND = FoundSnapshot(77, 900)
 
 async def test_one_for_a_learner_is_not_counted_and_does_not_delay_the_next() -> None:
     storage = FakeStorage()
-    snapshots = policy(storage, [])
+    snapshots = taker(storage, [])
     snapshots.schedule.count(50, 500)
     async with running(snapshots):
         snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
-        assert not snapshots.due
+        assert not snapshots.schedule.due
     assert storage.did == [("begin", make(1, 9), 77), b"one", "finish", ("purge", 2, make(1, 9))]
-    assert snapshots.due
-
-
-@pytest.mark.parametrize(
-    ("newest", "size", "applied", "taken"),
-    [(None, 0, 399, False), (None, 0, 400, True), (8, 300, 99, False), (8, 300, 100, True), (9, 900, 0, False)],
-    ids=["little", "enough", "little, with a snapshot", "enough, with a snapshot", "there is one at this zxid"],
-)
-async def test_one_for_a_learner_is_taken_if_there_is_much_to_send(
-    newest: int | None, size: int, applied: int, taken: bool
-) -> None:
-    storage = FakeStorage()
-    storage.newest_snapshot = None if newest is None else make(1, newest)
-    storage.newest_snapshot_bytes = size
-    snapshots = policy(storage, [])
-    snapshots.schedule.count(1, applied)
-    async with running(snapshots):
-        snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
-    assert bool(storage.did) is taken
+    assert snapshots.schedule.due
 
 
 async def test_one_for_a_learner_that_fails_does_not_stop_the_member() -> None:
     storage = FakeStorage()
     storage.fail = True
-    snapshots = policy(storage, [])
+    snapshots = taker(storage, [])
     snapshots.schedule.count(1, 400)
     async with running(snapshots):
         snapshots.start_spare(make(1, 9), 77, lambda: [b"one"])
     assert storage.did == [("begin", make(1, 9), 77), "abort"]
     async with running(snapshots):
         storage.fail = False
-        snapshots.start(make(1, 10), 78, [b"two"])
+        snapshots.start(make(1, 10), 78, lambda: [b"two"])
     assert snapshots.status.taken == 1
 
 
 async def test_looking_for_the_one_that_is_being_written_waits_for_it() -> None:
     storage = FakeStorage()
     storage.found = FOUND
-    snapshots = policy(storage, [])
+    snapshots = taker(storage, [])
     found: list[FoundSnapshot | None] = []
 
     async def find() -> None:
         found.append(await finder(storage, snapshots).find(HELD))
 
     async with running(snapshots), trio.open_nursery() as nursery:
-        snapshots.start(make(1, 9), 77, [b"one"])
+        snapshots.start(make(1, 9), 77, lambda: [b"one"])
         nursery.start_soon(find)
     assert found == [FOUND]
     assert storage.did[-1] == ("find", make(1, 9))
@@ -271,4 +239,4 @@ async def test_looking_for_the_one_that_is_being_written_waits_for_it() -> None:
 async def test_looking_for_one_that_cannot_be_read_finds_none() -> None:
     storage = FakeStorage()
     storage.found = StorageError("cannot open it")
-    assert await finder(storage, policy(storage, [])).find(HELD) is None
+    assert await finder(storage, taker(storage, [])).find(HELD) is None

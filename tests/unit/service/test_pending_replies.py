@@ -26,7 +26,7 @@ def test_all_requests_behind_a_write_wait() -> None:
 
 def test_pending_reply_is_due_when_it_is_done() -> None:
     reply = PendingReply()
-    replies = PendingReplies([(SYNC, 1, reply)])
+    replies: PendingReplies[bytes] = PendingReplies([(SYNC, 1, reply)])
     assert replies.due() is None
     reply.done = True
     assert replies.due() == (SYNC, 1, reply)

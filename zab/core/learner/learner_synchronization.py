@@ -45,8 +45,6 @@ class LearnerSynchronization(LearnerPhase):
         super().__init__(role)
         self.receiving = True  # until NEWLEADER: then only the disk makes progress, which pings do not show
         self.due = 0
-        self._report_ms = max(1, role.log_state.settings.tick_ms // 2)
-        """The time between two reports of progress."""
         self._epoch = epoch
         self._offered = offered
         """The part of a snapshot on this disk that was reported to the leader."""
@@ -73,7 +71,7 @@ class LearnerSynchronization(LearnerPhase):
 
     def tick(self, now: Millis) -> bool:
         """Report progress to the leader, if there was any."""
-        self.due = now + self._report_ms
+        self.due = now + self._log_state.settings.report_ms
         if not self.progressed:
             return False
         self.progressed = False

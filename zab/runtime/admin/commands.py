@@ -14,12 +14,12 @@ from attrs import field, frozen
 
 from zab.runtime.admin import ensemble_commands, environment_commands, statistics_commands
 from zab.runtime.admin.store_metrics import monitor
+from zab.service.admin_access import NOT_SERVING
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
 Values: TypeAlias = Mapping[str, object]
-NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
 
 
 @frozen

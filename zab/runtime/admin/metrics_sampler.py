@@ -19,14 +19,14 @@ from zab.core.messages import State
 from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
 from zab.host.clocks import wall_ms
 from zab.host.logs import Log
-from zab.runtime.admin.operator_warnings import warnings_of
 from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
-from zab.runtime.status import OpenPorts, RoleChange
-from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
+from zab.service.operator_warnings import operator_warnings
 from zab.service.pending_submissions import Done
+from zab.service.serving_times import ServingTimes
+from zab.service.status import OpenPorts, RoleChange
 from zab.store.paths import ROOT
 
 SAMPLE_S: Final = 1.0
@@ -222,7 +222,8 @@ class MetricsSampler:
     def report(self) -> Report:
         """Return the report of this server, now."""
         server = self._server
-        status = server.member.status()
+        member = server.member
+        status, loops = member.status(), [*member.watchdogs.problems(), *member.watchdogs.warnings()]
         sample = self.samples[-1] if self.samples else Sample(0, 0, 0, 0)
         return Report(
             server=server.me,
@@ -246,7 +247,7 @@ class MetricsSampler:
             uptime_ms=round(trio_time() * 1000) - server.times.started_ms,
             client_port=server.ports.client or 0,
             admin_port=server.ports.admin or 0,
-            warnings=tuple(warnings_of(server.member, server.machine)),
+            warnings=tuple(operator_warnings(status, member.disk_status(), server.machine.mismatch, loops)),
         )
 
     @property

@@ -15,13 +15,15 @@ from zab.admin.exposition import CONTENT_TYPE, exposition
 from zab.admin.http import JSON, AdminReply, AdminRequest, HttpError
 from zab.admin.markup import html
 from zab.core.ensemble import NO_HOST
-from zab.core.errors import ZabError
+from zab.core.errors import LocalProtocolError, ZabError
+from zab.core.zxid import show
+from zab.host.clocks import now_ms
 from zab.runtime.admin import status_page
 from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
 from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE, SNAPSHOT, Outcome, run
-from zab.runtime.admin.give_up_command import give_up_history
 from zab.runtime.admin.overview import overview
 from zab.runtime.admin.store_metrics import store_samples
+from zab.service.admin_access import AdminAccess, Refusal
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -33,7 +35,10 @@ class StoreSite:
     def __init__(self, server: ServerRuntime, settings: AdminSettings) -> None:
         self._server = server
         self._settings = settings
-        self._backup = Backup(server, settings)
+        self._backup = Backup(server)
+        self._access = AdminAccess(
+            server.clients, snapshot_enabled=settings.snapshot_enabled, snapshot_ms=settings.snapshot_ms
+        )
 
     async def answer(self, request: AdminRequest, host: str) -> AdminReply:
         """Answer a request by its path: ZooKeeper's commands, the metrics, or the status page.
@@ -84,12 +89,40 @@ class StoreSite:
             return as_json(Outcome(RESTORE[0], error=RESTORE_REFUSED, status=HTTPStatus.NOT_IMPLEMENTED))
         if (request.method == "POST") is not (name in CHANGING):
             return as_json(_wrong_method(name))
+        proof = request.headers.get("authorization")
         if name in SNAPSHOT:
-            answer = await self._backup.answer(request, host)
+            refusal = self._access.refuse_snapshot(proof, host, now_ms(), probe=request.method == "HEAD")
+            if refusal is not None:
+                return await _refused(SNAPSHOT[0], refusal)
+            answer = await self._backup.answer(request)
             return as_json(answer) if isinstance(answer, Outcome) else answer
         if name in GIVE_UP_HISTORY:
-            return as_json(await give_up_history(self._server, request, host))
+            refusal = self._access.refuse_give_up(proof, host, now_ms())
+            return await (self._give_up_history() if refusal is None else _refused(GIVE_UP_HISTORY[0], refusal))
         return as_json(run(name, request.parameters, self._server))
+
+    async def _give_up_history(self) -> AdminReply:
+        """Carry out the operator's decision to give up the history of a server that vetoes its leader."""
+        command, member = GIVE_UP_HISTORY[0], self._server.member
+        try:
+            veto = await member.give_up_history()
+        except LocalProtocolError as error:
+            return as_json(Outcome(command, error=str(error), status=HTTPStatus.CONFLICT))
+        values: dict[str, object] = {
+            "leader": veto.leader,
+            "transactions": veto.count,
+            "behind": show(veto.common),
+            "committed": show(veto.committed),
+            "last": show(veto.last),
+            "directory": member.disk_status().path,
+            "files": "damaged.*",
+        }
+        return as_json(Outcome(command, values))
+
+
+async def _refused(command: str, refusal: Refusal) -> AdminReply:
+    await trio.sleep(refusal.pause_ms / 1000)
+    return as_json(Outcome(command, error=refusal.why, status=refusal.status))
 
 
 def _wrong_method(name: str) -> Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -22,7 +23,7 @@ from zab.runtime.waiter import Waiter
 from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.client_service import ClientService
 from zab.service.config_node import Answer
-from zab.service.pending_submissions import Done
+from zab.service.request_order import RequestOrder
 from zab.service.session_tracker import SessionTracker
 from zab.session.api import Session
 from zab.session.session_errors import LEFT, named, refused
@@ -62,8 +63,6 @@ class SessionHost(Protocol):
 
     @property
     def sessions(self) -> MutableMapping[InProcessSession, None]: ...
-    def post(self, request: bytes, done: Done) -> None: ...
-    async def readable(self) -> None: ...
     async def change_membership(self, fields: Fields) -> Answer: ...
     async def create_session(self, timeout_ms: int) -> int: ...
     async def forget_watches(self, watcher: Watcher) -> None: ...
@@ -78,9 +77,7 @@ class InProcessSession(Session):
         self._server = server
         self._caller = ClientAuthentication(server.settings, HERE)
         self._cxid = 0
-        self._posted = self._answered = 0
-        self._next_answer = trio.lowlevel.ParkingLot()
-        """The reads that wait for earlier writes."""
+        self._order = RequestOrder(server.clients)
         self._heard_at = asked_at
 
     def __repr__(self) -> str:
@@ -107,6 +104,7 @@ class InProcessSession(Session):
 
     def ready_changed(self, ready: bool) -> None:
         self._state_changes.report(SessionState.CONNECTED if ready else SessionState.SUSPENDED)
+        self._order.resume()
 
     def store_closed(self, why: str) -> None:
         """End the session here. In the history it lasts until the store is opened again."""
@@ -122,6 +120,10 @@ class InProcessSession(Session):
 
     def close(self) -> None:
         self._finish(SessionState.CLOSED, LEFT)
+
+    def _finish(self, state: SessionState, why: str, code: int = ErrorCode.SESSION_EXPIRED) -> None:
+        super()._finish(state, why, code)
+        self._order.end()
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -143,27 +145,46 @@ class InProcessSession(Session):
             return await self._change(op, fields, what)
         if op is Op.SYNC:
             asked_at = trio.current_time()
-            await self._own_writes()
+            if not self._order.is_clear:
+                await self._in_order(op, lambda: None)
             await self._server.member.barrier(SessionTracker.sign_of(self.id))
             self._heard_at = max(self._heard_at, asked_at)
             return fields[0]
-        if self._answered < self._posted:
-            await self._own_writes()
-            self._check()
-        await self._server.readable()
-        self._check()
-        error, value = self._server.machine.reads.read(op, fields, self)
-        self._watch_manager.answered(op, fields, error, watch)
+        if self._order.is_clear:
+            error, value = self._read_now(op, fields, watch)
+            await trio.lowlevel.checkpoint()
+        else:
+            error, value = await self._in_order(op, partial(self._read_now, op, fields, watch))
         if error:
             raise refused(error, op, fields, what)
         turn = _OF_READ.get(op)
         return value if turn is None else turn(value)
 
-    async def _own_writes(self) -> None:
-        """Wait for all writes posted before this call, also for those of cancelled callers."""
-        posted = self._posted
-        while self._answered < posted:
-            await self._next_answer.park()
+    def _read_now(self, op: Op, fields: Fields, watch: Watch | None) -> tuple[int, Any]:
+        error, value = self._server.machine.reads.read(op, fields, self)
+        self._watch_manager.answered(op, fields, error, watch)
+        return error, value
+
+    async def _in_order(self, op: Op, job: Callable[[], object]) -> Any:
+        """Do a job behind all earlier writes, also those of cancelled callers, and return its result."""
+        waiter = Waiter()
+        held = self._order.hold(op, partial(self._carry_out, job, waiter))
+        try:
+            result = await waiter.wait()
+        except trio.Cancelled:
+            self._order.give_up(held)
+            raise
+        self._check()
+        return result
+
+    def _carry_out(self, job: Callable[[], object], waiter: Waiter) -> None:
+        if self._over is not None:
+            waiter.done()
+            return
+        try:
+            waiter.done(job())
+        except Exception as mistake:  # of this read: the turn of the member goes on
+            waiter.done(None, mistake)
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:
         body = pack_body(fields)
@@ -171,14 +192,8 @@ class InProcessSession(Session):
         self._cxid += 1
         server, waiter = self._server, Waiter()
 
-        def done(result: object, error: Exception | None) -> None:
-            self._answered += 1
-            self._next_answer.unpark_all()
-            waiter.done(result, error)
-
-        self._posted += 1
         request = pack_request(op, body, self.id, self._cxid, server.me, self._caller.encoded)
-        server.post(request, done)
+        self._order.write(op, self._cxid, request, waiter.done)
         result: Result = await waiter.wait()  # type: ignore[assignment]  # it is what `apply` of the machine returned
         if result[1]:
             raise refused(result[1], op, fields, what)

@@ -21,18 +21,19 @@ from zab.host.logs import Log
 from zab.net.wakeup import Wakeup
 from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
-from zab.runtime.status import OpenPorts, RoleChange, missing_voters
 from zab.runtime.store_server.audit import Audit
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.in_process_session import InProcessSession, opened
 from zab.runtime.store_server.request_poster import RequestPoster
-from zab.runtime.store_server.serving_times import ServingTimes
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.config_node import Answer, ConfigNode
+from zab.service.operator_warnings import quorum_loss
+from zab.service.serving_times import ServingTimes
 from zab.service.session_tracker import ALIVE
 from zab.service.slow_clients import CHECK_MS
+from zab.service.status import OpenPorts, RoleChange
 from zab.session.call_arguments import timeout_of
 from zab.store.operations import Fields
 from zab.store.server_watches import Watcher
@@ -45,8 +46,6 @@ T = TypeVar("T")
 
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
 """Watches of a departed client that are removed before other tasks run: it takes some milliseconds."""
-QUORUM_MISSED_MS: Final = 3_000
-"""After this time without a quorum, the log names each missing server and the reason."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
@@ -139,7 +138,9 @@ class ServerRuntime:
             await trio.sleep(self.settings.tick_ms // 2 / 1000)
             self._spare_the_collector()
             self.member.watchdogs.check()
-            self._explain_waiting(now_ms())
+            missing = quorum_loss(self.member.status(), now_ms())
+            if missing is not None:
+                self.log.warn_rate_limited("no_quorum", "", **missing)
             for report in self.clients.check():
                 self.member.tell_leader(report)
 
@@ -152,16 +153,6 @@ class ServerRuntime:
         while True:
             due_ms = self.clients.reap()
             await trio.sleep(max(0, due_ms - now_ms()) / 1000)
-
-    def _explain_waiting(self, now: int) -> None:
-        """Warn while no quorum can be reached, with each missing server and the reason."""
-        lost_ms = self.clients.lost_ms
-        if lost_ms is None or now - lost_ms < QUORUM_MISSED_MS:
-            return
-        status = self.member.status()
-        if status.cut_off_since is not None and now - status.cut_off_since >= QUORUM_MISSED_MS:
-            missing = {f"server_{sid}": why for sid, why in missing_voters(status).items()}
-            self.log.warn_rate_limited("no_quorum", "", for_s=(now - status.cut_off_since) // 1000, **missing)
 
     def _spare_the_collector(self) -> None:
         """Exempt a large tree from the collector, which would walk a million nodes for 0.1 s and find nothing."""

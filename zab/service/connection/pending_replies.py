@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TypeAlias
+from typing import Generic, TypeVar
 
 
 class PendingReply:
@@ -31,14 +31,14 @@ class PendingReply:
         """The zxid in its header; None: the last zxid applied when it is sent."""
 
 
-Awaited: TypeAlias = bytes | PendingReply | None
-"""The body of a read, a pending reply, or None for a write that is under way."""
-Pending: TypeAlias = tuple[int, int, Awaited]
-"""(op, xid, reason why the reply is pending)"""
+Read = TypeVar("Read")
+"""The form of a read that waits: its body on a connection, a call in this process."""
 
 
-class PendingReplies(deque[Pending]):
+class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic[Read]):
     """The requests that are not answered yet, oldest first: replies leave in the order of the requests.
+
+    Each is (op, xid, reason why the reply is pending): a read, a pending reply, or None for a write that is under way.
 
     The reply to a write is never due here. When its transaction is applied, `RequestPipeline.written` takes it from the
     front.
@@ -46,7 +46,7 @@ class PendingReplies(deque[Pending]):
 
     __slots__ = ()
 
-    def due(self) -> Pending | None:
+    def due(self) -> tuple[int, int, Read | PendingReply | None] | None:
         """Remove and return the oldest one, if it can be answered now."""
         if not self:
             return None

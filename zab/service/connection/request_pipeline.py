@@ -124,7 +124,7 @@ class RequestPipeline:
         """True while only this server knows the session: an upgrade ends it."""
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
-        self.replies = PendingReplies()
+        self.replies: PendingReplies[bytes] = PendingReplies()
         """The requests that were taken and are not answered, oldest first."""
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""

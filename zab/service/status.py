@@ -134,18 +134,3 @@ class Status:
     election_failures: Mapping[ServerId, str]
     """For each server without such a link, the reason why the last dial failed."""
     counters: Counters
-
-
-def missing_voters(status: Status) -> dict[ServerId, str]:
-    """Return the other voters that this server receives nothing from while it looks for a leader, each with the
-    reason.
-    """
-    found: dict[ServerId, str] = {}
-    for sid in status.ensemble.voters:
-        if sid == status.server or sid in status.responsive:
-            continue
-        if sid in status.election_links:
-            found[sid] = "connected, but it sends nothing"
-        else:
-            found[sid] = status.election_failures.get(sid, "not reached yet")
-    return found

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from zab.core.zxid import Epoch
-from zab.runtime.store_server.serving_times import ServingTimes
+from zab.service.serving_times import ServingTimes
 
 
 def test_serving_begins_anew_after_a_pause_and_in_a_new_epoch() -> None:

@@ -8,19 +8,25 @@ from attrs import evolve
 
 from zab.core.messages import State
 from zab.core.node import Node
-from zab.host.logs import Log
-from zab.runtime.election_links import ElectionLinks
-from zab.runtime.status import RoleChange
+from zab.service.connection.ports import EventLog
+from zab.service.status import RoleChange
 
 
 class RoleReporter:
     """Compares the node with the role that was reported last, and logs and reports the difference."""
 
-    def __init__(self, node: Node, elections: ElectionLinks, log: Log, on_role: Callable[[RoleChange], None]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        discard_votes: Callable[[], None],
+        log: EventLog,
+        on_role: Callable[[RoleChange], None],
+    ) -> None:
+        """`discard_votes` drops the votes that are not sent yet."""
         self.role = RoleChange(node.state, node.epoch, node.leader, node.serving)
         """The role that was reported last. Within a turn, the node may be ahead of it."""
         self._node = node
-        self._elections = elections
+        self._discard_votes = discard_votes
         self._log = log
         self._on_role = on_role
         self._voting = node.voting
@@ -29,7 +35,7 @@ class RoleReporter:
     def discard_old_votes(self) -> None:
         """Drop unsent votes once the node has left LOOKING in this turn: they are out of date."""
         if self.role.state is State.LOOKING and self._node.state is not State.LOOKING:
-            self._elections.settled()
+            self._discard_votes()
 
     def report(self) -> None:
         """Report the role if it has changed since the last report."""

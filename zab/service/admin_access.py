@@ -1,0 +1,130 @@
+"""Decide who may run the admin commands that take an identity: `snapshot` and `give_up_history`.
+
+Pure: the time comes as an argument, and a refusal says what to reply. The owner waits for its pause, and sends it.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from attrs import frozen
+
+from zab.core.zxid import Millis
+from zab.service.authentication import ClientAuthentication, Verdict
+from zab.service.client_service import ClientService
+from zab.store.acl import ADMIN, ANYONE, CREATE, DELETE, READ, SUPER, WRITE, allows, intern
+from zab.store.paths import ROOT
+from zab.store.znode import ACL
+
+NOT_SERVING: Final = "This ZooKeeper instance is not currently serving requests"
+SNAPSHOT_NOT_AUTHORIZED: Final = (
+    "Not authorized: a snapshot holds every node, so the ACL of / must grant all permissions (cdrwa) to this identity "
+    "by name; what it grants to world:anyone does not count. Set such an ACL, or log in as the super user "
+    "(DigestAuthenticationProvider.superDigest)"
+)
+GIVE_UP_NOT_AUTHORIZED: Final = (
+    "Not authorized: committed transactions would be lost, so this takes the super user "
+    "(DigestAuthenticationProvider.superDigest); without one, stop the server and use `zab log give-up`"
+)
+
+
+@frozen
+class Refusal:
+    """The reply to a request that is not carried out."""
+
+    status: HTTPStatus
+    why: str
+    pause_ms: float = 0.0
+    """The reply is sent after this time, so that guessing passwords is slow."""
+
+
+class AdminAccess:
+    """The access of one admin port."""
+
+    def __init__(self, clients: ClientService, *, snapshot_enabled: bool, snapshot_ms: Millis) -> None:
+        """At most one snapshot is permitted in `snapshot_ms`."""
+        self._clients = clients
+        self._snapshot_enabled = snapshot_enabled
+        self._snapshot_ms = snapshot_ms
+        self._snapshot_at: Millis | None = None
+        """The time of the last snapshot that was permitted."""
+
+    def refuse_snapshot(self, authorization: str | None, host: str, now: Millis, *, probe: bool) -> Refusal | None:
+        """Return the refusal of a snapshot, or None: it is permitted. A `probe`, like HEAD, only asks.
+
+        The order of the checks is that of ZooKeeper's `AuthRequest` and `SnapshotCommand`: serving, the caller's
+        identity, its permission, the switch, the rate. A request that an earlier check refuses does not count against
+        the rate, and neither does a probe.
+        """
+        if not self._clients.ready:
+            return Refusal(HTTPStatus.OK, NOT_SERVING)
+        caller = self._log_in(authorization, host, now)
+        if isinstance(caller, Refusal):
+            return caller
+        if not self._may_read_everything(caller):
+            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, SNAPSHOT_NOT_AUTHORIZED)
+        if not self._snapshot_enabled:
+            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "Snapshot command is disabled")
+        left_ms = 0 if self._snapshot_at is None else self._snapshot_at + self._snapshot_ms - now
+        if left_ms > 0:
+            why = (
+                f"Snapshot request was rate limited: one in {self._snapshot_ms / 1000:g} s "
+                f"(admin.rateLimiterIntervalInMS), the next in {left_ms / 1000:.0f} s"
+            )
+            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
+        if not probe:
+            self._snapshot_at = now
+        return None
+
+    def refuse_give_up(self, authorization: str | None, host: str, now: Millis) -> Refusal | None:
+        """Return the refusal to give up the history, or None: it is permitted, to the super user only."""
+        caller = self._log_in(authorization, host, now)
+        if isinstance(caller, Refusal):
+            return caller
+        if not _is_super(caller):
+            return self._distrust(caller, now, HTTPStatus.FORBIDDEN, GIVE_UP_NOT_AUTHORIZED)
+        return None
+
+    def _log_in(self, authorization: str | None, host: str, now: Millis) -> ClientAuthentication | Refusal:
+        """Return the caller with the identities that it has proved, or the refusal to send.
+
+        A request has `Authorization: digest user:password`, or another scheme of one message.
+        """
+        if authorization is None:
+            return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
+        scheme, _, credentials = authorization.partition(" ")
+        caller = ClientAuthentication(self._clients.settings, host)
+        if not self._clients.failed_logins.may_try(caller.host, now):
+            why = "Not checked, because too many logins from this address failed just now"
+            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
+        if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
+            return self._distrust(caller, now, HTTPStatus.UNAUTHORIZED, "Not authenticated")
+        return caller
+
+    def _distrust(self, caller: ClientAuthentication, now: Millis, status: HTTPStatus, why: str) -> Refusal:
+        """Count a failed login, and delay the reply."""
+        clients = self._clients
+        clients.auth_failed += 1
+        reason = caller.why or "not authorized"
+        clients.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
+        return Refusal(status, why, clients.failed_logins.failed(caller.host, now))
+
+    def _may_read_everything(self, caller: ClientAuthentication) -> bool:
+        """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.
+
+        A snapshot holds every node, whatever the node's ACL. Anyone can prove some digest identity by inventing a
+        name and a password, so what `world:anyone` may do at `/` proves nothing.
+        """
+        if _is_super(caller):
+            return True
+        machine = self._clients.machine
+        own = tuple(entry for entry in machine.tree.nodes[ROOT][ACL] if entry[1:] != ANYONE)
+        if caller.barred or not own:  # `allows` takes an empty list for one that is open
+            return False
+        acl, access = intern(own), machine.settings.access
+        return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))
+
+
+def _is_super(caller: ClientAuthentication) -> bool:
+    return any(scheme == SUPER for scheme, _ in caller.identities)

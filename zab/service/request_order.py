@@ -1,0 +1,84 @@
+"""The order of a session's requests in this process, which has no connection and so no `RequestPipeline`.
+
+The rule is that of a connection, on the same queue: writes are posted at once, and a read is carried out once all
+writes that were requested before it are answered, in that moment, and only while the state may be read. The calls of
+one session may come from many tasks, so a write's result goes to its caller at once.
+
+Pure: the session in `zab.runtime.store_server.in_process_session` waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from zab.service.connection.pending_replies import PendingReplies, PendingReply
+from zab.service.pending_submissions import Done
+
+
+class OrderedServer(Protocol):
+    """The part of `ClientService` that the order depends on."""
+
+    ready: bool
+
+    def post(self, request: bytes, done: Done) -> None: ...
+
+
+class HeldRead:
+    """A read that waits for the writes in front of it, or for a leader."""
+
+    __slots__ = ("carry_out",)
+
+    def __init__(self, carry_out: Callable[[], None]) -> None:
+        self.carry_out: Callable[[], None] | None = carry_out
+        """None once its caller has given up."""
+
+
+class RequestOrder:
+    def __init__(self, server: OrderedServer) -> None:
+        self._server = server
+        self._pending: PendingReplies[HeldRead] = PendingReplies()
+        """Writes that are not answered, and the reads behind them."""
+
+    def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
+        """Post a write."""
+        reply = PendingReply()
+        self._pending.append((op, xid, reply))
+        self._server.post(request, partial(self._written, reply, done))
+
+    def _written(self, reply: PendingReply, done: Done, result: object, error: Exception | None) -> None:
+        reply.done = True
+        done(result, error)
+        self.resume()
+
+    @property
+    def is_clear(self) -> bool:
+        """True if a read may be carried out at once."""
+        return not self._pending and self._server.ready
+
+    def hold(self, op: int, carry_out: Callable[[], None]) -> HeldRead:
+        """Carry out a read in its turn, which has not come yet."""
+        assert not self.is_clear, "nothing would carry it out"
+        held = HeldRead(carry_out)
+        self._pending.append((op, 0, held))
+        return held
+
+    @staticmethod
+    def give_up(held: HeldRead) -> None:
+        """Drop a read whose caller no longer waits."""
+        held.carry_out = None
+
+    def end(self) -> None:
+        """Carry out all reads that wait, because the session is over: each caller receives its error."""
+        pending, self._pending = self._pending, PendingReplies()
+        for _, _, held in pending:
+            if isinstance(held, HeldRead) and held.carry_out is not None:
+                held.carry_out()
+
+    def resume(self) -> None:
+        """Carry out the reads that are due: a write was answered, or the state may be read again."""
+        while self._server.ready and (pending := self._pending.due()) is not None:
+            held = pending[2]
+            if isinstance(held, HeldRead) and held.carry_out is not None:
+                held.carry_out()

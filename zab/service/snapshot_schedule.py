@@ -1,0 +1,100 @@
+"""Decide when a snapshot of the machine is taken: after so much work, on request, or for a learner.
+
+Snapshots are taken one at a time. A regular one makes the log before it superfluous. A spare one is what a leader sends
+to a learner, kept in a file: if the link breaks, the rest is read from it. It serves nobody else, so it counts neither
+as work nor as the answer to a request.
+
+Pure: the owner counts what it applies, asks `due` once a turn, writes the snapshot, and reports that it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zab.core.errors import StorageError
+from zab.core.zxid import UNKNOWN, Zxid
+from zab.service.limits import Limits
+from zab.service.pending_submissions import Done
+
+
+class SnapshotSchedule:
+    def __init__(self, limits: Limits, chance: Callable[[int], int]) -> None:
+        """`chance(n)` returns a number in [0, n], so that not all members take their snapshots at the same time."""
+        self._limits = limits
+        self._chance = chance
+        self._writing = False
+        """True while a snapshot is being written. No other begins before it has ended."""
+        self._entries = self._bytes = 0
+        """Applied since the last regular snapshot. One is due when either reaches its mark."""
+        self._asked: list[Done] = []
+        """Callers that wait for a snapshot that has not begun."""
+        self._promised: list[Done] = []
+        """Callers that wait for the snapshot that is being written."""
+        self._set_marks()
+
+    def _set_marks(self) -> None:
+        entries, size = self._limits.snap_entries, self._limits.snap_bytes
+        self._entries_mark = entries // 2 + self._chance(entries // 2)
+        self._bytes_mark = size // 2 + self._chance(size // 2)
+
+    def count(self, entries: int, size: int) -> None:
+        self._entries += entries
+        self._bytes += size
+
+    def restored(self) -> None:
+        """Count from 0 again: a received snapshot replaces one of our own."""
+        self._entries = self._bytes = 0
+
+    @property
+    def due(self) -> bool:
+        """Return whether a regular snapshot is to begin now."""
+        return not self._writing and (
+            self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
+        )
+
+    def ask(self, done: Done) -> None:
+        """Request a snapshot that begins from now on, even if none is due. `done` receives its status."""
+        self._asked.append(done)
+
+    def begin(self, last: Zxid) -> bool:
+        """Begin a regular snapshot; `last` is the end of the history on the disk.
+
+        Return False, and refuse all requests, if that history is unknown: there is no state that could be saved.
+        """
+        assert not self._writing, "one snapshot is written at a time"
+        asked, self._asked = self._asked, []
+        if last == UNKNOWN:
+            error = StorageError(
+                "no snapshot is taken: the history on the disk of this server was lost or damaged, and the leader "
+                "has not sent another one yet; try again when this server serves"
+            )
+            for done in asked:
+                done(None, error)
+            return False
+        self._writing, self._promised = True, asked
+        self._entries = self._bytes = 0
+        self._set_marks()
+        return True
+
+    def begin_spare(self, zxid: Zxid, newest: Zxid | None, newest_bytes: int) -> bool:
+        """Begin a spare snapshot at `zxid`, if it is worth its cost; `newest` is the newest snapshot on the disk.
+
+        A small state is sent again as quickly as it is read. Return whether the snapshot has begun.
+        """
+        size = newest_bytes + self._bytes  # at least the state, unless nodes are overwritten
+        if self._writing or newest == zxid or size < self._limits.resume_bytes_min:
+            return False
+        self._writing = True
+        return True
+
+    def end(self) -> list[Done]:
+        """Note that the snapshot is durable or given up. Return the callers that wait for its status."""
+        assert self._writing, "no snapshot has begun"
+        self._writing = False
+        promised, self._promised = self._promised, []
+        return promised
+
+    def stop(self, error: Exception) -> None:
+        """Fail all callers: the snapshot under way is given up, and no other begins."""
+        for done in (*self._promised, *self._asked):
+            done(None, error)
