@@ -11,11 +11,12 @@ from zab.core.messages import TO_LEADER, Diff, LinkUp, Notification
 from zab.core.ready import Dial, Envelope, HangUp, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import ServerId
 from zab.net.socket_reader import TASK_READER, SocketReader
-from zab.runtime.election_links import Address, ElectionLinks
+from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import Link
 from zab.runtime.peer_port import PeerDialler
+from zab.service.election_link import Address
 from zab.service.limits import Limits
 from zab.service.status import LinkStatus
 from zab.wire.greeting import Hello, Purpose

@@ -28,13 +28,14 @@ from zab.runtime.links import Links
 from zab.runtime.machine_applier import MachineApplier, RestoreGate
 from zab.runtime.member_arguments import MemberArguments, MemberHooks
 from zab.runtime.member_status import MemberStatus
-from zab.runtime.membership_follower import MembershipFollower, PeerDirectory
+from zab.runtime.membership_follower import MembershipFollower
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.waiter import Waiter
+from zab.service.peer_directory import PeerDirectory
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Machine
 from zab.service.request_path import RequestPath
@@ -84,16 +85,20 @@ class MemberRuntime:
         watchdog = watchdogs.add("driver", wakeup.ring, lambda: gate.closed, clock)
 
         # Links to the other servers.
-        directory = PeerDirectory(node, arguments.ensemble, limits.parting_ms)
+        directory = PeerDirectory(node, me, arguments.ensemble, limits.parting_ms)
         handshake = PeerHandshake(
-            me, arguments.name, limits.handshake_ms, directory.hosts, admit_non_members=arguments.admit_non_members
+            me,
+            arguments.name,
+            limits.handshake_ms,
+            lambda peer: directory.hosts(peer, clock()),
+            admit_non_members=arguments.admit_non_members,
         )
         dialler = PeerDialler(network, handshake, limits, log)
         self._elections = elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
         learner_sync = LearnerSync(storage, limits, log, node.log_starts, environment)
         links = Links(dialler, elections, learner_sync, inbox, limits, directory.quorum_addresses, self.socket_reader)
         self._membership = membership = MembershipFollower(
-            node, arguments, directory, handshake, elections, links, network, log
+            arguments, directory, handshake, elections, links, network, log
         )
 
         # The parts of a turn.

@@ -15,10 +15,11 @@ from zab.core.messages import Notification, Reachable, State
 from zab.core.zxid import NOTHING, Epoch, ServerId
 from zab.host.logs import Log
 from zab.net.wakeup import Wakeup
-from zab.runtime.election_links import Address, ElectionLinks
+from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler, PeerPort
+from zab.service.election_link import Address
 from zab.service.limits import Limits
 from zab.wire.greeting import Purpose
 

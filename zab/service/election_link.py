@@ -1,0 +1,161 @@
+"""One election link, as one of its two servers sees it: when it dials, knocks, pauses, and what it sends.
+
+The server with the larger id opens the connection. The other server, if it has something to send, knocks: it connects,
+introduces itself and closes, and the larger one connects to it. So two servers that dial each other at the same time
+end with one connection, as in ZooKeeper's `QuorumCnxManager`. A link carries one message at a time, the newest.
+
+Pure: times are seconds of any clock that never goes back. The shell (`zab.runtime.election_links`) asks `step` whenever
+something has happened, and carries out the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from zab.core.zxid import ServerId
+from zab.service.limits import Limits
+
+SETTLED_S: Final = 0.5
+"""A knock that arrives within this time of a new connection has crossed it, and is answered by it already."""
+Address: TypeAlias = tuple[str, int]
+
+
+@frozen
+class DialPeer:
+    """Connect to the peer, or knock at its port."""
+
+    address: Address
+
+
+@frozen
+class Pause:
+    """Do nothing until this time, unless something happens."""
+
+    until: float
+
+
+class ElectionLink:
+    """Either the link is `connected`, or `step` says what to do about it."""
+
+    def __init__(self, me: ServerId, peer: ServerId, limits: Limits) -> None:
+        self.is_dialler = me > peer
+        """True if this server opens the connection; else it knocks, and the peer opens it."""
+        self.connected = False
+        self.why = ""
+        """The reason why the last attempt to connect failed; empty after a success."""
+        self.introduced_address: Address | None = None
+        """The address with which the peer introduced itself. It may be in no membership known here."""
+        self._limits = limits
+        self._unsent: bytes | None = None
+        """The newest vote, until it is sent."""
+        self._last: bytes | None = None
+        """The last vote that was sent. It is sent again on a new connection."""
+        self._knocked = False
+        """True if the peer has asked for a connection that it does not have."""
+        self._attempts = 0
+        """Failed dials: they take turns among the addresses of the peer."""
+        self._pause_s = self._pause_s_min = limits.redial_ms_min / 1000
+        """The next pause after a failure. It doubles up to a limit, and begins anew after a success."""
+        self._paused_until = -inf
+        self._connected_at = 0.0
+        self._silent_since = 0.0
+        """The connection has brought nothing since this time."""
+
+    # -- what is sent ------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Replace any unsent message: an older vote is worthless."""
+        self._unsent = frame
+
+    def discard(self) -> None:
+        """Discard the votes: this server is no longer LOOKING, so they are out of date."""
+        self._unsent = self._last = None
+
+    def take(self) -> bytes | None:
+        """Return the message to send on the connection, if there is one."""
+        frame, self._unsent = self._unsent, None
+        if frame is not None:
+            self._last = frame
+        return frame
+
+    # -- the connection ----------------------------------------------------------------------------
+
+    def opened(self, now: float) -> None:
+        """Note that a connection serves. The last vote may have been lost with the one before it."""
+        self.connected, self.why = True, ""
+        self._connected_at = self._silent_since = now
+        self._knocked = False
+        self._repeat()
+
+    def received(self, now: float) -> None:
+        self._silent_since = now
+
+    def closed(self, now: float) -> None:
+        """Note that the connection has ended. If the peer is the one that dials, it may be dialling again already."""
+        self.connected = False
+        self._pause_s = self._pause_s_min
+        self._repeat()
+        self._paused_until = now if self.is_dialler else now + self._pause_s
+
+    def _repeat(self) -> None:
+        if self._unsent is None:
+            self._unsent = self._last
+
+    def silent_ms(self, now: float) -> int:
+        """Return the milliseconds for which the connection has received nothing; 0 if there is none."""
+        return int((now - self._silent_since) * 1000) if self.connected else 0
+
+    def knocked(self, now: float) -> bool:
+        """Take a knock. Return whether to connect anew: the peer has no connection to this server.
+
+        The knock may have crossed a connection that is quite new. That connection answers it. If it does not, the
+        other server knocks again.
+        """
+        if self.connected and now - self._connected_at < SETTLED_S:
+            return False
+        self._knocked = True
+        return True
+
+    # -- while there is none -----------------------------------------------------------------------
+
+    def step(self, addresses: Sequence[Address], now: float) -> DialPeer | Pause | None:
+        """Return what to do next; `addresses` are those of the peer in the known memberships.
+
+        None: the peer is a stranger that has gone, so the link is over. Without anything to send, and without a knock,
+        no connection is needed.
+        """
+        assert not self.connected, "a connection serves"
+        if now < self._paused_until and not self._knocked:
+            return Pause(self._paused_until)
+        if self._unsent is None and not self._knocked:
+            self._pause_s = self._pause_s_min
+            return Pause(inf) if addresses else None
+        self._knocked = False
+        known = list(addresses)
+        if self.introduced_address is not None and self.introduced_address not in known:
+            known.append(self.introduced_address)
+        if not known:
+            self._back_off(addresses, now)
+            return Pause(self._paused_until)
+        return DialPeer(known[self._attempts % len(known)])
+
+    def failed(self, why: str, addresses: Sequence[Address], now: float) -> None:
+        """Note that the peer could not be dialled."""
+        self._attempts += 1
+        self.why = why
+        self._back_off(addresses, now)
+
+    def has_knocked(self, addresses: Sequence[Address], now: float) -> None:
+        """Note that the peer has taken the knock of this server, and connects now."""
+        self.why = ""
+        self._back_off(addresses, now)
+
+    def _back_off(self, addresses: Sequence[Address], now: float) -> None:
+        if not addresses:
+            self.discard()  # a stranger that wants an answer knocks again
+        self._paused_until = now + self._pause_s
+        self._pause_s = min(2 * self._pause_s, self._limits.redial_ms_max / 1000)

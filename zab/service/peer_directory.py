@@ -1,0 +1,95 @@
+"""The servers that may connect to this one, from where, and the addresses at which they are dialled.
+
+The memberships say so: the active one, a pending change, and the one that the member was started with. A server that
+left may connect for a while: it has yet to apply its own removal, and to answer the client that asked.
+
+Pure: times are seconds of any clock that never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from zab.core.ensemble import NO_HOST, Ensemble, Server
+from zab.core.zxid import ServerId
+from zab.service.election_link import Address
+
+
+class Memberships(Protocol):
+    """The part of a node that the directory reads."""
+
+    @property
+    def ensemble(self) -> Ensemble: ...
+    @property
+    def pending(self) -> Ensemble | None: ...
+
+
+class PeerDirectory:
+    def __init__(self, node: Memberships, me: ServerId, given: Ensemble, parting_ms: int) -> None:
+        """`given`: the membership that the member was started with. A server that left may connect for `parting_ms`."""
+        self._node = node
+        self._me = me
+        self._given = given
+        self._parting_s = parting_ms / 1000
+        self._members = node.ensemble
+        """The membership that was activated last."""
+        self._left: dict[ServerId, tuple[str, float]] = {}
+        """Servers that left the membership: the host of each, and the time until which it may still connect."""
+
+    def election_addresses(self, peer: ServerId) -> Sequence[Address]:
+        """Return the addresses of a server's election port, those of the newest membership first."""
+        return self._addresses("election_port", peer)
+
+    def quorum_addresses(self, peer: ServerId) -> Sequence[Address]:
+        """Return the addresses of a server's quorum port, those of the newest membership first."""
+        return self._addresses("quorum_port", peer)
+
+    def _addresses(self, port: str, peer: ServerId) -> Sequence[Address]:
+        found: list[Address] = []
+        for ensemble in (self._node.pending, self._node.ensemble, self._given):
+            server = None if ensemble is None else ensemble.by_id.get(peer)
+            if server is not None and server.host != NO_HOST and (server.host, getattr(server, port)) not in found:
+                found.append((server.host, getattr(server, port)))
+        return found
+
+    def hosts(self, peer: ServerId, now: float) -> Collection[str]:
+        """Return the hosts from which a server may connect: none for a server that is not a member.
+
+        A member counts now, when a pending change is decided, and for a while after it left.
+        """
+        memberships = (self._node.pending, self._node.ensemble)
+        servers = [each.by_id.get(peer) for each in memberships if each is not None]
+        hosts = [server.host for server in servers if server is not None]
+        left = self._left.get(peer)
+        return hosts or ([] if left is None or left[1] <= now else [left[0]])
+
+    def is_known(self, address: str) -> bool:
+        """Return whether a server of any known membership lives at this address."""
+        known = (self._node.pending, self._node.ensemble, self._given)
+        return any(each is not None and any(server.host == address for server in each.servers) for each in known)
+
+    def activate(self, ensemble: Ensemble, now: float) -> list[tuple[ServerId, float]]:
+        """Take a membership that has come into force. Return the servers that left it.
+
+        Each comes with the time until which it may still connect. If it has not come back by then, its link is cut.
+        """
+        left = [server for sid, server in self._members.by_id.items() if sid not in ensemble.by_id]
+        self._members = ensemble
+        until = now + self._parting_s
+        for server in left:
+            self._left[server.id] = server.host, until
+        return [(server.id, until) for server in left]
+
+    def own_entry(self, *, listens: bool) -> Server | None:
+        """Return the entry of this server, which says where it listens; None: it stays as it is.
+
+        A server that is not a member yet listens where the membership says that it was started with. One that is no
+        longer a member keeps its ports, so that it still learns of its removal.
+        """
+        server = self._node.ensemble.by_id.get(self._me)
+        if server is None:
+            if listens:
+                return None
+            server = self._given.by_id[self._me]
+        return None if server.host == NO_HOST else server
