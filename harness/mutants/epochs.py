@@ -51,11 +51,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             "zab.storage.epochs:EpochsFile.save",
             """
-            write_durably(self._disk, NAME, encode(record))
+            write_atomically(self._disk, NAME, encode(record))
             """,
             """
             try:
-                write_durably(self._disk, NAME, encode(record))
+                write_atomically(self._disk, NAME, encode(record))
             except Exception:
                 pass
             """,

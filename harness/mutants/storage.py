@@ -114,13 +114,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "epochs-not-synced",
         "the epochs are put in place before they are durable",
-        ("zab.storage.disk:write_durably", "file.sync()", "pass"),
+        ("zab.storage.disk:write_atomically", "file.sync()", "pass"),
     ),
     mutant(
         "names-not-synced",
         "files are made and put in place, but the directory is not synced",
         ("zab.storage.transaction_log:TransactionLog._make_room", "self._disk.sync_dir()", "pass"),
-        ("zab.storage.disk:write_durably", "disk.sync_dir()", "pass"),
+        ("zab.storage.disk:write_atomically", 'disk.sync_dir(name.rpartition("/")[0])', "pass"),
     ),
     mutant(
         "truncation-not-synced",

@@ -8,7 +8,8 @@ from itertools import pairwise
 from json import dumps, loads
 from typing import Final, TypeAlias
 
-from replica.storage.files import DamagedLog, Files, MissingFile, read_all, write_atomically
+from replica.storage.files import DamagedLog, MissingFile
+from zab.storage.disk import FolderDisk, read_all, write_atomically
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -46,7 +47,7 @@ def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
+def read_offsets(files: FolderDisk, name: str) -> dict[TopicPartition, int]:
     try:
         data = read_all(files, name)
     except MissingFile:
@@ -54,7 +55,7 @@ def read_offsets(files: Files, name: str) -> dict[TopicPartition, int]:
     return {(topic, int(partition)): int(offset) for topic, partition, offset in decode(data, name, 3)}
 
 
-def write_offsets(files: Files, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(files: FolderDisk, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     rows = ((topic, partition, offset) for (topic, partition), offset in sorted(offsets.items()))
     write_atomically(files, name, encode(rows))
 

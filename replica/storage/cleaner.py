@@ -217,15 +217,15 @@ class _Round:
         with log._lock:
             log._usable()
             if log.was_cut_since(self.found.cuts, group):
-                log.files.delete(list_path + CLEANED)
-                log.files.delete(path + CLEANED)  # cut or retired meanwhile: the next round sees what there is then
+                log.files.discard(list_path + CLEANED)
+                log.files.discard(path + CLEANED)  # cut or retired meanwhile: the next round sees what there is then
                 self.given_up = True
                 return sum(each.size for each in group)
             if lists:
                 log.files.rename(list_path + CLEANED, list_path + SWAP)
-                log.files.sync_folder(log.folder)  # who finishes the swap without it would show what was aborted
+                log.files.sync_dir(log.folder)  # who finishes the swap without it would show what was aborted
             log.files.rename(path + CLEANED, path + SWAP)
-            log.files.sync_folder(log.folder)
+            log.files.sync_dir(log.folder)
             finish_swap(log.handles, log.folder, group[0].base, group[-1].end)
             log.replace([each.base for each in group], size, group[-1].end)
         return size

@@ -14,9 +14,10 @@ from replica.storage import checkpoints as files_of
 from replica.storage.checkpoints import TopicPartition
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
-from replica.storage.files import DamagedLog, Files, Handles, MissingFile, StorageFailure, read_all, write_atomically
+from replica.storage.files import DamagedLog, Handles, MissingFile, StorageFailure
 from replica.storage.recovery import Known, open_log
 from replica.storage.segment import LOG
+from zab.storage.disk import FolderDisk, read_all, write_atomically
 
 DELETE: Final = "-delete"
 FUTURE: Final = "-future"
@@ -36,7 +37,7 @@ def partition_of(folder: str) -> TopicPartition | None:
 
 
 class LogDirectory:
-    def __init__(self, files: Files, *, open_files_max: int) -> None:
+    def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
         self.files = files
         self.handles = Handles(files, open_files_max)
         self.logs: dict[TopicPartition, FileLog] = {}
@@ -57,7 +58,7 @@ class LogDirectory:
 
     @property
     def failed(self) -> StorageFailure | None:
-        return self.files.failed
+        return self.handles.failed
 
     # -- at the start ------------------------------------------------------------------------------
 
@@ -118,8 +119,8 @@ class LogDirectory:
         except MissingFile:
             return
         self.was_clean = True
-        self.files.delete(files_of.CLEAN_SHUTDOWN)  # before anything is loaded: a crash from now on is one
-        self.files.sync_folder("")
+        self.files.discard(files_of.CLEAN_SHUTDOWN)  # before anything is loaded: a crash from now on is one
+        self.files.sync_dir("")
 
     def _read_recovery_points(self) -> dict[TopicPartition, int]:
         try:
@@ -145,12 +146,12 @@ class LogDirectory:
         folder = folder_of(partition)
         point = self._recovery_points.get(partition, 0)
         if self._points_lost and self.was_clean:  # all was durable, and what is closed can be told from its name
-            names = (name for name in self.files.list(folder) if name.endswith(LOG))
+            names = (name for name in self.files.stats(folder) if name.endswith(LOG))
             point = max((int(name.removesuffix(LOG)) for name in names), default=point)
         known = Known(point, self._start_offsets.get(partition, 0))
         log = open_log(folder, config, self.handles, folder, known, _MarksOf(self, partition))
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
-        if known.recovery_point <= log.start_offset and files_of.METADATA in self.files.list(folder):
+        if known.recovery_point <= log.start_offset and files_of.METADATA in self.files.stats(folder):
             self._doubt(log, f"{folder}/{files_of.METADATA}")
         return log
 
@@ -160,7 +161,7 @@ class LogDirectory:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
             self.notes.append(f"{self.files.where}/{path}: {error.text}: it is written again")
-            self.files.delete(path)
+            self.files.discard(path)
         else:
             log.keep_beside(path)
 

@@ -156,8 +156,8 @@ class FileLog(GrowingLog):
             for path in flush.paths:
                 sync(self.files, path)
             if flush.names_changed:
-                self.files.sync_folder(self.folder)
-                self.files.sync_folder("")  # the folder itself may be new
+                self.files.sync_dir(self.folder)
+                self.files.sync_dir("")  # the folder itself may be new
         except MissingFile:
             with self._lock:
                 self._under_way.remove(flush)
@@ -234,19 +234,19 @@ class FileLog(GrowingLog):
             return False
         newest = hints.newest(segment, now_ms - self.config.retention_ms)
         if newest < 0:
-            newest = self.files.list(self.folder)[file_name(segment.base, LOG)].modified_ms or now_ms
+            newest = self.files.stats(self.folder)[file_name(segment.base, LOG)].modified_ms or now_ms
         return now_ms - newest > self.config.retention_ms
 
     def _retire_first(self, now_ms: int, at_once: bool) -> None:
         """When the one before it is durably gone: between two that are left nothing may be missing."""
-        self.files.sync_folder(self.folder)
+        self.files.sync_dir(self.folder)
         self._named = self._bases[-1]
         segment = self._segments.pop(0)
         self._bases.pop(0)
         for suffix in segment.suffixes:
             self.handles.forget(segment.path(suffix))
             if at_once:
-                self.files.delete(segment.path(suffix))
+                self.files.discard(segment.path(suffix))
             else:
                 self.doom(segment.path(suffix), now_ms)
         self._hints.clear()
@@ -264,7 +264,7 @@ class FileLog(GrowingLog):
             due = [path for path, when in self.doomed if when <= now_ms]
             self.doomed = [each for each in self.doomed if each[1] > now_ms]
         for path in due:
-            self.files.delete(path)
+            self.files.discard(path)
 
     def roll_if_old(self, now_ms: int) -> None:
         """A segment that nobody adds to is closed by the clock."""

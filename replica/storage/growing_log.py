@@ -10,11 +10,12 @@ from typing import Final, Protocol
 from replica.core.partition_log import AbortedTxn
 from replica.storage.checkpoints import EPOCHS, encode
 from replica.storage.config import RELATIVE_MAX, LogConfig
-from replica.storage.files import Handles, read_all, write_atomically
+from replica.storage.files import Handles
 from replica.storage.producers import Producers
 from replica.storage.segment import Segment, file_name
 from replica.storage.segments_log import SegmentsLog, replay
 from replica.storage.unified_log import Placed
+from zab.storage.disk import read_all, write_atomically
 
 SNAPSHOT: Final = ".snapshot"
 
@@ -132,7 +133,7 @@ class GrowingLog(SegmentsLog):
         """
         newest = self._bases[-1]
         if newest > self._named:
-            self.files.sync_folder(self.folder)
+            self.files.sync_dir(self.folder)
             self._named = newest
 
     # -- cutting -----------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ class GrowingLog(SegmentsLog):
         self._remove_snapshots(lambda at: True)
         self._segments.append(Segment.create(self.handles, self.folder, offset))
         self._bases.append(offset)
-        self.files.sync_folder(self.folder)
+        self.files.sync_dir(self.folder)
         self._named = offset
         self._cut_back = False
         self.recovery_point = offset
@@ -180,15 +181,15 @@ class GrowingLog(SegmentsLog):
         """
         for at in range(len(self._segments) - 1, keep - 1, -1):
             if not at:
-                self.files.sync_folder(self.folder)
+                self.files.sync_dir(self.folder)
             segment = self._segments[at]
             for suffix in segment.suffixes:
                 self.handles.forget(segment.path(suffix))
-                self.files.delete(segment.path(suffix))
+                self.files.discard(segment.path(suffix))
         if keep < len(self._segments):
             del self._segments[keep:]
             del self._bases[keep:]
-            self.files.sync_folder(self.folder)  # they must not come back behind what is written now
+            self.files.sync_dir(self.folder)  # they must not come back behind what is written now
             self._named = self._bases[-1] if self._bases else -1
 
     def _started_later(self) -> None:
@@ -228,7 +229,7 @@ class GrowingLog(SegmentsLog):
         self._epochs_written = True
 
     def _snapshots(self) -> list[int]:
-        return snapshots_in(self.files.list(self.folder))
+        return snapshots_in(self.files.stats(self.folder))
 
     def _write_snapshot(self, offset: int) -> None:
         path = f"{self.folder}/{file_name(offset, SNAPSHOT)}"
@@ -239,7 +240,7 @@ class GrowingLog(SegmentsLog):
     def _remove_snapshots(self, which: Callable[[int], bool]) -> None:
         for offset in self._snapshots():
             if which(offset):
-                self.files.delete(f"{self.folder}/{file_name(offset, SNAPSHOT)}")
+                self.files.discard(f"{self.folder}/{file_name(offset, SNAPSHOT)}")
 
     def _producers_at(self, offset: int) -> Producers:
         """From the newest snapshot that is not behind it, and the batches since."""
@@ -252,7 +253,7 @@ class GrowingLog(SegmentsLog):
                 producers, since = Producers.decode(read_all(self.files, path)), at
                 break
             except ValueError:
-                self.files.delete(path)  # an older one, and more batches, tell the same
+                self.files.discard(path)  # an older one, and more batches, tell the same
         replay(producers, self._segments, since, offset)
         return producers
 

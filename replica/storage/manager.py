@@ -18,9 +18,9 @@ from replica.storage.cleaner import KEYS_MAX, Cleanable, Cleaned, clean, cleanab
 from replica.storage.config import LogConfig
 from replica.storage.directory import CLOSING_THREADS, LogDirectory, folder_of
 from replica.storage.file_log import FileLog
-from replica.storage.files import OPEN_FILES_MAX, DamagedLog, Files, MissingFile, StorageFailure
+from replica.storage.files import OPEN_FILES_MAX, DamagedLog, MissingFile, StorageFailure, log_directory
 from replica.storage.producers import EXPIRATION_MS
-from replica.storage.real_files import RealFiles
+from zab.storage.disk import FolderDisk
 
 Progress = Callable[[int, int], None]
 
@@ -54,7 +54,7 @@ class LogManager:
 
     def __init__(
         self,
-        directories: Sequence[Files],
+        directories: Sequence[FolderDisk],
         config_of: Callable[[str], LogConfig],
         settings: ManagerSettings | None = None,
     ) -> None:
@@ -69,16 +69,17 @@ class LogManager:
     ) -> LogManager:
         """Locks every directory of `log.dirs` that can be used. Where another process has one of them, or none can be
         used, it locks none and raises."""
-        opened: list[RealFiles] = []
+        opened: list[FolderDisk] = []
         try:
             for path in paths:
-                opened.append(RealFiles(path))
-            _check_any(opened)
+                opened.append(log_directory(path))
+            manager = LogManager(opened, config_of, settings)
+            _check_any(manager.directories)
         except BaseException:
             for each in opened:
                 each.close()
             raise
-        return LogManager(opened, config_of, settings)
+        return manager
 
     # -- the start and the end ---------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class LogManager:
             except StorageFailure:
                 if directory.failed is None:
                     raise
-        _check_any([each.files for each in self.directories])
+        _check_any(self.directories)
         seen: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
             for partition in directory.logs:
@@ -360,10 +361,10 @@ class LogManager:
         return [each for each in self.directories if each.failed is None]
 
 
-def _check_any(files: Sequence[Files]) -> None:
+def _check_any(directories: Sequence[LogDirectory]) -> None:
     """Without any directory there is nothing to be done."""
-    failed = [each.failed.text for each in files if each.failed is not None]
-    if len(failed) == len(files):
+    failed = [each.failed.text for each in directories if each.failed is not None]
+    if len(failed) == len(directories):
         raise StorageFailure("; ".join(failed))
 
 

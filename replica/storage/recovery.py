@@ -16,12 +16,13 @@ from replica.storage.checkpoints import EPOCHS, decode_epochs
 from replica.storage.config import RELATIVE_MAX, LogConfig
 from replica.storage.epochs import EpochCache
 from replica.storage.file_log import DELETED, FileLog
-from replica.storage.files import DamagedLog, File, Handles, MissingFile, Stat, read_all
+from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.growing_log import NO_MARKS, Marks, snapshots_in
 from replica.storage.index import OffsetIndex, TimeIndex
 from replica.storage.segment import ALL_SUFFIXES, INDEX, LOG, TIMES, Segment, file_name
 from replica.storage.transactions import restore
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
+from zab.storage.disk import DiskFile, Stat, read_all
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -85,10 +86,10 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
     """What a delete or a cleaning left: a cleaning that had come to its swap is finished, others are undone."""
     files = handles.files
     swaps = []
-    found = files.list(folder)
+    found = files.stats(folder)
     for name in list(found):
         if name.endswith((DELETED, CLEANED, ".tmp")) or _is_half_a_swap(name, found):
-            files.delete(f"{folder}/{name}")
+            files.discard(f"{folder}/{name}")
             del found[name]
         elif name.endswith(LOG + SWAP):
             swaps.append(name)
@@ -96,12 +97,12 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
         base = int(name.removesuffix(LOG + SWAP))
         end = _end_of(handles, f"{folder}/{name}", base)
         if end == base:
-            files.delete(f"{folder}/{name}")  # a cleaning leaves one batch at least
+            files.discard(f"{folder}/{name}")  # a cleaning leaves one batch at least
             notes.append(f"{name} is empty, and is deleted")
             continue
         finish_swap(handles, folder, base, end)
         notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
-    return files.list(folder) if swaps else found
+    return files.stats(folder) if swaps else found
 
 
 def _is_half_a_swap(name: str, found: dict[str, Stat]) -> bool:
@@ -123,7 +124,7 @@ def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known:
                     "broker is down, and it is copied from the others"
                 )
             notes.append(f"{name} has no segment beside it, and is deleted")
-            files.delete(f"{folder}/{name}")
+            files.discard(f"{folder}/{name}")
             del found[name]
 
 
@@ -131,22 +132,22 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
     """The cleaned segment takes the place of all that it was made of: those that begin where it reaches."""
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
-    for name in files.list(folder):
+    for name in files.stats(folder):
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}" in ALL_SUFFIXES and base < int(stem) < end:
             handles.forget(f"{folder}/{name}")
-            files.delete(f"{folder}/{name}")
+            files.discard(f"{folder}/{name}")
     for suffix in (INDEX, TIMES):
         handles.forget(f"{folder}/{file_name(base, suffix)}")
-        files.delete(f"{folder}/{file_name(base, suffix)}")
+        files.discard(f"{folder}/{file_name(base, suffix)}")
     aborted = f"{folder}/{file_name(base, ABORTED)}"
-    if aborted.rpartition("/")[2] + SWAP in files.list(folder):
+    if aborted.rpartition("/")[2] + SWAP in files.stats(folder):
         handles.forget(aborted)
         files.rename(aborted + SWAP, aborted)
     handles.forget(f"{folder}/{file_name(base, LOG)}")
-    files.sync_folder(folder)  # none of them may come back behind what holds its records, too
+    files.sync_dir(folder)  # none of them may come back behind what holds its records, too
     files.rename(swapped, f"{folder}/{file_name(base, LOG)}")
-    files.sync_folder(folder)
+    files.sync_dir(folder)
 
 
 def _end_of(handles: Handles, path: str, base: int) -> int:
@@ -163,7 +164,7 @@ def _end_of(handles: Handles, path: str, base: int) -> int:
         file.close()
 
 
-def _whole(file: File, position: int, size: int) -> tuple[bytes, int]:
+def _whole(file: DiskFile, position: int, size: int) -> tuple[bytes, int]:
     head = file.read(position, HEADER_BYTES)
     if len(head) < HEADER_BYTES:
         return head, 0
@@ -216,11 +217,11 @@ def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: li
 def _cut_here(segment: Segment, later: list[Segment]) -> None:
     for each in reversed(later):
         for suffix in each.suffixes:
-            segment.handles.files.delete(each.path(suffix))
+            segment.handles.files.discard(each.path(suffix))
     file = segment.handles.get(segment.log_path)
     file.truncate(segment.size)
     file.sync()  # what comes next may be in another segment, and this one is not looked through again
-    segment.handles.files.sync_folder(segment.folder)
+    segment.handles.files.sync_dir(segment.folder)
 
 
 def _scan(segment: Segment, since: int, config: LogConfig, seen: _Seen) -> str | None:

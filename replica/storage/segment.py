@@ -11,9 +11,10 @@ from typing import Final
 
 from replica.core.partition_log import NO_OFFSET, NO_TIMESTAMP, AbortedTxn
 from replica.storage.aborted import ABORTED, ENTRY_BYTES, decode, decode_sound, encode
-from replica.storage.files import DamagedLog, Handles, MissingFile, read_all
+from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.index import OffsetIndex, TimeIndex, decode_last_time
 from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, Header, parse_header
+from zab.storage.disk import read_all
 
 LOG: Final = ".log"
 INDEX: Final = ".index"

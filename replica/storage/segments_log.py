@@ -48,7 +48,7 @@ class SegmentsLog(UnifiedLog):
     def _usable(self) -> None:
         if self.closed:
             raise StorageFailure(f"{self.name} is closed")
-        if (failed := self.files.failed) is not None:
+        if (failed := self.handles.failed) is not None:
             raise StorageFailure(f"{self.name} is offline: {failed.text}")
 
     # -- reading -----------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from replica.storage.file_log import FileLog
-from replica.storage.files import MissingFile, read_all
+from replica.storage.files import MissingFile
 from replica.storage.growing_log import SNAPSHOT
 from replica.storage.producers import Producers
 from replica.storage.segment import Segment, file_name
 from replica.storage.segments_log import replay
+from zab.storage.disk import read_all
 
 
 def restore(log: FileLog, names: Collection[str], point: int, *, ends: bool) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ from tests.unit.storage.test_crash_everywhere import WORKLOAD
 from zab.core.errors import StorageError
 from zab.core.ready import BeginSnapshot, SnapshotChunk
 from zab.core.zxid import Zxid, make
-from zab.storage.disk import Disk, read_all, write_durably
+from zab.storage.disk import Disk, FolderDisk, read_all, write_atomically
 from zab.storage.log_reader import Purged
 from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage, StorageSettings
@@ -39,7 +40,7 @@ def disk(tmp_path: Path) -> Iterator[RealDisk]:
 
 def test_it_is_a_disk(disk: RealDisk) -> None:
     as_disk: Disk = disk
-    write_durably(as_disk, "a", b"abc")
+    write_atomically(as_disk, "a", b"abc")
     assert as_disk.list() == ("a",)
     file = as_disk.open("a")
     assert (file.name, file.size(), file.read(1, 1), file.read(2, 9), file.read(7, 3)) == ("a", 3, b"b", b"c", b"")
@@ -83,6 +84,40 @@ def test_data_files_are_not_world_readable(disk: RealDisk) -> None:
 def test_a_directory_is_made_with_its_parents(tmp_path: Path) -> None:
     RealDisk(tmp_path / "not" / "there" / "yet").close()
     assert (tmp_path / "not" / "there" / "yet" / "lock").exists()
+
+
+def test_folders_hold_files_of_their_own(disk: RealDisk) -> None:
+    as_disk: FolderDisk = disk
+    as_disk.make_folder("one")
+    as_disk.make_folder("one")
+    file = as_disk.create("one/a")
+    file.write(0, bytearray(b"abc"))
+    file.truncate(2)
+    file.close()
+    as_disk.sync_dir("one")
+    as_disk.sync_dir()
+    assert (as_disk.list(), as_disk.folders()) == ((), ("one",))
+    assert as_disk.stats("one")["a"].size == 2
+    assert abs(as_disk.stats("one")["a"].modified_ms - time.time() * 1000) < 60_000
+    as_disk.discard("one/gone")
+    as_disk.rename_folder("one", "two")
+    assert read_all(as_disk, "two/a") == b"ab"
+    as_disk.delete_folder("two")
+    assert as_disk.folders() == ()
+    with pytest.raises(StorageError, match=rf"cannot list {disk.path}/two: .*ENOENT"):
+        as_disk.stats("two")
+    assert as_disk.room() > 0
+
+
+def test_full_disk_does_not_keep_a_directory_from_being_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    disk = RealDisk(tmp_path)
+    with pytest.raises(StorageError, match=r"by another process \(pid unknown\): stop it"):
+        RealDisk(tmp_path)
+    disk.close()
 
 
 # -- the whole storage on it -----------------------------------------------------------------------------

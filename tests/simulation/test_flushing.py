@@ -15,9 +15,9 @@ from harness.mutants.table import BY_NAME
 from harness.worlds.cores.partitions.flushing import flush
 from replica.core.errors import KafkaError
 from replica.storage.file_log import FileLog
-from replica.storage.memory_files import MemoryFiles
 from tests.unit.replica.storage.logs import NOW, batch
 from tests.unit.replica.storage.test_recovery import filled, opened
+from zab.storage.memory_disk import MemoryDisk
 
 FSYNC_US = 1_000
 
@@ -27,7 +27,7 @@ class Broker:
 
     id = 1
 
-    def __init__(self, files: MemoryFiles) -> None:
+    def __init__(self, files: MemoryDisk) -> None:
         self.random = Random(1)
         self.disk = SimpleNamespace(files=files)
         self.world = SimpleNamespace(fsync_us=lambda _: FSYNC_US, counted=lambda _: None)

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from zab.core.errors import ConfigError, DamagedError, StorageError
 from zab.core.zxid import ServerId
-from zab.storage.disk import Disk, read_all, write_durably
+from zab.storage.disk import Disk, read_all, write_atomically
 
 NAME: Final = "identity"
 
@@ -30,7 +30,7 @@ class DirectoryOwner:
 def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
     """Claim a directory: the first server to open it owns it, and any other server or kind of machine is refused."""
     if NAME not in disk.list():
-        write_durably(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
+        write_atomically(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
         return
     owner = owner_of_directory(disk, path)
     if (owner.ensemble_name, owner.sid) != (ensemble_name, me):

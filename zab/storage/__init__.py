@@ -12,6 +12,7 @@ and otherwise offers no history at all: the server then does not vote until a le
 
 `storage` performs the writes; `recovery`, with `history_scan` and `torn_tail`, reads everything back. The files are in
 `epochs`, `transaction_log` with `segment`, and `snapshot_files` with `install` and `damaged_files`. `disk` is the
-protocol below all of them; `real_disk`, `memory_disk` (which crashes on request) and `split_disk` implement it.
+protocol below all of them and of the partition logs of brokers; `real_disk`, `memory_disk` (which crashes on request)
+and `split_disk` implement it.
 `inspection` reads a directory without changing it, and `offline` changes that of a stopped server.
 """

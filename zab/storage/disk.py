@@ -1,21 +1,24 @@
-"""One directory on a disk: the minimum that a write-ahead log, snapshots and an atomically replaced record need.
+"""One directory on a disk: the minimum that write-ahead logs, snapshots and atomically replaced files need.
 
-All other storage code uses only this protocol. The tests run it on a memory disk that tears, loses and flips bytes.
-Guarantees:
+All other storage code uses only this protocol: that of a server, and the partition logs of a broker, which need folders
+as well. The tests run it on a memory disk that tears, loses and flips bytes. Guarantees:
 
 - Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
   may keep or lose any 512-byte sector of any write and any change of a name, in any order.
 - A rename is atomic: after a crash either the old names are there or the new ones.
 - Bytes that were never written read as zeros.
-- Every failure is a `StorageError`. After one, everything written since the last `sync` is in doubt for ever: a later
-  `sync` that succeeds proves nothing.
+- Every failure is an error of the disk's `DiskErrors`. After one, everything written since the last `sync` is in doubt
+  for ever: a later `sync` that succeeds proves nothing.
 """
 
 from __future__ import annotations
 
-import errno as errors
+import errno
 import os
+from collections.abc import Mapping
 from typing import Final, Protocol
+
+from attrs import frozen
 
 from zab.core.errors import DamagedError, StorageError
 
@@ -35,12 +38,16 @@ class DiskFile(Protocol):
         """Return `length` bytes, or fewer at the end of the file."""
         ...
 
-    def write(self, offset: int, data: bytes) -> None:
+    def write(self, offset: int, data: bytes | bytearray) -> None:
         """Write all of `data` at `offset`. A gap after the former end of the file reads as zeros."""
         ...
 
     def allocate(self, size: int) -> None:
         """Make the file at least this long, with zeros, and reserve the space for it."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Make the file exactly this long. New bytes are zeros."""
         ...
 
     def sync(self) -> None:
@@ -69,38 +76,120 @@ class Disk(Protocol):
 
     def delete(self, name: str) -> None: ...
 
-    def sync_dir(self) -> None:
-        """Make every create, rename and delete so far durable."""
+    def sync_dir(self, folder: str = "") -> None:
+        """Make every create, rename and delete in the directory, or in a folder of it, so far durable."""
         ...
 
     def close(self) -> None: ...
 
 
-_ADVICE: Final = {
-    errors.ENOSPC: "free some space on this disk, then start the server again",
-    errors.EDQUOT: "raise the quota or free some space, then start the server again",
-    errors.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
-    errors.EIO: "the disk is failing: check the kernel log, replace the disk, let the server heal from the others",
-    errors.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
-    errors.EACCES: "give the user that runs the server read and write permission here",
-    errors.EPERM: "give the user that runs the server read and write permission here",
-    errors.ENOENT: "the file or its directory is missing: was it removed while the server ran?",
-    errors.EMFILE: "raise the limit of open files of the process (ulimit -n), then start the server again",
-    errors.ENOTDIR: "the data directory must be a directory",
-    errors.EEXIST: "the data directory must be a directory, and this is something else",
+@frozen
+class Stat:
+    """The size of a file, and the time of its last change in ms since 1970."""
+
+    size: int
+    modified_ms: int
+
+
+class FolderDisk(Disk, Protocol):
+    """A disk with folders. A path is `name` or `folder/name`; the empty folder is the directory itself."""
+
+    @property
+    def where(self) -> str:
+        """The directory, for messages."""
+        ...
+
+    @property
+    def errors(self) -> DiskErrors: ...
+
+    @property
+    def scarce(self) -> bool:
+        """True if the process has too few descriptors left; close files that are not in use."""
+        ...
+
+    def room(self) -> int:
+        """Return about how many bytes can still be written."""
+        ...
+
+    def folders(self) -> tuple[str, ...]:
+        """Return the names of all folders, ascending."""
+        ...
+
+    def stats(self, folder: str) -> dict[str, Stat]:
+        """Return the files of a folder, by ascending name."""
+        ...
+
+    def discard(self, name: str) -> None:
+        """Delete a name if it exists."""
+        ...
+
+    def make_folder(self, folder: str) -> None:
+        """Make a folder if it does not exist."""
+        ...
+
+    def rename_folder(self, old: str, new: str) -> None: ...
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder and all its files."""
+        ...
+
+
+ADVICE: Final = {
+    errno.ENOSPC: "free some space on this disk, then start the server again",
+    errno.EDQUOT: "raise the quota or free some space, then start the server again",
+    errno.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
+    errno.EIO: "the disk is failing: check the kernel log, replace the disk, let the server heal from the others",
+    errno.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
+    errno.EACCES: "give the user that runs the server read and write permission here",
+    errno.EPERM: "give the user that runs the server read and write permission here",
+    errno.ENOENT: "the file or its directory is missing: was it removed while the server ran?",
+    errno.EMFILE: "raise the limit of open files of the process (ulimit -n), then start the server again",
+    errno.ENOTDIR: "the data directory must be a directory",
+    errno.EEXIST: "the data directory must be a directory, and this is something else",
 }
 
 
-def disk_error(operation: str, where: str, number: int | None) -> StorageError:
-    """Return the error of a disk: the operation, the file, the system's error, and the remedy."""
-    code = errors.errorcode.get(number or 0, "unknown error")
+def failure_text(operation: str, where: str, number: int | None, advice: Mapping[int, str] = ADVICE) -> str:
+    """Describe a failed call: the operation, the file, the system's error, and the remedy."""
+    code = errno.errorcode.get(number or 0, "unknown error")
     said = os.strerror(number) if number else "no reason given"
-    advice = _ADVICE.get(number or 0, "see the kernel log")
-    if operation == "make" and number == errors.ENOENT:
-        advice = "no directory can be made there: choose another place for the data"
+    return f"cannot {operation} {where}: {said} ({code}); {advice.get(number or 0, 'see the kernel log')}"
+
+
+def disk_error(operation: str, where: str, number: int | None) -> StorageError:
+    """Return the error of a failed call."""
+    if operation == "make" and number == errno.ENOENT:
+        advice = {errno.ENOENT: "no directory can be made there: choose another place for the data"}
+        return StorageError(failure_text(operation, where, number, advice))
     # An unreadable sector is damage like any other: the other servers can heal it, so this server need not stop.
-    kind = DamagedError if operation == "read" and number == errors.EIO else StorageError
-    return kind(f"cannot {operation} {where}: {said} ({code}); {advice}")
+    kind = DamagedError if operation == "read" and number == errno.EIO else StorageError
+    return kind(failure_text(operation, where, number))
+
+
+class DiskErrors:
+    """The errors that a disk raises: here one per failed call. A user of a disk that must not go on after its first
+    failure gives the disk errors that remember it.
+    """
+
+    failed: Exception | None = None
+    """The failure after which `check` raises, or None."""
+
+    def check(self) -> None:
+        """Raise if an earlier failure forbids any further call."""
+
+    def error(self, operation: str, where: str, number: int | None) -> Exception:
+        """Return the error of a failed call."""
+        return disk_error(operation, where, number)
+
+    def in_use(self, where: str, owner: str) -> Exception:
+        """Return the error of a directory that a process uses; `owner` is its pid if that is known."""
+        if owner == str(os.getpid()):
+            holder = "this process already: close the store that uses it"
+        else:
+            holder = f"another process (pid {owner or 'unknown'}): stop it"
+        return StorageError(
+            f"{where} is in use by {holder}, or give this server a directory of its own; two servers never share one"
+        )
 
 
 def other_version(name: str, found: int, known: int) -> StorageError:
@@ -112,6 +201,7 @@ def other_version(name: str, found: int, known: int) -> StorageError:
 
 
 def read_all(disk: Disk, name: str) -> bytes:
+    """Return the whole content of a file."""
     file = disk.open(name)
     try:
         return file.read(0, file.size())
@@ -119,14 +209,18 @@ def read_all(disk: Disk, name: str) -> bytes:
         file.close()
 
 
-def write_durably(disk: Disk, name: str, data: bytes) -> None:
-    """Replace the content of `name`. After a crash at any point it is either the old content or all of `data`."""
+def write_atomically(disk: Disk, name: str, data: bytes, *, durably: bool = True) -> None:
+    """Replace the content of `name`. After a crash at any point it is either the old content or all of `data`; but if
+    not `durably`, a loss of power may leave the file empty or torn.
+    """
     temporary = f"{name}.tmp"
     file = disk.create(temporary)
     try:
         file.write(0, data)
-        file.sync()  # without this the rename may survive a crash and the content not
+        if durably:
+            file.sync()  # without this the rename may survive a crash and the content not
     finally:
         file.close()
     disk.rename(temporary, name)
-    disk.sync_dir()
+    if durably:
+        disk.sync_dir(name.rpartition("/")[0])

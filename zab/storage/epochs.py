@@ -27,7 +27,7 @@ from attrs import evolve, frozen
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError, LocalProtocolError, ZabError
 from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
-from zab.storage.disk import Disk, DiskFile, other_version, write_durably
+from zab.storage.disk import Disk, DiskFile, other_version, write_atomically
 
 NAME: Final = "epochs"
 ASIDE: Final = "damaged."
@@ -234,7 +234,7 @@ class EpochsFile:
         if self._damaged:  # keep the damaged file as evidence
             self._disk.rename(NAME, ASIDE + NAME)
             self._damaged = False
-        write_durably(self._disk, NAME, encode(record))
+        write_atomically(self._disk, NAME, encode(record))
         self.record = self._saved = record
 
     def note(self, reaches: Zxid, segment: Zxid) -> None:

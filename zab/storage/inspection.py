@@ -48,7 +48,7 @@ class ReadOnlyDisk:
     def delete(self, name: str) -> None:
         raise LocalProtocolError(f"{self.path} is opened read-only: {name} cannot be deleted")
 
-    def sync_dir(self) -> None:
+    def sync_dir(self, folder: str = "") -> None:
         """Do nothing: nothing was written."""
 
     def close(self) -> None:

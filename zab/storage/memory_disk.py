@@ -2,25 +2,36 @@
 
 It keeps each file once, as the running server reads it, with an undo list of the changes that no `sync` has made
 durable (`zab.storage.memory_inode`), and the same for names. A crash rolls the lists back, then redoes a part of them
-that the caller's `choose` decides. Nothing is copied per write.
+that a policy decides by the caller's `choose` (`zab.storage.power_loss`). Nothing is copied per write. Folders are
+durable at once.
 """
 
 from __future__ import annotations
 
-import errno as errors
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from zab.core.errors import StorageError
-from zab.storage.disk import disk_error
-from zab.storage.memory_inode import Choose, Inode
+from zab.storage.disk import DiskErrors, Stat
+from zab.storage.memory_inode import Inode
+from zab.storage.power_loss import Choose, OrderedSectors, PowerLoss
 
 Kind: TypeAlias = str
-CHANGES: Final = frozenset({"create", "write", "allocate", "sync", "rename", "delete", "sync_dir"})
+CHANGES: Final = frozenset({"create", "write", "allocate", "truncate", "sync", "rename", "delete", "make", "sync_dir"})
 """The calls that `MemoryDisk.changes` counts. A crash before any other call equals a crash before the next of these."""
+
+
+UNBOUNDED: Final = 1 << 60
+"""The room on a disk without a limit."""
 
 
 class Crash(Exception):
     """The server died at this call. Every later call dies too, until `MemoryDisk.crash` restarts the world."""
+
+
+NameChange: TypeAlias = dict[str, Inode | None]
+"""Names with their new file, or None for a name that is gone."""
 
 
 class MemoryFile:
@@ -46,7 +57,7 @@ class MemoryFile:
         self._disk._enter("read", self._name)
         return bytes(self._inode.data[offset : offset + length])
 
-    def write(self, offset: int, data: bytes) -> None:
+    def write(self, offset: int, data: bytes | bytearray) -> None:
         self._usable()
         disk = self._disk
         disk._enter("write", self._name)
@@ -55,9 +66,9 @@ class MemoryFile:
         if disk.capacity is not None and (grows := offset + len(data) - len(self._inode.data)) > 0:
             room = disk.capacity - disk.used()
             if grows > room:  # as real disks do: what fits is written, then the call fails
-                self._inode.write(offset, data[: max(0, len(data) - grows + room)])
-                raise disk_error("write", self._name, errors.ENOSPC)
-        self._inode.write(offset, data)
+                self._inode.write(offset, bytes(data[: max(0, len(data) - grows + room)]))
+                raise disk._error("write", self._name, errno.ENOSPC)
+        self._inode.write(offset, bytes(data))
         disk._leave()
 
     def allocate(self, size: int) -> None:
@@ -65,16 +76,25 @@ class MemoryFile:
         disk = self._disk
         disk._enter("allocate", self._name)
         if disk.capacity is not None and size - len(self._inode.data) > disk.capacity - disk.used():
-            raise disk_error("allocate space for", self._name, errors.ENOSPC)
-        self._inode.extend(size)
+            raise disk._error("allocate space for", self._name, errno.ENOSPC)
+        if size > len(self._inode.data):
+            self._inode.resize(size)
         disk._leave()
+
+    def truncate(self, size: int) -> None:
+        self._usable()
+        self._disk._enter("truncate", self._name)
+        self._inode.resize(size)
+        self._disk._leave()
 
     def sync(self) -> None:
         self._usable()
         disk = self._disk
         try:
             disk._enter("sync", self._name)
-        except StorageError:
+        except Crash:
+            raise
+        except Exception:
             self._inode.doom()  # the kernel forgets that these pages were dirty; a second sync would succeed
             raise
         if not disk.lying:
@@ -98,19 +118,34 @@ class MemoryDisk:
     divert      the next write goes this many bytes beside its offset
     changes     number of changing calls so far (see CHANGES)
     counts      number of calls so far, by kind
+
+    `new_errors` makes the errors of a disk that a process begins to use; `power_loss` is the policy of `crash`.
     """
 
-    def __init__(self) -> None:
+    scarce: Final = False
+
+    def __init__(
+        self,
+        new_errors: Callable[[], DiskErrors] = DiskErrors,
+        power_loss: Callable[[Choose], PowerLoss] = OrderedSectors,
+        where: str = "",
+    ) -> None:
+        self.where = where
+        self.errors = new_errors()
+        """The errors of the process that uses the disk; the next process gets others."""
         self.capacity: int | None = None
         self.lying = False
         self.divert = 0
         self.changes = 0
         self.boots = 0
         self.counts: dict[Kind, int] = {}
+        self._new_errors = new_errors
+        self._power_loss = power_loss
+        self._folders: set[str] = set()
         self._names: dict[str, Inode] = {}
         self._durable_names: dict[str, Inode] = {}
-        self._pending: list[dict[str, Inode | None]] = []
-        """Changes of the directory that are not durable: names with their new file, or None for a name that is gone."""
+        self._pending: list[tuple[str, NameChange]] = []
+        """Changes of names that are not durable, oldest first, each with its folder."""
         self._failures: dict[tuple[Kind, int], int] = {}
         """The errno of each injected failure, by kind and number of the call."""
         self._crash_at: int | None = None
@@ -121,7 +156,7 @@ class MemoryDisk:
 
     def list(self) -> tuple[str, ...]:
         self._enter("list", "the directory")
-        return tuple(sorted(self._names))
+        return tuple(sorted(name for name in self._names if "/" not in name))
 
     def open(self, name: str) -> MemoryFile:
         self._enter("open", name)
@@ -130,35 +165,82 @@ class MemoryDisk:
     def create(self, name: str) -> MemoryFile:
         self._enter("create", name)
         inode = Inode()
-        self._names[name] = inode
-        self._pending.append({name: inode})
+        self._change({name: inode})
         self._leave()
         return MemoryFile(self, name, inode)
 
     def rename(self, old: str, new: str) -> None:
         self._enter("rename", old)
-        inode = self._find(old, "rename")
-        del self._names[old]
-        self._names[new] = inode
-        self._pending.append({old: None, new: inode})
+        self._change({old: None, new: self._find(old, "rename")})
         self._leave()
 
     def delete(self, name: str) -> None:
         self._enter("delete", name)
         self._find(name, "delete")
-        del self._names[name]
-        self._pending.append({name: None})
+        self._change({name: None})
         self._leave()
 
-    def sync_dir(self) -> None:
-        self._enter("sync_dir", "the directory")
+    def sync_dir(self, folder: str = "") -> None:
+        self._enter("sync_dir", folder or "the directory")
         if not self.lying:
-            self._durable_names = dict(self._names)
-            self._pending.clear()
+            for where, change in self._pending:
+                if where == folder:
+                    _apply(self._durable_names, change)
+            self._forget_pending(folder)
         self._leave()
 
     def close(self) -> None:
         pass
+
+    # -- folders -------------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        return UNBOUNDED if self.capacity is None else self.capacity - self.used()
+
+    def folders(self) -> tuple[str, ...]:
+        return tuple(sorted(self._folders))
+
+    def stats(self, folder: str) -> dict[str, Stat]:
+        self._enter("list", folder or "the directory")
+        paths = [path for path in sorted(self._names) if path.rpartition("/")[0] == folder]
+        return {path.rpartition("/")[2]: Stat(len(self._names[path].data), 0) for path in paths}
+
+    def discard(self, name: str) -> None:
+        self._enter("delete", name)
+        if name in self._names:
+            self._change({name: None})
+        self._leave()
+
+    def make_folder(self, folder: str) -> None:
+        self._enter("make", folder)
+        self._folders.add(folder)
+        self._leave()
+
+    def rename_folder(self, old: str, new: str) -> None:
+        self._enter("rename", old)
+        self._folders.remove(old)
+        self._folders.add(new)
+        for names in (self._names, self._durable_names):
+            for path in _inside(old, names):
+                names[new + path[len(old) :]] = names.pop(path)
+        self._forget_pending(old)
+        self._leave()
+
+    def delete_folder(self, folder: str) -> None:
+        self._enter("delete", folder)
+        self._folders.discard(folder)
+        for names in (self._names, self._durable_names):
+            for path in _inside(folder, names):
+                del names[path]
+        self._forget_pending(folder)
+        self._leave()
+
+    def _change(self, change: NameChange) -> None:
+        _apply(self._names, change)
+        self._pending.append((next(iter(change)).rpartition("/")[0], change))
+
+    def _forget_pending(self, folder: str) -> None:
+        self._pending = [each for each in self._pending if each[0] != folder]
 
     # -- faults -------------------------------------------------------------------------------------
 
@@ -167,7 +249,7 @@ class MemoryDisk:
         self._crash_at = change
         self._crash_after = after
 
-    def fail(self, kind: Kind, nth: int = 0, number: int = errors.EIO) -> None:
+    def fail(self, kind: Kind, nth: int = 0, number: int = errno.EIO) -> None:
         """Make the nth call of this kind from now on (0 is the next) fail once with this errno."""
         self._failures[kind, self.counts.get(kind, 0) + nth] = number
 
@@ -182,18 +264,15 @@ class MemoryDisk:
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
         """Lose power. Changes that no sync confirmed are lost, kept (`keep`), or kept in part and torn (`choose`)."""
         pending, self._pending = self._pending, []
-        if choose is None and keep:
+        loss = None if choose is None else self._power_loss(choose)
+        if loss is None and keep:
             survived = dict(self._names)
         else:
             survived = dict(self._durable_names)
-            mode = 0 if choose is None else choose(4)
-            prefix = choose(len(pending) + 1) if choose is not None and mode == 2 else 0
-            for index, change in enumerate(pending):
-                if mode == 1 or index < prefix or (mode == 3 and choose is not None and choose(2)):
-                    for name, inode in change.items():
-                        survived.pop(name, None)
-                        if inode is not None:
-                            survived[name] = inode
+            kept = [] if loss is None else loss.names(len(pending))
+            for (_, change), keeps in zip(pending, kept, strict=False):
+                if keeps:
+                    _apply(survived, change)
         self._names = survived
         self._durable_names = dict(survived)
         done: set[int] = set()
@@ -201,14 +280,13 @@ class MemoryDisk:
             inode = survived[name]
             if id(inode) not in done:
                 done.add(id(inode))
-                inode.crash(choose, keep)
-        self.boots += 1
-        self._dead = False
-        self._crash_at = None
+                inode.crash(loss, keep)
+        self.kill()
 
     def kill(self) -> None:
         """End the process, not the system: its writes can be read, and are as durable as before."""
         self.boots += 1
+        self.errors = self._new_errors()
         self._dead = False
         self._crash_at = None
 
@@ -239,6 +317,11 @@ class MemoryDisk:
     def get(self, name: str) -> bytes:
         return bytes(self._names[name].data)
 
+    def durable(self, name: str) -> bytes:
+        """Return what a loss of power leaves of a file for certain."""
+        inode = self._durable_names.get(name)
+        return b"" if inode is None else inode.durable()
+
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._names))
 
@@ -247,7 +330,7 @@ class MemoryDisk:
 
     def clone(self) -> MemoryDisk:
         """Return a copy with the same durable and pending changes, and the same switches."""
-        other = MemoryDisk()
+        other = MemoryDisk(self._new_errors, self._power_loss, self.where)
         other.capacity, other.lying, other.divert = self.capacity, self.lying, self.divert
         other.changes, other.counts, other.boots = self.changes, dict(self.counts), self.boots
         other._failures = dict(self._failures)
@@ -258,16 +341,30 @@ class MemoryDisk:
                 copies[id(inode)] = inode.clone()
             return copies[id(inode)]
 
+        other._folders = set(self._folders)
         other._names = {name: copy(inode) for name, inode in self._names.items()}
         other._durable_names = {name: copy(inode) for name, inode in self._durable_names.items()}
-        other._pending = [{name: inode and copy(inode) for name, inode in change.items()} for change in self._pending]
+        other._pending = [
+            (where, {name: inode and copy(inode) for name, inode in change.items()}) for where, change in self._pending
+        ]
         return other
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let a checker read what is on the disk: it meets no failure, uses up none, and its calls do not count."""
+        kept = self.errors, self._failures, dict(self.counts)
+        self.errors, self._failures = self._new_errors(), {}
+        try:
+            yield
+        finally:
+            self.errors, self._failures, self.counts = kept
 
     # -- bookkeeping of calls -----------------------------------------------------------------------
 
     def _enter(self, kind: Kind, name: str) -> None:
         if self._dead:
             raise Crash("the server is dead")
+        self.errors.check()
         if kind in CHANGES:
             if self.changes == self._crash_at and not self._crash_after:
                 self._dead = True
@@ -278,15 +375,30 @@ class MemoryDisk:
         if self._failures:
             number = self._failures.pop((kind, count), None)
             if number is not None:
-                raise disk_error(kind, name, number)
+                raise self._error(kind, name, number)
 
     def _leave(self) -> None:
         if self._crash_after and self._crash_at is not None and self.changes > self._crash_at:
             self._dead = True
             raise Crash(f"after change {self._crash_at}")
 
+    def _error(self, operation: str, name: str, number: int) -> Exception:
+        return self.errors.error(operation, f"{self.where}/{name}" if self.where else name, number)
+
     def _find(self, name: str, operation: str) -> Inode:
         inode = self._names.get(name)
         if inode is None:
-            raise disk_error(operation, name, errors.ENOENT)
+            raise self._error(operation, name, errno.ENOENT)
         return inode
+
+
+def _apply(names: dict[str, Inode], change: NameChange) -> None:
+    for name, inode in change.items():
+        if inode is None:
+            names.pop(name, None)
+        else:
+            names[name] = inode
+
+
+def _inside(folder: str, names: dict[str, Inode]) -> list[str]:
+    return [path for path in names if path.startswith(f"{folder}/")]

@@ -1,33 +1,13 @@
 """One file of the memory disk: its bytes as the running server reads them, and the changes that are not durable.
 
-A crash rolls all of these changes back, then redoes a part of them that the caller's `choose` decides, sector by
-sector.
+A crash rolls all of these changes back, then redoes the part of them that a policy keeps (`zab.storage.power_loss`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from attrs import define, evolve, field
 
-from zab.storage.disk import SECTOR
-
-Choose: TypeAlias = Callable[[int], int]
-"""`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
-
-
-@define
-class InodeChange:
-    """A change that no sync has confirmed: offset, old bytes, new bytes. `new` is None for a change of size."""
-
-    offset: int
-    old: bytes
-    new: bytes | None
-    size_before: int
-    size_after: int
-    durable: bool = False
-    doomed: bool = False
+from zab.storage.power_loss import InodeChange, PowerLoss
 
 
 @define(eq=False)
@@ -54,11 +34,11 @@ class Inode:
         data[offset:end] = new
         self.pending.append(InodeChange(offset, old, new, size, len(data)))
 
-    def extend(self, size: int) -> None:
-        before = len(self.data)
-        if size > before:
-            self.data.extend(bytes(size - before))
-            self.pending.append(InodeChange(before, b"", None, before, size))
+    def resize(self, size: int) -> None:
+        """Cut the file at this size, or extend it with zeros."""
+        before, old = len(self.data), bytes(self.data[size:])
+        self._set_size(size)
+        self.pending.append(InodeChange(min(size, before), old, None, before, size))
 
     def confirm(self) -> None:
         """Make the changes durable, except doomed ones, after a successful sync."""
@@ -78,59 +58,41 @@ class Inode:
 
     # -- crash ------------------------------------------------------------------------------------
 
-    def crash(self, choose: Choose | None, keep: bool) -> None:
-        """Lose power. Durable changes stay; of the others `choose` picks one of four outcomes.
+    def crash(self, loss: PowerLoss | None, keep: bool) -> None:
+        """Lose power. Durable changes stay; `loss` decides what stays of the others.
 
-        0: all are lost. 1: all are kept. 2: a prefix is kept, cut at any byte. 3: any sectors are kept. Without
-        `choose` all are lost, or kept if `keep` is true.
+        Without it all are lost, or kept if `keep` is true.
         """
         pending, self.pending = self.pending, []
         self.in_doubt = False
         doubtful = [change for change in pending if not change.durable]
-        if not doubtful or (choose is None and keep):
+        kept = iter([] if loss is None else loss.pieces(doubtful))
+        if not doubtful or (loss is None and keep):
             return
         for change in reversed(pending):
             self.data[change.offset : change.offset + len(change.old)] = change.old
             del self.data[change.size_before :]
-        mode = 0 if choose is None else choose(4)
-        budget = None
-        if mode == 2 and choose is not None:  # a prefix, cut at any byte: the process died in the middle of a call
-            budget = choose(sum(len(change.new or b"") for change in doubtful) + 1)
-        stopped: set[int] = set()
         for change in pending:
-            if change.durable or mode == 1:
-                self._redo(change.offset, change.new, change.size_after)
-            elif mode == 2 and budget is not None:
-                if budget > 0 or not change.new:
-                    part = None if change.new is None else change.new[:budget]
-                    size = change.size_after if part is None or len(part) == len(change.new or b"") else 0
-                    self._redo(change.offset, part, size)
-                    budget -= len(part or b"")
-            elif mode == 3 and choose is not None:
-                self._redo_sectors(change, choose, stopped)
+            for offset, new, size in [change.whole()] if change.durable else next(kept, []):
+                self._redo(offset, new, size)
+
+    def durable(self) -> bytes:
+        """Return what a loss of power leaves for certain."""
+        copy = self.clone()
+        copy.crash(None, keep=False)
+        return bytes(copy.data)
 
     def _redo(self, offset: int, new: bytes | None, size: int) -> None:
+        if new is None:
+            self._set_size(size)
+            return
         if new:
             if offset > len(self.data):
                 self.data.extend(bytes(offset - len(self.data)))
             self.data[offset : offset + len(new)] = new
         if size > len(self.data):
-            self.data.extend(bytes(size - len(self.data)))
+            self._set_size(size)
 
-    def _redo_sectors(self, change: InodeChange, choose: Choose, stopped: set[int]) -> None:
-        """Redo the change in some sectors. A sector that misses a write misses all later writes, too."""
-        if change.new is None:
-            if choose(2):
-                self._redo(change.offset, None, change.size_after)
-            return
-        end = change.offset + len(change.new)
-        at = change.offset
-        while at < end:
-            sector = at // SECTOR
-            stop = min(end, (sector + 1) * SECTOR)
-            if sector not in stopped:
-                if choose(2):
-                    self._redo(at, change.new[at - change.offset : stop - change.offset], 0)
-                else:
-                    stopped.add(sector)
-            at = stop
+    def _set_size(self, size: int) -> None:
+        del self.data[size:]
+        self.data.extend(bytes(size - len(self.data)))

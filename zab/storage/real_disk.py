@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import errno as errors
+import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from zab.core.errors import StorageError
-from zab.storage.disk import disk_error
+from zab.storage.descriptor_reserve import DescriptorReserve
+from zab.storage.disk import DiskErrors, Stat
 
 LOCK: Final = "lock"
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS needs this: its fsync leaves the data in the drive's cache, which a power failure clears."""
+_PLAIN: Final = DiskErrors()
+_NO_RESERVE: Final = DescriptorReserve(0)
 
 
 def _sync(fd: int) -> None:
@@ -27,23 +31,30 @@ def _sync(fd: int) -> None:
 
 
 class RealFile:
-    """An open file of a directory."""
+    """An open file of a directory. Its hot calls translate errors themselves: `named` costs too much there."""
 
-    def __init__(self, fd: int, name: str, where: str) -> None:
+    def __init__(
+        self, fd: int, name: str, where: str, errors: DiskErrors = _PLAIN, reserve: DescriptorReserve = _NO_RESERVE
+    ) -> None:
         self._fd = fd
         self._name = name
         self._where = where
+        self._errors = errors
+        self._reserve = reserve
+        """Filled up when this file's descriptor is free again."""
 
     @property
     def name(self) -> str:
         return self._name
 
     def size(self) -> int:
-        with named("look at", self._where):
+        try:
             return os.fstat(self._fd).st_size
+        except OSError as error:
+            raise self._errors.error("look at", self._where, error.errno) from error
 
     def read(self, offset: int, length: int) -> bytes:
-        with named("read", self._where):
+        try:
             data = os.pread(self._fd, length, offset)
             if len(data) == length or not data:
                 return data
@@ -52,17 +63,19 @@ class RealFile:
                 data = os.pread(self._fd, missing, offset + length - missing)
                 pieces.append(data)
             return b"".join(pieces)
+        except OSError as error:
+            raise self._errors.error("read", self._where, error.errno) from error
 
-    def write(self, offset: int, data: bytes) -> None:
-        try:  # without `named`, which costs too much here: every transaction calls this and `sync`
+    def write(self, offset: int, data: bytes | bytearray) -> None:
+        try:
             written = os.pwrite(self._fd, data, offset)
             while written < len(data):  # a full disk writes what fits, and fails only the next call
-                written += os.pwrite(self._fd, data[written:], offset + written)
+                written += os.pwrite(self._fd, memoryview(data)[written:], offset + written)
         except OSError as error:
-            raise disk_error("write", self._where, error.errno) from error
+            raise self._errors.error("write", self._where, error.errno) from error
 
     def allocate(self, size: int) -> None:
-        with named("allocate space for", self._where):
+        with named("allocate space for", self._where, self._errors):
             length = os.fstat(self._fd).st_size
             if size <= length:
                 return
@@ -71,47 +84,80 @@ class RealFile:
                     os.posix_fallocate(self._fd, 0, size)
                     return
                 except OSError as error:
-                    if error.errno not in (errors.EOPNOTSUPP, errors.EINVAL, errors.ENOSYS):
+                    if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                         raise
             os.ftruncate(self._fd, size)  # no reservation here, but the same zeros
+
+    def truncate(self, size: int) -> None:
+        with named("truncate", self._where, self._errors):
+            os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
         try:
             _sync(self._fd)
         except OSError as error:
-            raise disk_error("sync", self._where, error.errno) from error
+            raise self._errors.error("sync", self._where, error.errno) from error
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+            self._reserve.fill()
 
 
 class RealDisk:
-    """A directory, created if it is missing, that belongs to one process until `close`."""
+    """A directory, created if it is missing, that belongs to one process until `close`.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    `errors` that remember the first failure get a disk that raises it at every call, even if the directory could not
+    be opened at all. `reserve` descriptors are kept for calls that find the process without any.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        errors: DiskErrors | None = None,
+        *,
+        lock: str = LOCK,
+        reserve: int = 0,
+    ) -> None:
         self.path = Path(path)
-        with named("make", str(self.path)):
-            self._make()
-        with named("open", str(self.path)):
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        self.where = str(self.path)
+        self.errors = errors or DiskErrors()
+        self._lock_name = lock
+        self._fd = self._lock = -1
+        self._reserve = _NO_RESERVE
         try:
-            self._lock = self._take_lock()
-        except BaseException:
-            os.close(self._fd)
-            raise
+            with self._named("make", self.where):
+                self._make()
+            with self._named("open", self.where):
+                self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._take_lock()
+        except BaseException as error:
+            self.close()
+            if error is not self.errors.failed:
+                raise
+        else:
+            self._reserve = DescriptorReserve(reserve)
+
+    @property
+    def scarce(self) -> bool:
+        return not self._reserve.fill()
+
+    def room(self) -> int:
+        with self._named("look at", self.where):
+            found = os.statvfs(self._fd)
+        return found.f_bavail * found.f_frsize
+
+    # -- files ---------------------------------------------------------------------------------------
 
     def list(self) -> tuple[str, ...]:
-        with named("list", str(self.path)):
-            fd = os.open(
-                ".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._fd
-            )  # other threads list, too, and need a position of their own
-            try:
-                with os.scandir(fd) as entries:
-                    return tuple(sorted(entry.name for entry in entries if entry.name != LOCK and entry.is_file()))
-            finally:
-                os.close(fd)
+        with self._named("list", self.where), self._scan("") as entries:
+            return tuple(sorted(entry.name for entry in entries if self._is_file(entry)))
+
+    def stats(self, folder: str) -> dict[str, Stat]:
+        with self._named("list", self._where(folder)), self._scan(folder) as entries:
+            found = sorted((entry.name, entry.stat()) for entry in entries if self._is_file(entry))
+        return {name: Stat(stat.st_size, stat.st_mtime_ns // 1_000_000) for name, stat in found}
 
     def open(self, name: str) -> RealFile:
         return self._open("open", name, os.O_RDWR)
@@ -120,31 +166,85 @@ class RealDisk:
         return self._open("create", name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
     def rename(self, old: str, new: str) -> None:
-        with named("rename", self._where(old)):
+        with self._named("rename", self._where(old)):
             os.rename(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def delete(self, name: str) -> None:
-        with named("delete", self._where(name)):
+        with self._named("delete", self._where(name)):
             os.unlink(name, dir_fd=self._fd)
 
-    def sync_dir(self) -> None:
-        with named("sync", str(self.path)):
-            os.fsync(self._fd)
+    def discard(self, name: str) -> None:
+        with self._named("delete", self._where(name)), suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._fd)
+
+    def sync_dir(self, folder: str = "") -> None:
+        with self._named("sync", self._where(folder)):
+            if not folder:
+                os.fsync(self._fd)
+                return
+            fd = self._reserve.run(partial(self._open_folder, folder))
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    # -- folders -------------------------------------------------------------------------------------
+
+    def folders(self) -> tuple[str, ...]:
+        with self._named("list", self.where), self._scan("") as entries:
+            return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
+
+    def make_folder(self, folder: str) -> None:
+        with self._named("make", self._where(folder)), suppress(FileExistsError):
+            os.mkdir(folder, dir_fd=self._fd)
+
+    def rename_folder(self, old: str, new: str) -> None:
+        self.rename(old, new)
+
+    def delete_folder(self, folder: str) -> None:
+        with self._named("delete", self._where(folder)):
+            self._reserve.run(partial(shutil.rmtree, folder, dir_fd=self._fd))
 
     def close(self) -> None:
         """Release the lock on the directory."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(self._lock)
-            os.close(fd)
+        self._reserve.close()
+        lock, self._lock, fd, self._fd = self._lock, -1, self._fd, -1
+        for each in (lock, fd):
+            if each >= 0:
+                os.close(each)
+
+    # -- what they share -----------------------------------------------------------------------------
+
+    def _named(self, operation: str, where: str) -> AbstractContextManager[None]:
+        self.errors.check()
+        return named(operation, where, self.errors)
 
     def _open(self, operation: str, name: str, flags: int) -> RealFile:
+        self.errors.check()
         where = self._where(name)
-        with named(operation, where):
-            return RealFile(os.open(name, flags | os.O_CLOEXEC, 0o640, dir_fd=self._fd), name, where)
+        try:
+            fd = self._reserve.run(partial(os.open, name, flags | os.O_CLOEXEC, 0o640, dir_fd=self._fd))
+        except OSError as error:
+            raise self.errors.error(operation, where, error.errno) from error
+        return RealFile(fd, name, where, self.errors, self._reserve)
+
+    def _open_folder(self, folder: str) -> int:
+        return os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._fd)
+
+    @contextmanager
+    def _scan(self, folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        fd = self._reserve.run(partial(self._open_folder, folder))  # other threads list, too, each at its own position
+        try:
+            with self._reserve.run(partial(os.scandir, fd)) as entries:
+                yield entries
+        finally:
+            os.close(fd)
+
+    def _is_file(self, entry: os.DirEntry[str]) -> bool:
+        return entry.name != self._lock_name and entry.is_file()
 
     def _where(self, name: str) -> str:
-        return f"{self.path}/{name}"
+        return f"{self.where}/{name}" if name else self.where
 
     def _make(self) -> None:
         missing = [each for each in (self.path, *self.path.parents) if not each.is_dir()]
@@ -156,31 +256,18 @@ class RealDisk:
             finally:
                 os.close(fd)
 
-    def _take_lock(self) -> int:
+    def _take_lock(self) -> None:
         """Lock the directory. The system releases the lock when the process ends, for any reason."""
-        with named("lock", str(self.path)):
-            fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640, dir_fd=self._fd)
+        with self._named("lock", self._where(self._lock_name)):
+            self._lock = os.open(self._lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640, dir_fd=self._fd)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
-                os.close(fd)
-                ours = owner == str(os.getpid())
-                whose = (
-                    "this process already: close the store that uses it"
-                    if ours
-                    else f"another process (pid {owner}): stop it"
-                )
-                raise StorageError(
-                    f"{self.path} is in use by {whose}, or give this server a directory of its own; two servers "
-                    "never share one"
-                ) from None
-            except BaseException:
-                os.close(fd)
-                raise
-            return fd
+                owner = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
+                raise self.errors.in_use(self.where, owner) from None
+            with suppress(OSError):  # a full disk may still be read, and emptied
+                os.ftruncate(self._lock, 0)
+                os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
 
 def in_use(path: str | os.PathLike[str]) -> bool:
@@ -199,9 +286,9 @@ def in_use(path: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def named(operation: str, where: str) -> Iterator[None]:
-    """Turn an `OSError` in the block into a `StorageError` that names the operation and the file."""
+def named(operation: str, where: str, errors: DiskErrors = _PLAIN) -> Iterator[None]:
+    """Turn an `OSError` in the block into an error that names the operation and the file."""
     try:
         yield
     except OSError as error:
-        raise disk_error(operation, where, error.errno) from error
+        raise errors.error(operation, where, error.errno) from error

@@ -51,9 +51,9 @@ class SplitDisk:
     def delete(self, name: str) -> None:
         self._of(name).delete(name)
 
-    def sync_dir(self) -> None:
-        self._log.sync_dir()
-        self._main.sync_dir()
+    def sync_dir(self, folder: str = "") -> None:
+        self._log.sync_dir(folder)
+        self._main.sync_dir(folder)
 
     def close(self) -> None:
         try:

@@ -17,8 +17,7 @@ from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.client import connect
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener
-from replica.storage.files import StorageFailure
-from replica.storage.real_files import LOCK, RealFiles
+from replica.storage.files import LOCK, StorageFailure
 from replica.wire.compression import Codec
 from tests.integration.brokers import PATIENCE_S, until
 
@@ -41,8 +40,7 @@ the other's disk fails: nobody could lead then."""
 def fail(broker: Broker, directory: int) -> None:
     """As the next call would that does not get through."""
     files = broker.disk._logs.directories[directory].files
-    assert isinstance(files, RealFiles)
-    files.failure("write", "orders-0", errno.EIO)
+    files.errors.error("write", "orders-0", errno.EIO)
 
 
 def led(by: Broker, told: Broker) -> set[TopicPartition]:

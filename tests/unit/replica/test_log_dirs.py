@@ -53,8 +53,7 @@ def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
         assert one["total_bytes"] >= one["usable_bytes"] > 0
         found = [parts(each) for each in await told([{"topic": "a", "partitions": [1, 7]}])]
         assert sorted(found, key=len) == [{}, {A1: (size, 3)}]
-        files: Any = disk._logs.directories[0].files
-        files.failure("write", "x", errno.ENOSPC)
+        disk._logs.directories[0].files.errors.error("write", "x", errno.ENOSPC)
         broken, sound = await told(None)
         assert (broken["error_code"], broken["topics"]) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
         assert "error_code" not in sound

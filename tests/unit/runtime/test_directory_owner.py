@@ -7,7 +7,7 @@ import pytest
 from zab.core.errors import ConfigError, DamagedError
 from zab.core.zxid import ServerId
 from zab.runtime.directory_owner import NAME, claim_directory
-from zab.storage.disk import write_durably
+from zab.storage.disk import write_atomically
 from zab.storage.memory_disk import MemoryDisk
 
 
@@ -30,7 +30,7 @@ def test_no_other_client_gets_the_lock(name: str, sid: int) -> None:
 )
 def test_an_owner_that_cannot_be_read_is_damage(bytes_: bytes) -> None:
     disk = MemoryDisk()
-    write_durably(disk, NAME, bytes_)
+    write_atomically(disk, NAME, bytes_)
     with pytest.raises(DamagedError, match=r"^data/identity: damaged\. .* remove identity: the next start writes it"):
         claim_directory(disk, "data", "zab", ServerId(1), "store")
     disk.delete(NAME)
@@ -48,6 +48,6 @@ def test_machine_of_another_kind_is_refused() -> None:
 
 def test_directory_without_a_recorded_kind_is_open_to_each() -> None:
     disk = MemoryDisk()
-    write_durably(disk, NAME, b"\x92\xa3zab\x01")
+    write_atomically(disk, NAME, b"\x92\xa3zab\x01")
     for kind in ("store", ""):
         claim_directory(disk, "data", "zab", ServerId(1), kind)

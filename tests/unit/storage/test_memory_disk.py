@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zab.core.errors import StorageError
-from zab.storage.disk import SECTOR, Disk, read_all, write_durably
+from zab.storage.disk import SECTOR, Disk, DiskErrors, FolderDisk, Stat, read_all, write_atomically
 from zab.storage.memory_disk import Crash, MemoryDisk
-from zab.storage.memory_inode import Choose
+from zab.storage.power_loss import AnySectors, Choose
 
 
 def durable_file(disk: MemoryDisk, name: str, data: bytes) -> None:
@@ -25,7 +25,7 @@ def durable_file(disk: MemoryDisk, name: str, data: bytes) -> None:
 
 def test_it_is_a_disk() -> None:
     disk: Disk = MemoryDisk()
-    write_durably(disk, "a", b"abc")
+    write_atomically(disk, "a", b"abc")
     assert read_all(disk, "a") == b"abc"
     assert disk.list() == ("a",)
 
@@ -272,6 +272,130 @@ def test_an_open_file_survives_its_name() -> None:
     disk.delete("a")
     assert file.read(1, 1) == b"b"
     with pytest.raises(StorageError, match="ENOENT"):
+        disk.open("a")
+
+
+def test_bytes_behind_a_truncation_come_back_after_a_crash() -> None:
+    disk = MemoryDisk()
+    durable_file(disk, "a", b"abcdef")
+    file = disk.open("a")
+    file.truncate(2)
+    file.write(2, b"X")
+    file.truncate(5)
+    assert disk.get("a") == b"abX\0\0"
+    assert disk.durable("a") == b"abcdef"
+    clone = disk.clone()
+    clone.crash()
+    assert clone.get("a") == b"abcdef"
+    file.sync()
+    disk.crash()
+    assert disk.get("a") == b"abX\0\0"
+
+
+def test_truncation_survives_in_the_order_of_the_changes() -> None:
+    seen = set()
+    for seed in range(100):
+        disk = MemoryDisk()
+        durable_file(disk, "a", b"old data")
+        file = disk.open("a")
+        file.truncate(3)
+        file.write(3, b"!")
+        disk.crash(Random(seed).randrange)
+        seen.add(disk.get("a"))
+    assert seen == {b"old data", b"old", b"old!", b"old!data"}, "the last: the write survived, the truncation did not"
+
+
+# -- folders -------------------------------------------------------------------------------------------------
+
+
+def test_names_are_durable_folder_by_folder() -> None:
+    memory = MemoryDisk()
+    disk: FolderDisk = memory
+    for folder in ("one", "two"):
+        memory.make_folder(folder)
+        memory.create(f"{folder}/a").write(0, b"abc")
+    memory.create("a")
+    memory.sync_dir("one")
+    assert (memory.list(), memory.folders()) == (("a",), ("one", "two"))
+    memory.crash()
+    assert memory.names() == ("one/a",)
+    assert disk.folders() == ("one", "two"), "folders are durable at once"
+
+
+def test_a_folder_is_renamed_and_deleted_with_its_files() -> None:
+    disk = MemoryDisk()
+    disk.make_folder("one")
+    disk.create("one/a").write(0, b"abc")
+    disk.sync_dir("one")
+    disk.rename_folder("one", "two")
+    assert disk.stats("two") == {"a": Stat(3, 0)}
+    disk.crash()
+    assert disk.names() == ("two/a",)
+    disk.discard("two/gone")
+    disk.delete_folder("two")
+    assert (disk.names(), disk.folders(), disk.stats("two")) == ((), (), {})
+
+
+# -- the other policy of a loss of power -------------------------------------------------------------------------
+
+
+def test_any_sector_and_any_name_may_survive() -> None:
+    contents, names = set(), set()
+    for seed in range(300):
+        disk = MemoryDisk(power_loss=AnySectors)
+        durable_file(disk, "a", b"o" * 3 * SECTOR)
+        file = disk.open("a")
+        file.write(0, b"n" * 3 * SECTOR)
+        file.truncate(2 * SECTOR)
+        disk.create("b")
+        disk.create("c")
+        disk.crash(Random(seed).randrange)
+        data = disk.get("a")
+        assert len(data) in (2 * SECTOR, 3 * SECTOR)
+        contents.add(bytes(data[at] for at in range(0, len(data), SECTOR)))
+        names.add(disk.names())
+    assert {b"ooo", b"noo", b"ono", b"oon", b"nnn", b"oo", b"nn"} <= contents
+    assert names == {("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")}
+
+
+# -- errors of the user ----------------------------------------------------------------------------------------
+
+
+def test_errors_that_remember_a_failure_forbid_every_later_call_of_the_process() -> None:
+    class Once(DiskErrors):
+        def check(self) -> None:
+            if self.failed is not None:
+                raise self.failed
+
+        def error(self, operation: str, where: str, number: int | None) -> Exception:
+            self.failed = super().error(operation, where, number)
+            return self.failed
+
+    disk = MemoryDisk(Once)
+    file = disk.create("a")
+    disk.fail("write")
+    with pytest.raises(StorageError, match="cannot write a"):
+        file.write(0, b"x")
+    for act in (file.sync, disk.list, lambda: disk.create("b")):
+        with pytest.raises(StorageError, match="cannot write a"):
+            act()
+    with disk.aside():
+        assert disk.list() == ("a",)
+    with pytest.raises(StorageError):
+        disk.list()
+    disk.kill()
+    assert disk.list() == ("a",)
+
+
+def test_a_checker_that_reads_aside_leaves_injected_failures_and_counts() -> None:
+    disk = MemoryDisk()
+    disk.create("a")
+    disk.fail("open")
+    before = dict(disk.counts)
+    with disk.aside():
+        disk.open("a").read(0, 1)
+    assert disk.counts == before
+    with pytest.raises(StorageError, match="cannot open a"):
         disk.open("a")
 
 

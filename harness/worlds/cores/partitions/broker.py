@@ -109,7 +109,7 @@ class PartitionBroker(Broker):
     def mend(self) -> None:
         """Its disk is as it should be from now on. If it was not, the broker is started again."""
         failed = self.disk.failed or bool(self.disk.logs.damaged)
-        self.disk.files.kill()
+        self.disk.mended()
         if failed and self.up:
             super().die()
             self.world.keeper.lost(self, "failed")

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from attrs import evolve
 
 from harness.checkers.partitions.copies import COMPACTED, ident_of
+from harness.worlds.losses import log_disk, lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.partition_log import PartitionLog
@@ -17,7 +18,6 @@ from replica.storage.config import UNBOUNDED, LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
 from replica.storage.manager import LogManager
-from replica.storage.memory_files import MemoryFiles
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """Which call fails, by the word of the script."""
@@ -38,7 +38,7 @@ class Disk:
     ) -> None:
         self.me = me
         self.config = config
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self._random = random
         self._deleted = deleted
         self.logs: LogManager = LogManager([], self._config_of)
@@ -65,7 +65,7 @@ class Disk:
             self.logs.close(epoch, threads=0)
         except KafkaError:
             pass  # it fails while it ends: the next one finds it as after a kill
-        self.files.kill()
+        self.killed()
 
     # -- what replicas want ------------------------------------------------------------------------------
 
@@ -122,22 +122,27 @@ class Disk:
 
     def killed(self) -> None:
         self.files.kill()
+        self.files.forgive()
+
+    def mended(self) -> None:
+        """Let later calls succeed. A process whose directory has failed must not go on."""
+        self.files.forgive()
+        if self.failed:
+            self.files.kill()
 
     def power_lost(self, loss: str) -> None:
-        if loss == "keep":
-            self.files.kill()
-        else:
-            self.files.crash(None if loss == "lose" else self._choose)
+        lose(self.files, loss, self._choose)
+        self.files.forgive()
 
     def _choose(self, most: int) -> int:
         return int(self._random.random() * most)
 
     def wiped(self) -> None:
-        self.files = MemoryFiles()
+        self.files = log_disk()
 
     def fails(self, error: str, nth: int) -> None:
         self.files.fail(CALLS[error], nth - 1, errno.ENOSPC if error == "full" else errno.EIO)
 
     @property
     def failed(self) -> bool:
-        return self.files.failed is not None
+        return self.files.errors.failed is not None

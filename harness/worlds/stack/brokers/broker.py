@@ -18,6 +18,7 @@ import zab
 from harness.checkers.ghost import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.cores.partitions.disk import CALLS
+from harness.worlds.losses import log_disk
 from harness.worlds.stack.brokers.sockets import PROCESS
 from harness.worlds.stack.controller.broker import EARS_FROM, PAUSE_S, Ear
 from harness.worlds.stack.controller.broker import Broker as Facade
@@ -42,7 +43,6 @@ from replica.runtime.config import (
 )
 from replica.storage.config import LogConfig
 from replica.storage.files import StorageFailure
-from replica.storage.memory_files import MemoryFiles
 
 if TYPE_CHECKING:
     from harness.worlds.stack.brokers.world import BrokersWorld
@@ -113,7 +113,7 @@ class Broker(Facade):
     def __init__(self, world: BrokersWorld, number: int, folder: Path) -> None:
         super().__init__(world, number)
         self.brokers_world = world
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self._breaks = False
         """Its disk fails, or has failed: it may end of that."""
         self._folder = folder / f"broker{number}"
@@ -182,14 +182,14 @@ class Broker(Facade):
         if not life.ear.dead:
             life.data.dead = True
             self.files = copy.deepcopy(self.files)
-            self.files.kill()
+            self._renew()
             self.world.network.crashed(life.data)
         super()._take_away(life)
 
     def lose_disk(self) -> None:
         """Its process is gone, and all that there was for it."""
         self.die()
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self.brokers_world.lost(self)
 
     def break_disk(self, error: str, nth: int) -> None:
@@ -199,9 +199,10 @@ class Broker(Facade):
 
     def mend(self) -> None:
         """If it has failed, its process is of no use any more, whether or not it has noticed."""
-        if self.files.failed is not None:
+        self.files.forgive()
+        if self.files.errors.failed is not None:
             self.die()
-        self.files.kill()
+            self.files.kill()
         self._breaks = False
 
     def lose_power(self, loss: str) -> None:
@@ -213,6 +214,12 @@ class Broker(Facade):
         self.die()
         if loss != "keep" and self.brokers_world.replication.durability != "cache":
             self.files.crash(self.random.randrange if loss == "tear" else None)
+            self.files.forgive()
+
+    def _renew(self) -> None:
+        """The next process finds what this one has written, and calls that succeed."""
+        self.files.kill()
+        self.files.forgive()
 
     # -- what happens to it ------------------------------------------------------------------------------
 

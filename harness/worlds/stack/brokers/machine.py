@@ -18,14 +18,14 @@ import trio
 
 from harness.worlds.stack.brokers.sockets import Sockets
 from replica.storage import manager
-from replica.storage.files import Files
+from zab.storage.disk import FolderDisk
 
 DAY_S: Final = 1_700_000_000
 """The time of day when a run begins."""
 
 
 @contextmanager
-def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], Files]) -> Iterator[None]:
+def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], FolderDisk]) -> Iterator[None]:
     """`files`: what is in a directory. Within it, tasks know their process by `sockets.PROCESS`."""
     random = Random(f"{seed}/machine")
 
@@ -42,7 +42,7 @@ def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], Files
             (time, "time", now),
             (time, "time_ns", lambda: int(now() * 1e9)),
             (os, "urandom", random.randbytes),
-            (manager, "RealFiles", files),
+            (manager, "log_directory", files),
         ):
             stack.enter_context(patch.object(where, name, instead))
         yield

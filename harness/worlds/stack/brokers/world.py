@@ -25,7 +25,7 @@ from harness.worlds.stack.brokers.machine import arranged, use_sockets
 from harness.worlds.stack.brokers.workload import BrokersWorkload
 from harness.worlds.stack.controller.world import ControllerWorld
 from harness.worlds.stack.store.world import StoreWorld
-from replica.storage.files import Files
+from zab.storage.disk import FolderDisk
 
 
 class BrokersTape(Tape):
@@ -92,7 +92,7 @@ class BrokersWorld(ControllerWorld):
         use_sockets()
         await super()._main()
 
-    def _files(self, directory: str) -> Files:
+    def _files(self, directory: str) -> FolderDisk:
         return next(broker.files for broker in self.full_brokers() if broker.directory == directory)
 
     def outcome(self) -> Outcome:

@@ -8,12 +8,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.worlds.losses import log_disk
 from replica.core.partition_log import AppendOrigin
 from replica.storage.cleaner import Cleaned, clean, cleanable, worth_it
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch
@@ -26,7 +26,7 @@ class Topic:
     def __init__(self, **settings: str) -> None:
         keys = {"cleanup.policy": "compact", "segment.bytes": "300", "index.interval.bytes": "0"}
         self.config = LogConfig.of(keys | {key.replace("_", "."): value for key, value in settings.items()})
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self.files.make_folder("t-0")
         self.cleaned_upto = 0
         self.log = open_log("t-0", self.config, Handles(self.files), "t-0", Known())
@@ -71,7 +71,8 @@ def test_the_last_of_each_key_stays_where_it_was() -> None:
     topic.write(("b", "2"))
     topic.clean()
     assert topic.rows == [(3, "c", "1"), (4, "a", "3"), (5, "b", "2")]
-    assert rows_of(topic.reopened()) == topic.rows
+    rows = topic.rows
+    assert rows_of(topic.reopened()) == rows
 
 
 def test_a_tombstone_stays_for_a_while() -> None:
@@ -111,7 +112,7 @@ def test_small_segments_become_one() -> None:
     topic.clean()
     assert len(topic.log.segments) < before
     assert topic.rows == [(10, "k0", "x" * 60), (11, "k1", "x" * 60)]
-    assert [name for name in topic.files.paths() if name.endswith((".cleaned", ".swap"))] == []
+    assert [name for name in topic.files.names() if name.endswith((".cleaned", ".swap"))] == []
 
 
 def test_what_is_too_young_or_not_committed_is_left_alone() -> None:
@@ -207,7 +208,7 @@ def test_a_producer_is_known_by_its_last_batch() -> None:
     topic.write(("a", "2"))
     topic.clean()
     assert topic.rows == [(1, "a", "2")]
-    for name in [each for each in topic.files.paths() if each.endswith(".snapshot")]:
+    for name in [each for each in topic.files.names() if each.endswith(".snapshot")]:
         topic.files.delete(name)
     assert topic.reopened().append_as_leader(data, 0, NOW).duplicate
 
@@ -228,13 +229,14 @@ def test_a_crash_anywhere_leaves_the_old_or_the_new(
     expected = {key: (offset, value) for offset, key, value in topic.rows}
     topic.log.roll()
     topic.log.flush()
-    kinds = ("write", "sync", "rename", "delete", "sync_folder")
+    kinds = ("write", "sync", "rename", "delete", "sync_dir")
     topic.files.fail(kinds[nth % 5], nth // 5)
     try:
         clean(topic.log, cleanable(topic.log, 0, NOW, topic.log.end_offset), NOW)
     except Exception:
-        assert topic.files.failed
+        assert topic.files.errors.failed
     topic.files.crash(Random(torn).randrange if torn else None)
+    topic.files.forgive()
     log = open_log("t-0", topic.config, Handles(topic.files), "t-0", Known(topic.log.recovery_point))
     assert {key: (offset, value) for offset, key, value in rows_of(log)} == expected
     assert log.end_offset == topic.log.end_offset

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import pytest
 
+from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.partition_log import AppendOrigin, EpochEndOffset, LogAppendInfo, PartitionLog, TimestampAndOffset
 from replica.storage.config import LogConfig
 from replica.storage.files import Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.memory_log import MemoryLog
 from replica.storage.recovery import Known, open_log
 from replica.wire.batch import parse_header, walk
@@ -29,7 +29,7 @@ def make(request: pytest.FixtureRequest) -> Make:
         config = LogConfig.of({key.replace("_", "."): value for key, value in (small | settings).items()})
         if request.param == "memory":
             return MemoryLog(config=config)
-        files = MemoryFiles()
+        files = log_disk()
         files.make_folder("t-0")
         return open_log("t-0", config, Handles(files), "t-0", Known())
 

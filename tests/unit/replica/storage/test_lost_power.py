@@ -9,21 +9,22 @@ import pytest
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.segment import LOG
 from tests.unit.replica.storage.logs import NOW, numbered, of_producer, records_in
 from tests.unit.replica.storage.test_recovery import Told, filled, fresh, opened
+from zab.storage.memory_disk import MemoryDisk
 
 SEEDS = range(40)
 SHORT = LogConfig.of({"segment.bytes": "500", "retention.bytes": "0", "file.delete.delay.ms": "0"})
 
 
-def torn(files: MemoryFiles, seed: int) -> None:
+def torn(files: MemoryDisk, seed: int) -> None:
     files.crash(Random(seed).randrange)
+    files.forgive()
 
 
-def names(files: MemoryFiles) -> list[str]:
-    return [path for path in files.paths() if path.endswith(LOG)]
+def names(files: MemoryDisk) -> list[str]:
+    return [path for path in files.names() if path.endswith(LOG)]
 
 
 def add(log: FileLog, first: int, count: int) -> None:
@@ -84,7 +85,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
         files, log = filled(40)
         log.flush()
         told = log._marks = Told()
-        for kind in ("delete", "sync_folder", "create"):
+        for kind in ("delete", "sync_dir", "create"):
             files.fail(kind, nth)
         try:
             log.truncate_fully_and_start_at(100)

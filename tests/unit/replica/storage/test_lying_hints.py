@@ -6,10 +6,10 @@ from struct import pack, unpack_from
 
 import pytest
 
+from harness.worlds.losses import log_disk
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
 from tests.unit.replica.storage.logs import ALL, NOW, batch, records_in
 
@@ -22,7 +22,7 @@ class Rotten:
     def __init__(self, *times: int, segment: int = 1000, interval: int = 0) -> None:
         said = {"segment.bytes": str(segment), "index.interval.bytes": str(interval), "retention.ms": str(DAY)}
         self.config = LogConfig.of(said)
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self.files.make_folder("t-0")
         log = open_log("t-0", self.config, Handles(self.files), "t-0", Known())
         for time in times or tuple(NOW + at for at in range(30)):

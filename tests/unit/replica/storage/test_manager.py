@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.storage import checkpoints
 from replica.storage.checkpoints import (
@@ -23,20 +24,20 @@ from replica.storage.checkpoints import (
     read_offsets,
 )
 from replica.storage.config import LogConfig
-from replica.storage.files import Files, StorageFailure
+from replica.storage.files import LOCK, StorageFailure
 from replica.storage.manager import LogManager, ManagerSettings
-from replica.storage.memory_files import MemoryFiles
-from replica.storage.real_files import LOCK
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, values_in
+from zab.storage.disk import FolderDisk
+from zab.storage.memory_disk import MemoryDisk
 
 T0: TopicPartition = ("t", 0)
 DASHED: TopicPartition = ("a-b.c_d", 12)
 
 
 class Broker:
-    def __init__(self, *disks: MemoryFiles, **settings: str) -> None:
-        self.disks = disks or (MemoryFiles(),)
+    def __init__(self, *disks: MemoryDisk, **settings: str) -> None:
+        self.disks = disks or (log_disk(),)
         self.config = LogConfig.of({key.replace("_", "."): value for key, value in settings.items()})
         self.manager = self.start()
 
@@ -68,10 +69,10 @@ def test_everything_is_found_again() -> None:
     manager.get_or_create(T0).increment_start_offset(2)
     manager.checkpoint_high_watermarks({T0: 4})
     manager.close(broker_epoch=77)
-    assert CLEAN_SHUTDOWN in broker.disks[0].paths()
+    assert CLEAN_SHUTDOWN in broker.disks[0].names()
     again = broker.start()
     assert (again.was_clean, again.directories[0].previous_broker_epoch) == (True, 77)
-    assert CLEAN_SHUTDOWN not in broker.disks[0].paths()
+    assert CLEAN_SHUTDOWN not in broker.disks[0].names()
     assert sorted(again.logs) == [DASHED, T0]
     log = again.get_or_create(T0)
     assert (log.start_offset, log.end_offset, log.latest_epoch, values_in(log)) == (2, 4, 4, [b"c", b"d"])
@@ -143,7 +144,7 @@ def test_the_files_of_a_directory() -> None:
     assert disk.get(f"t-0/{EPOCHS}") == b"0\n1\n3 0\n"
     assert disk.get(f"t-0/{METADATA}") == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"
     assert decode_properties(disk.get(META)) == {"version": "0", "broker.id": "1", "cluster.id": "cluster"}
-    assert "t-0/00000000000000000000.log" in disk.paths()
+    assert "t-0/00000000000000000000.log" in disk.names()
 
 
 def test_another_brokers_directory_is_refused() -> None:
@@ -159,7 +160,7 @@ def test_high_watermarks_are_written_only_if_one_moved(monkeypatch: pytest.Monke
     written: list[dict[tuple[str, int], int]] = []
     write_offsets = checkpoints.write_offsets
 
-    def counting(files: Files, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    def counting(files: FolderDisk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
         written.append(dict(offsets))
         write_offsets(files, name, offsets)
 
@@ -187,10 +188,10 @@ def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
     manager.sweep(NOW + 999)
     assert len(broker.disks[0].folders()) == 2
     manager.sweep(NOW + 1000)
-    assert broker.disks[0].folders() == ["t-0"]
+    assert broker.disks[0].folders() == ("t-0",)
     manager.delete(T0, NOW)
     assert broker.kill().logs == {}
-    assert broker.disks[0].folders() == []
+    assert broker.disks[0].folders() == ()
 
 
 @pytest.mark.parametrize("stop", ["kill", "lost power", "in order"])
@@ -262,13 +263,13 @@ def test_many_partitions_are_deleted_without_a_checkpoint_for_each() -> None:
     for partition in partitions:
         manager.get_or_create(partition)
     manager.checkpoint()
-    waits = disk.calls["sync"]
+    waits = disk.counts["sync"]
     for partition in partitions:
         manager.delete(partition, NOW)
-    assert disk.calls["sync"] == waits
+    assert disk.counts["sync"] == waits
     for partition in partitions:
         manager.get_or_create(partition)
-    assert disk.calls["sync"] == waits + 4, "the four checkpoints were written once, before the first of them"
+    assert disk.counts["sync"] == waits + 4, "the four checkpoints were written once, before the first of them"
     manager.sweep(NOW)
     assert len(disk.folders()) == len(partitions)
 
@@ -298,9 +299,9 @@ def test_retention_by_time_size_and_start() -> None:
     assert broker.manager.retire(NOW + 1006, {T0: 6}) == 1
     assert (log.start_offset, log.end_offset, len(log.segments)) == (6, 6, 1)
     assert log.epochs.entries == [(0, 0)]
-    assert any(name.endswith(".deleted") for name in broker.disks[0].paths())
+    assert any(name.endswith(".deleted") for name in broker.disks[0].names())
     broker.manager.sweep(NOW + 2000)
-    assert not any(name.endswith(".deleted") for name in broker.disks[0].paths())
+    assert not any(name.endswith(".deleted") for name in broker.disks[0].names())
     assert broker.kill().get_or_create(T0).start_offset == 6
 
 
@@ -364,7 +365,7 @@ def test_compaction_finds_the_log_that_needs_it() -> None:
 
 @pytest.mark.parametrize(("kind", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)])
 def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int) -> None:
-    bad, good = MemoryFiles(), MemoryFiles()
+    bad, good = log_disk(), log_disk()
     broker = Broker(bad, good)
     manager = broker.manager
     first, second = manager.get_or_create(T0), manager.get_or_create(DASHED)
@@ -383,13 +384,13 @@ def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int
     assert manager.get_or_create(("new", 0)) is not None
     manager.checkpoint()
     manager.close()
-    assert CLEAN_SHUTDOWN in good.paths()
-    assert CLEAN_SHUTDOWN not in bad.paths()
+    assert CLEAN_SHUTDOWN in good.names()
+    assert CLEAN_SHUTDOWN not in bad.names()
 
 
 def test_what_may_be_on_a_failed_disk_is_not_begun_anew_by_who_is_counted_on() -> None:
     """It would lead with nothing, and the others would cut off what is committed."""
-    bad, good = MemoryFiles(), MemoryFiles()
+    bad, good = log_disk(), log_disk()
     broker = Broker(bad, good)
     broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
     broker.manager.close()
@@ -453,7 +454,7 @@ def test_a_full_disk() -> None:
 
 def test_a_full_directory_has_room_again_before_anything_is_written_there() -> None:
     """Somebody has shortened the retention of a topic meanwhile. What is set for another one is not known yet."""
-    disk = MemoryFiles()
+    disk = log_disk()
     broker = Broker(disk, segment_bytes="200")
     for where in (T0, DASHED):
         log = broker.manager.get_or_create(where)
@@ -465,7 +466,7 @@ def test_a_full_directory_has_room_again_before_anything_is_written_there() -> N
     manager = broker.kill()
     assert manager.topics_short_of_room() == {"t", "a-b.c_d"}
     assert manager.make_room(NOW, {"t"}) == 8
-    assert not any(name.endswith(".deleted") for name in disk.paths())
+    assert not any(name.endswith(".deleted") for name in disk.names())
     log = manager.get_or_create(T0)
     assert (log.start_offset, log.end_offset) == (8, 10)
     log.append_as_leader(batch(b"y" * 60), 0, NOW)
@@ -558,13 +559,13 @@ def test_producers_are_forgotten() -> None:
 
 
 def test_a_log_that_fails_keeps_no_other_one_from_losing_what_is_too_old() -> None:
-    disks = MemoryFiles(), MemoryFiles()
+    disks = log_disk(), log_disk()
     broker = Broker(*disks, segment_bytes="150", retention_ms="1000")
     first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
     for log in (first, second):
         for _ in range(3):
             log.append_as_leader(batch(b"x" * 60), 0, NOW)
-    disks[0].fail("sync_folder", 0, errno.EIO)
+    disks[0].fail("sync_dir", 0, errno.EIO)
     with pytest.raises(StorageFailure):
         broker.manager.retire(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
     assert (first.start_offset, second.start_offset) == (0, 3)

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.worlds.losses import log_disk
 from replica.core.errors import KafkaError
 from replica.core.partition_log import NO_EPOCH
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.memory_log import MemoryLog
 from replica.storage.recovery import Known, open_log
 from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, records_in
@@ -26,7 +26,7 @@ class Both:
 
     def __init__(self, config: LogConfig = CONFIG) -> None:
         self.config = config
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self.files.make_folder("t-0")
         self.known = Known()
         self.memory = MemoryLog("t-0", config)

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from harness.worlds.losses import log_disk
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import DamagedLog, Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
 from replica.wire.batch import walk
 from tests.unit.replica.storage.logs import NOW, of_producer, records_in, values_in
+from zab.storage.memory_disk import MemoryDisk
 
 CONFIG = LogConfig.of({"segment.bytes": "500", "index.interval.bytes": "150"})
 LAST = "t-0/00000000000000000000.log"
 
 
-def opened(files: MemoryFiles, point: int = 0, start: int = 0, config: LogConfig = CONFIG) -> FileLog:
+def opened(files: MemoryDisk, point: int = 0, start: int = 0, config: LogConfig = CONFIG) -> FileLog:
     return open_log("t-0", config, Handles(files), "t-0", Known(point, start))
 
 
-def fresh(config: LogConfig = CONFIG) -> tuple[MemoryFiles, FileLog]:
-    files = MemoryFiles()
+def fresh(config: LogConfig = CONFIG) -> tuple[MemoryDisk, FileLog]:
+    files = log_disk()
     files.make_folder("t-0")
     return files, opened(files, config=config)
 
 
-def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryFiles, FileLog]:
+def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryDisk, FileLog]:
     files, log = fresh(config)
     for n in range(count):
         log.append_as_leader(of_producer(7, n, b"value %d" % n, time=NOW + n), n // 8, NOW)
@@ -83,7 +84,7 @@ def test_what_was_durable_and_is_missing_is_told(point: int) -> None:
     lost.delete(last)
     with pytest.raises(DamagedLog, match="durable"):
         opened(lost, 20)
-    for path in files.paths():
+    for path in files.names():
         files.delete(path)
     with pytest.raises(DamagedLog, match="is empty"):
         opened(files, point)
@@ -164,9 +165,9 @@ def test_only_what_is_behind_the_recovery_point_is_read() -> None:
     config = LogConfig.of({"segment.bytes": "100000", "index.interval.bytes": "300"})
     files, log = filled(200, config)
     log.flush()
-    files.calls.clear()
+    files.counts.clear()
     opened(files, 200, config=config)
-    few = files.calls["read"]
+    few = files.counts["read"]
     data = files.get(LAST)
     harmed = files.clone()
     harmed.flip(LAST, len(data) // 2)
@@ -259,4 +260,4 @@ def test_leftovers_of_deleting_and_cleaning() -> None:
         files.put(f"t-0/{name}", b"rest")
     files.put("t-0/00000000000000000077.index", bytes(8))
     assert values_in(opened(files)) == expected
-    assert not [path for path in files.paths() if "77" in path or "99" in path or path.endswith((".cleaned", ".tmp"))]
+    assert not [path for path in files.names() if "77" in path or "99" in path or path.endswith((".cleaned", ".tmp"))]

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
+from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import AbortedTxn, AppendOrigin
 from replica.storage.aborted import decode, decode_sound, encode
 from replica.storage.cleaner import _emptied, clean, cleanable
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.memory_log import MemoryLog
 from replica.storage.recovery import Known, open_log
 from replica.storage.unified_log import UnifiedLog
@@ -475,7 +475,7 @@ def _never(disk: Disk) -> set[str]:
 def test_the_list_is_durable_before_the_records_that_it_is_about_take_their_place() -> None:
     """With memory for two keys what stands behind them is copied as it is, with what was aborted."""
     disk = _to_be_cleaned()
-    disk.files.fail("sync_folder")
+    disk.files.fail("sync_dir")
     with pytest.raises(KafkaError):
         _clean(disk, 2)
     disk.log.abandon()
@@ -487,7 +487,7 @@ def test_the_list_is_durable_before_the_records_that_it_is_about_take_their_plac
 
 
 def test_a_crash_anywhere_in_a_cleaning_shows_nothing_that_was_aborted() -> None:
-    kinds, tried = ("write", "sync", "rename", "delete", "sync_folder", "create"), 0
+    kinds, tried = ("write", "sync", "rename", "delete", "sync_dir", "create"), 0
     for kind, seed in product(kinds, range(2)):
         for nth in range(40):
             disk = _to_be_cleaned()
@@ -503,12 +503,12 @@ def test_a_crash_anywhere_in_a_cleaning_shows_nothing_that_was_aborted() -> None
             disk.open()
             assert _never(disk) == set(), (kind, nth, seed)
             assert {"v4", "v6"} <= set(committed(disk.log)), (kind, nth, seed)
-            assert [path for path in disk.files.paths() if path.endswith((".swap", ".cleaned"))] == []
+            assert [path for path in disk.files.names() if path.endswith((".swap", ".cleaned"))] == []
     assert tried > 20
 
 
 def test_an_end_that_the_cleaner_has_emptied_still_ends() -> None:
-    files = MemoryFiles()
+    files = log_disk()
     files.make_folder("t-0")
     log = open_log("t-0", Disk().config, Handles(files), "t-0", Known())
     log.append_as_follower(_numbered(in_transaction(7, 0, b"a"), 0))

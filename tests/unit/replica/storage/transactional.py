@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import define, field
 
+from harness.worlds.losses import log_disk
 from replica.core.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
 from replica.storage.config import LogConfig
 from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.memory_files import MemoryFiles
 from replica.storage.recovery import Known, open_log
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
@@ -82,7 +82,7 @@ class Disk:
     def __init__(self, **settings: str) -> None:
         keys = {"segment.bytes": "400", "index.interval.bytes": "0", "file.delete.delay.ms": "0"}
         self.config = LogConfig.of(keys | {key.replace("_", "."): value for key, value in settings.items()})
-        self.files = MemoryFiles()
+        self.files = log_disk()
         self.files.make_folder("t-0")
         self.known = Known()
         self.writers = Writers()
@@ -119,4 +119,4 @@ class Disk:
         return self.open()
 
     def lists(self) -> list[str]:
-        return [path.removeprefix("t-0/") for path in self.files.paths() if path.endswith(".txnindex")]
+        return [path.removeprefix("t-0/") for path in self.files.names() if path.endswith(".txnindex")]

@@ -1,0 +1,60 @@
+"""File descriptors held in reserve, so that an operation on a disk gets one when the process has no other left.
+
+An exhausted limit is no failure of the disk. But an operation that ends half way for want of a descriptor leaves a log
+of which it is unknown what is durable.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
+"""Too many files are open in this process or system. It passes."""
+
+
+class DescriptorReserve:
+    """At most `count` descriptors, spent one by one and filled up again."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._held: list[int] = []
+        self._lock = Lock()
+        self.fill()
+
+    def fill(self) -> bool:
+        """Open what is missing; return whether the reserve is complete."""
+        with self._lock:
+            while len(self._held) < self._count:
+                try:
+                    self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+                except OSError:
+                    return False
+            return True
+
+    def run(self, act: Callable[[], T]) -> T:
+        """Return `act()`. While the process has no descriptor left, spend one from the reserve and try again."""
+        while True:
+            try:
+                return act()
+            except OSError as error:
+                if error.errno not in EXHAUSTED or not self._spend():
+                    raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._count = 0
+            while self._held:
+                os.close(self._held.pop())
+
+    def _spend(self) -> bool:
+        with self._lock:
+            if not self._held:
+                return False
+            os.close(self._held.pop())
+            return True

@@ -1,0 +1,138 @@
+"""What a loss of power leaves of the changes on a memory disk that no sync has confirmed.
+
+Both policies lose all of them, keep all of them, keep the oldest, or keep any sectors. They differ in one sector that
+was written more than once, and in how names survive. Scripts of simulated runs depend on the choices of their policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeAlias
+
+from attrs import define
+
+from zab.storage.disk import SECTOR
+
+Choose: TypeAlias = Callable[[int], int]
+"""`choose(n)` picks from range(n): chance, or a script. `random.Random(seed).randrange` is one."""
+Piece: TypeAlias = tuple[int, bytes | None, int]
+"""What is left of a change: offset, bytes, and the least size of the file; or, without bytes, its exact size."""
+
+
+@define
+class InodeChange:
+    """A change that no sync has confirmed: offset, old bytes, new bytes. `new` is None for a change of size."""
+
+    offset: int
+    old: bytes
+    new: bytes | None
+    size_before: int
+    size_after: int
+    durable: bool = False
+    doomed: bool = False
+
+    def whole(self) -> Piece:
+        return self.offset, self.new, self.size_after
+
+    def first(self, length: int) -> Piece:
+        """Return the first bytes of a write."""
+        assert self.new is not None
+        whole = length >= len(self.new)
+        return self.offset, self.new[:length], self.size_after if whole else 0
+
+    def sectors(self) -> Iterator[tuple[int, Piece]]:
+        """Iterate over the sectors of the change and their numbers; a change of size counts as one."""
+        if self.new is None:
+            yield -1, self.whole()
+            return
+        at, end = self.offset, self.offset + len(self.new)
+        while at < end:
+            stop = min(end, (at // SECTOR + 1) * SECTOR)
+            yield at // SECTOR, (at, self.new[at - self.offset : stop - self.offset], 0)
+            at = stop
+
+
+class PowerLoss(Protocol):
+    """One loss of power."""
+
+    def names(self, count: int) -> list[bool]:
+        """Decide which of so many changes of names survive, oldest first."""
+        ...
+
+    def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
+        """Decide what survives of each change of one file, oldest first."""
+        ...
+
+
+class OrderedSectors:
+    """A sector is a moment in time: one that misses a write misses all later writes, too."""
+
+    def __init__(self, choose: Choose) -> None:
+        self._choose = choose
+
+    def names(self, count: int) -> list[bool]:
+        mode = self._choose(4)
+        prefix = self._choose(count + 1) if mode == 2 else 0
+        return [mode == 1 or index < prefix or (mode == 3 and self._choose(2) == 1) for index in range(count)]
+
+    def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
+        if not changes:
+            return []
+        mode = self._choose(4)
+        if mode == 1:
+            return [[change.whole()] for change in changes]
+        if mode == 2:  # cut at any byte: the process died in the middle of a call
+            return self._prefix(changes)
+        if mode == 3:
+            return self._sectors(changes)
+        return []
+
+    def _prefix(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
+        budget = self._choose(sum(len(change.new or b"") for change in changes) + 1)
+        kept: list[list[Piece]] = []
+        for change in changes:
+            if not change.new:
+                kept.append([change.whole()])
+            else:
+                kept.append([change.first(budget)] if budget > 0 else [])
+                budget -= min(max(budget, 0), len(change.new))
+        return kept
+
+    def _sectors(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
+        kept: list[list[Piece]] = []
+        missed: set[int] = set()
+        for change in changes:
+            pieces: list[Piece] = []
+            for sector, piece in change.sectors():
+                if sector in missed:
+                    continue
+                if self._choose(2):
+                    pieces.append(piece)
+                elif sector >= 0:
+                    missed.add(sector)
+            kept.append(pieces)
+        return kept
+
+
+class AnySectors:
+    """Each sector of each change, and each change of a name, survives or not by itself."""
+
+    def __init__(self, choose: Choose) -> None:
+        self._choose = choose
+
+    def names(self, count: int) -> list[bool]:
+        return [self._choose(2) == 1 for _ in range(count)]
+
+    def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
+        mode = self._choose(4)
+        if mode == 1:
+            return [[change.whole()] for change in changes]
+        if mode == 2:  # whole changes, and the beginning of the next one
+            count = self._choose(len(changes) + 1)
+            kept = [[change.whole()] for change in changes[:count]]
+            if count < len(changes) and (new := changes[count].new):
+                kept.append([changes[count].first(self._choose(len(new) + 1))])
+            return kept
+        if mode == 3:
+            return [[piece for _, piece in change.sectors() if self._choose(2)] for change in changes]
+        return []
