@@ -28,7 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "saved-when-handed-over",
         "what was handed to the writing thread counts as durable at once",
         (
-            "zab.runtime.driver:Driver._send_and_save",
+            "zab.runtime.driver:Driver.send_and_save",
             "if ready.save and self._writer.put(ready.save):",
             "if ready.save and (self._writer.put(ready.save) or True):",
         ),

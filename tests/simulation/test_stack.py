@@ -50,7 +50,7 @@ for seed, machine in {drawn}:
 """
 
 SAVED_AT_ONCE = Edit(
-    "zab.runtime.driver:Driver._send_and_save",
+    "zab.runtime.driver:Driver.send_and_save",
     "if ready.save and self._writer.put(ready.save):",
     "if ready.save and (self._writer.put(ready.save) or True):",
 )

@@ -1,4 +1,4 @@
-"""The loop of a member: take what has arrived, step the node, carry out each Ready, flush the links.
+"""The driver of a member: it takes what has arrived, has `MemberTurn` order a turn, and carries out the effects.
 
 A turn takes all that has gathered, so the busier a member is, the more it does in one go: one batch, one fsync, one
 send per link. A turn waits for two things only: the restore of a received snapshot, and other tasks while a long
@@ -13,8 +13,7 @@ from typing import Any
 
 from zab.core.messages import LinkDown, LinkUp
 from zab.core.node import Node
-from zab.core.outbox import EMPTY_READY
-from zab.core.ready import Append, Apply, HangUp, Ready
+from zab.core.ready import HangUp, Ready
 from zab.core.zxid import Millis, Ticket
 from zab.host.logs import Log
 from zab.runtime.deadline_alarm import DeadlineAlarm
@@ -25,23 +24,10 @@ from zab.runtime.machine_applier import MachineApplier, Pause, TurnWait
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.writer import Writer
+from zab.service.member_turn import MemberTurn
 from zab.service.request_path import RequestPath
 from zab.service.role_reporter import RoleReporter
 from zab.storage.storage import Storage
-
-
-def _is_common(ready: Ready) -> bool:
-    """Fast path: this Ready changes no role, deadline or link.
-
-    A synchronization with a snapshot comes with a note, so here no message has to wait for what is applied.
-    """
-    if ready.notes or ready.links or ready.barriers or ready.finds:
-        return False
-    for write in ready.save:
-        if type(write) is not Append:
-            return False
-    apply = ready.apply
-    return not apply or (len(apply) == 1 and type(apply[0]) is Apply)
 
 
 class Driver:
@@ -76,6 +62,9 @@ class Driver:
         self._alarm = alarm
         self._log = log
         self._clock = clock
+        self._member_turn = MemberTurn[TurnWait](node, requests, self)
+        self.apply_batch, self.restore, self.activate = applier.apply_batch, applier.restore, applier.activate
+        """The applier's part of the effects of a turn."""
         self._saved: Ticket = 0
         """The last write that is durable. It never decreases."""
         self._reported_saved: Ticket = 0
@@ -88,11 +77,9 @@ class Driver:
     def turn(self) -> Iterator[TurnWait]:
         """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over.
 
-        The order is that of a loop around a Ready, as in etcd's raft. All waiting input comes first, so that one Ready
-        covers it. The clock comes next, after the messages that may have met its deadline. Then the waiting requests
-        are prepared and proposed. Each Ready sends and saves before it applies, so that the network and the disk work
-        in the meantime. Requests get another chance after an apply, which makes room for them. A new role is reported
-        last, when its effects are complete.
+        All waiting input comes first, so that one Ready covers it. The clock comes next, after the messages that may
+        have met its deadline. Then `MemberTurn` orders the rest. A new role is reported last, when its effects are
+        complete.
         """
         node, requests, alarm = self._node, self._requests, self._alarm
         started = self._clock()
@@ -103,27 +90,7 @@ class Driver:
         steady = self._roles.role.serving
         if (now >= alarm.at or not steady) and now >= node.deadline:
             self._tick(now)
-        requests.turn(now)
-        if requests.barriers.waiting:
-            requests.ask_barrier(now)
-        while node.has_ready:
-            ready = node.ready()
-            if ready is EMPTY_READY:
-                break
-            apply = ready.apply
-            if steady and _is_common(ready):
-                self._send_and_save(ready)
-                if apply:
-                    batch = apply[0].batch  # type: ignore[union-attr]
-                    yield from self._applier.apply_batch(batch)
-                    requests.reached(batch.last)
-            else:
-                steady = False
-                yield from self._carry_out(ready)
-            if self._saved > self._reported_saved:
-                self._report_saved(now)
-            if apply or not steady:
-                requests.turn(now)
+        steady = yield from self._member_turn.steps(now, steady=steady)
         if self._links.unsent:
             self._links.flush()
         if not steady:
@@ -200,29 +167,15 @@ class Driver:
 
     # -- effects ----------------------------------------------------------------------------------
 
-    def _carry_out(self, ready: Ready) -> Iterator[TurnWait]:
-        """Carry out any Ready. Nothing in it waits for anything else in it, so the slowest comes first: the peers.
-
-        There is one exception: messages with the state of the machine leave after the applying (`wants_state`).
-        """
+    def begin(self, ready: Ready) -> None:
         for note in ready.notes:
             self._log.note(note)
-        apply = self._applier.apply(ready) if ready.apply else ()
-        if ready.wants_state:
-            yield from apply
+        if ready.apply:
+            self._applier.begin_turn(self._clock())
         if ready.send:
             self._roles.discard_old_votes()
-        self._send_and_save(ready)
-        if ready.sends_state:
-            node = self._node
-            self._snapshots.start_spare(node.applied, node.digest(), self._applier.machine.snapshot)
-        if ready.finds:
-            self._finder.ask(ready.finds)
-        yield from apply
-        for barrier in ready.barriers:
-            self._requests.on_barrier(barrier.token, barrier.zxid)
 
-    def _send_and_save(self, ready: Ready) -> None:
+    def send_and_save(self, ready: Ready) -> None:
         if ready.send:
             self._links.send(ready.send, self._applier.machine.snapshot)
         for action in ready.links:
@@ -233,3 +186,14 @@ class Driver:
             self._links.flush()
         if ready.save and self._writer.put(ready.save):
             self._saved = ready.save[-1].ticket
+
+    def find_snapshots(self, ready: Ready) -> None:
+        if ready.sends_state:
+            node = self._node
+            self._snapshots.start_spare(node.applied, node.digest(), self._applier.machine.snapshot)
+        if ready.finds:
+            self._finder.ask(ready.finds)
+
+    def carried_out(self, ready: Ready, now: Millis) -> None:
+        if self._saved > self._reported_saved:
+            self._report_saved(now)

@@ -17,7 +17,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.node import Node
-from zab.core.ready import Activate, Apply, Ready, Restore
+from zab.core.ready import Restore
 from zab.core.zxid import Zxid, show
 from zab.host.pace import beside_the_loop
 from zab.host.watchdog import STALL_S, Watchdog
@@ -114,23 +114,14 @@ class MachineApplier:
         """Start the time that this turn may apply without a pause."""
         self._pause_at = now + APPLY_S
 
-    def apply(self, ready: Ready) -> Iterator[TurnWait]:
-        """Carry out `Ready.apply` in its order: batches, memberships that come into force, snapshots."""
-        zxid: Zxid | None = None
-        self._pause_at = self._clock() + APPLY_S
-        for item in ready.apply:
-            if isinstance(item, Apply):
-                yield from self.apply_batch(item.batch)
-                zxid = item.batch.last
-            elif isinstance(item, Activate):
-                self._requests.changes.activated(item.ensemble.version)
-                self._on_membership(item.ensemble, None)
-            else:
-                self._gate.close()
-                yield item
-                zxid = item.zxid
-        if zxid is not None:
-            self._requests.reached(zxid)
+    def activate(self, ensemble: Ensemble) -> None:
+        """Follow a membership that has come into force."""
+        self._on_membership(ensemble, None)
+
+    def restore(self, restore: Restore) -> Iterator[TurnWait]:
+        """Close the gate, and have the turn wait for `restore_in_thread`."""
+        self._gate.close()
+        yield restore
 
     def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
         """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`."""
@@ -169,7 +160,7 @@ class MachineApplier:
         described = machine.describe_transaction(txn) if isinstance(machine, Describes) else "a transaction"
         return f"applying {described} of {len(txn)} bytes, zxid {show(zxid)}"
 
-    async def restore(self, restore: Restore) -> None:
+    async def restore_in_thread(self, restore: Restore) -> None:
         """Restore in a thread, so that the rest of the application continues. Then open the gate."""
         assert self._gate.closed, "the gate is closed when the turn begins to wait"
         chunks = self._storage.read_snapshot(restore.zxid)
@@ -184,7 +175,6 @@ class MachineApplier:
         self.restores += 1
         self._storage.know_committed(restore.zxid)
         self._snapshot_schedule.restored()
-        self._requests.restored(restore.zxid)
 
     async def _send_signs_of_life(self) -> None:
         node, links = self._node, self._links

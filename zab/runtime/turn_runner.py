@@ -62,7 +62,7 @@ class TurnRunner:
             while self._waiting is not None:
                 steps, reason = self._waiting
                 if isinstance(reason, Restore):
-                    await self._applier.restore(reason)
+                    await self._applier.restore_in_thread(reason)
                 else:
                     await trio.lowlevel.checkpoint()
                 self._continue(steps)

@@ -343,7 +343,21 @@ class Server:
         self._wind()
 
     def _perform(self, ready: Ready) -> None:
-        node, world = self.node, self.world
+        self._hand_over(ready)
+        if ready is not EMPTY_READY:
+            self._note(ready)
+            apply_first = ready.apply and ready.send and ready.wants_state
+            if apply_first:
+                self._apply(ready)
+            self._say(ready)
+            self.find_snapshots(ready)
+            if ready.apply and not apply_first:
+                self._apply(ready)
+        self._conclude(ready)
+
+    def _hand_over(self, ready: Ready) -> None:
+        """Hand the writes to the disk, and report to the judge what the node is now."""
+        node = self.node
         if ready.save:
             self._save(ready.save)
         reached = self._reached(node) if self.watched else None
@@ -351,31 +365,33 @@ class Server:
         if seen != self._seen:
             self._tell_judge(seen)
         if reached is not None:
-            world.act(self, "quorum", reached)
-        if ready is not EMPTY_READY:
-            if ready.notes:
-                for note in ready.notes:
-                    world.noted(self, note)
-            apply, send = ready.apply, ready.send
-            if apply and send and ready.wants_state:
-                self._apply(ready)
-                apply = ()
-            for envelope in send:
-                self._send(envelope.to, envelope.message)
-            for question in ready.finds:
-                world.push(world.now + 1_000, self._find, self.life, question)
-            if ready.links:
-                self._link(ready.links)
-            if apply:
-                self._apply(ready)
+            self.world.act(self, "quorum", reached)
+
+    def _note(self, ready: Ready) -> None:
+        for note in ready.notes:
+            self.world.noted(self, note)
+
+    def _say(self, ready: Ready) -> None:
+        for envelope in ready.send:
+            self._send(envelope.to, envelope.message)
+        if ready.links:
+            self._link(ready.links)
+
+    def find_snapshots(self, ready: Ready) -> None:
+        for question in ready.finds:
+            self.world.push(self.world.now + 1_000, self._find, self.life, question)
+
+    def _conclude(self, ready: Ready) -> None:
+        """Report to the judge what is true only after all of this Ready is carried out."""
+        judge = self.world.judge
         if self._broadcasts:
             # A membership change is prepared on nothing that is applied: what this turn hands out comes first.
             self._broadcasts = False
-            world.judge.broadcasts(self.id, node.epoch)
+            judge.broadcasts(self.id, self.node.epoch)
         if self._serves is not self._seen[4]:
             self._serves = not self._serves
             if self._serves:
-                world.judge.serves(self.id)
+                judge.serves(self.id)
         for barrier in ready.barriers:
             self._answer(barrier)
 
@@ -553,23 +569,31 @@ class Server:
     # -- the machine -----------------------------------------------------------------------------------
 
     def _apply(self, ready: Ready) -> None:
-        world = self.world
-        judge = world.judge
         for what in ready.apply:
             kind = type(what)
             if kind is Apply:
-                batch = what.batch  # type: ignore[union-attr]
-                if world.trace is not None:
-                    world.record(self.id, "applies", 0, batch)
-                judge.applied(self.id, batch)
-                self.storage.know_committed(batch.last)
-                self._feed(batch)
+                self._apply_batch(what.batch)  # type: ignore[union-attr]
             elif kind is Restore:
                 self._restore(what.zxid)  # type: ignore[union-attr]
             elif kind is Activate:
-                world.record(self.id, "activates", 0, what.ensemble)  # type: ignore[union-attr]
-                judge.activated(self.id, what.ensemble)  # type: ignore[union-attr]
-                world.activated(self, what.ensemble)  # type: ignore[union-attr]
+                self._activate(what.ensemble)  # type: ignore[union-attr]
+        self._snapshot_if_due()
+
+    def _apply_batch(self, batch: Batch) -> None:
+        world = self.world
+        if world.trace is not None:
+            world.record(self.id, "applies", 0, batch)
+        world.judge.applied(self.id, batch)
+        self.storage.know_committed(batch.last)
+        self._feed(batch)
+
+    def _activate(self, ensemble: Ensemble) -> None:
+        world = self.world
+        world.record(self.id, "activates", 0, ensemble)
+        world.judge.activated(self.id, ensemble)
+        world.activated(self, ensemble)
+
+    def _snapshot_if_due(self) -> None:
         if self.machine.count - self._snapshot_at >= self.knobs.snapshot_every:
             self.snapshot()
 

@@ -1,12 +1,12 @@
 """A simulated server that replicates the store, does what a member does for requests, and has a client port.
 
-The real `zab.service.request_path` decides where requests go and which of them are repeated or refused. This module
-does what the real driver does around it in a turn.
+The real `MemberTurn` orders a turn, and the real `RequestPath` decides where requests go and which of them are repeated
+or refused. This module only delivers messages, and carries out the effects of a turn on virtual time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,10 +18,12 @@ from harness.worlds.cores.store.links import Channel, Channels
 from harness.worlds.cores.store.machine import Machine
 from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
 from zab.core.node import Node
-from zab.core.ready import Activate, Append, Apply, BarrierDone, Ready, Recovered, Restore, SendLog
+from zab.core.outbox import EMPTY_READY
+from zab.core.ready import Append, BarrierDone, Ready, Recovered, Restore, SendLog
 from zab.core.zxid import Millis, ServerId, Zxid
 from zab.host.logs import Log
 from zab.service.limits import Limits
+from zab.service.member_turn import MemberTurn
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.request_path import RequestPath
 from zab.wire.frames import HEADER_BYTES
@@ -66,10 +68,8 @@ class ToldNode(Node):
         return first
 
     def barrier(self, token: int, now: Millis) -> None:
-        """The number that the requests gave it, made one of the whole run."""
         server = self.server
-        token |= (server.life << 8 | server.id) << _TOKEN_BITS
-        server.world.judge.barrier_asked(self.me, token)
+        server.world.judge.barrier_asked(self.me, server.token_in_run(token))
         super().barrier(token, now)
 
 
@@ -83,11 +83,12 @@ class StoreServer(Server):
         super().__init__(world, sid, ensemble, seed)
         self.channels = Channels()
         self._told_change = Zxid(0)
-        self._stirred = True
-        """Whether the request path may have work: a request, a link or a message of another server has come."""
-        self._asked_at = Zxid(0)
-        """The committed zxid at the last turn of the request path. When it grows, a leader has room for requests."""
         self._reported_role = self._seen
+        """The role that the client port was told last."""
+        self._in_hand: Ready | None = None
+        """The Ready whose writes were handed over already, before its other effects."""
+        self._turns_life = 0
+        """The life in which the present turn began."""
         self._log = Loud(sid, lambda: self.node.epoch)
 
     # -- the process -----------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class StoreServer(Server):
             on_leader_message=lambda body: self.client_port.clients.reported(body),
         )
         self.client_port = SimulatedClientPort(self)
-        self._stirred = True
+        self._member_turn = MemberTurn[None](node, self.requests, self)
         return node
 
     def crash(self, loss: str) -> None:
@@ -136,13 +137,11 @@ class StoreServer(Server):
         super().hear(source, message)
 
     def _link_up(self, peer: ServerId, dialled: bool) -> None:
-        self._stirred = True
         end = (self.dialled if dialled else self.accepted)[peer]
         self._link_lost(self.channels.up(Channel(self.world.network, end)))
 
     def _link_lost(self, channel: Channel | None) -> None:
         if channel is not None:
-            self._stirred = True
             self.requests.on_link_down(channel)
 
     def _hear_relay(self, source: ServerId, frame: bytes) -> None:
@@ -161,70 +160,71 @@ class StoreServer(Server):
             self.requests.handlers[type(message)](channel, message, self.now_ms)
         except Exception as error:
             world.fell(self, f"heard a frame from {source}", error)
-        self._stirred = True
         self._turn()
 
     # -- the turn --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Take a turn: a request or a barrier was added."""
-        self._stirred = True
+        self._turn()
+
+    def ask(self, token: int) -> None:
+        self.requests.barriers.add(lambda _, __: None)
         self._turn()
 
     def drain(self) -> None:
-        """As the real driver: what the node wants, until neither it nor the requests want anything more.
-
-        Requests are asked only when something can have become of them.
-        """
-        world, node, life = self.world, self.node, self.life
+        """Take a turn, and report the role after it. A server whose disk fails does not continue."""
+        self._turns_life = self.life
         try:
-            if self._stirred or (self._leads and node.committed != self._asked_at):
-                self._ask_requests()
-            ready = node.ready()
-            while True:
-                seen = self._seen
-                self._perform(ready)
-                if self.life != life:
-                    return  # its disk failed in the midst of it
-                if not (
-                    ready.apply
-                    or ready.barriers
-                    or self._stirred
-                    or self._seen is not seen
-                    or (self._leads and node.committed != self._asked_at)
-                ):
-                    break
-                self._ask_requests()
-                ready = node.ready()
-                if not ready:
-                    break
+            for _ in self._member_turn.steps(self.now_ms, steady=self._reported_role[4]):
+                return
+            self._hand_over(EMPTY_READY)
+            self._conclude(EMPTY_READY)
+            self._snapshot_if_due()
         except Exception as error:
-            world.fell(self, "handles requests", error)
+            self.world.fell(self, "takes a turn", error)
         if self._seen is not self._reported_role:
             self._reported_role = self._seen
             self.client_port.role_changed()
         self.client_port.turned()
         self._wind()
 
-    def _ask_requests(self) -> None:
-        self._stirred = False
-        self._asked_at = self.node.committed
-        now = self.now_ms
-        self.requests.turn(now)
-        self.requests.ask_barrier(now)
+    # -- the effects of a turn -------------------------------------------------------------------------
 
-    def _perform(self, ready: Ready) -> None:
-        super()._perform(ready)
-        for wish in ready.links:
-            self._link_lost(self.channels.act(wish))
+    def begin(self, ready: Ready) -> None:
+        self._hand_over(ready)
+        self._in_hand = ready
+        self._note(ready)
 
-    def ask(self, token: int) -> None:
-        self.requests.barriers.add(lambda _, __: None)
-        self.wake()
+    def send_and_save(self, ready: Ready) -> None:
+        if self._in_hand is not ready:
+            self._hand_over(ready)
+        self._say(ready)
+        for action in ready.links:
+            self._link_lost(self.channels.act(action))
+
+    def apply_batch(self, batch: Batch) -> Iterator[None]:
+        if self.life != self._turns_life:
+            yield
+        self._apply_batch(batch)
+
+    def restore(self, restore: Restore) -> Iterator[None]:
+        self._restore(restore.zxid)
+        if self.life != self._turns_life:
+            yield
+
+    def activate(self, ensemble: Ensemble) -> None:
+        self._activate(ensemble)
+
+    def carried_out(self, ready: Ready, now: Millis) -> None:
+        self._conclude(ready)
+
+    def token_in_run(self, number: int) -> int:
+        """Return the number of a barrier, as one of the whole run."""
+        return number | (self.life << 8 | self.id) << _TOKEN_BITS
 
     def _answer(self, barrier: BarrierDone) -> None:
-        super()._answer(barrier)
-        self.requests.on_barrier(barrier.token & (1 << _TOKEN_BITS) - 1, barrier.zxid)
+        super()._answer(BarrierDone(self.token_in_run(barrier.token), barrier.zxid))
 
     def _send_log(self, to: ServerId, message: SendLog) -> None:
         super()._send_log(to, message)
@@ -238,19 +238,6 @@ class StoreServer(Server):
             super().tell_change(batch)
 
     # -- the machine -----------------------------------------------------------------------------------
-
-    def _apply(self, ready: Ready) -> None:
-        super()._apply(ready)
-        zxid: Zxid | None = None
-        for item in ready.apply:
-            if type(item) is Apply:
-                zxid = item.batch.last
-            elif type(item) is Activate:
-                self.requests.changes.activated(item.ensemble.version)
-            elif type(item) is Restore:
-                zxid = item.zxid
-        if zxid is not None and self.up:
-            self.requests.reached(zxid)
 
     def _feed(self, batch: Batch) -> None:
         mine, applied = self.requests.pending.origin, self.requests.pending.applied
@@ -266,7 +253,6 @@ class StoreServer(Server):
         chunks = self.storage.read_snapshot(zxid)
         self.machine.restore(chunks)
         self.world.jumped(self.id, zxid)
-        self.requests.restored(zxid)
 
 
 def _brief(message: object) -> object:
