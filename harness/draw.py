@@ -407,6 +407,23 @@ def _knobs(draw: Draw) -> Knobs:
     )
 
 
+def _of_client_ports(draw: Draw) -> dict[str, int]:
+    """Settings of the client ports. Most runs have them off, as most servers do."""
+    knobs: dict[str, int] = {}
+    if draw.chance(0.2):
+        knobs["local_sessions"] = draw.upto(1, 2)
+    if draw.chance(0.3):
+        knobs["read_only_ms"] = draw.short(20, 400)
+    if draw.chance(0.2):
+        knobs["open_requests"] = draw.upto(1, 4)
+        knobs["wait_ms"] = draw.upto(20, 200) if draw.chance(0.5) else 0
+    if draw.chance(0.1):
+        knobs["large_bytes"] = draw.upto(60, 120)
+    if draw.chance(0.15):
+        knobs["connection_tokens"] = draw.upto(1, 3)
+    return knobs
+
+
 def script_from_seed(
     seed: int,
     *,
@@ -454,4 +471,6 @@ def script_from_seed(
     if machine != "store":
         return script
     script = _lag(draw, script, faults) if faults else script
+    ports = Draw(Random(f"client ports/{seed}/{voters}"), voters, observers)
+    script = evolve(script, knobs=evolve(script.knobs, **_of_client_ports(ports)))
     return with_absences(Draw(Random(f"absences/{seed}/{voters}"), voters, observers), script) if ops else script

@@ -142,6 +142,8 @@ class Fired:
 
 FIRED: Final = ("created", "deleted", "data", "children")
 STATES: Final = ("connected", "disconnected", "expired", "closed")
+SERVED: Final = ("", "local", "read-only")
+"""How a server serves a session. Of a local one, and of one that only reads, other servers may know nothing."""
 
 
 @frozen
@@ -163,6 +165,8 @@ class Became:
     that it was told: somebody may have lost interest while there was no connection. None: all of it."""
     user: str = ""
     """connected: who it proves to be there, before anything else."""
+    served: str = ""
+    """connected: one of `SERVED`. A local session may be one of the whole ensemble by now; a transaction says so."""
 
 
 Event: TypeAlias = Asked | Told | Lost | Fired | Became

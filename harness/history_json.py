@@ -21,6 +21,7 @@ from harness.history import (
     FIRED,
     MODES,
     OPERATIONS,
+    SERVED,
     STATES,
     WATCHES,
     Asked,
@@ -191,7 +192,7 @@ def _record(cls: type, data: object, where: str, depth: int) -> Any:
 _CHOICES: Final[dict[type, dict[str, tuple[str, ...]]]] = {
     Request: {"op": OPERATIONS, "mode": MODES, "watch": WATCHES},
     Fired: {"event": FIRED},
-    _RECORDS["Became"]: {"state": STATES},
+    _RECORDS["Became"]: {"state": STATES, "served": SERVED},
     Change: {"kind": CHANGES},
 }
 

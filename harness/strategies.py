@@ -220,6 +220,10 @@ def scripts(
     elif machine == MACHINES[0]:
         ops = draw(st.lists(_list_ops(servers, length_ms), max_size=ops_max))
     else:
+        made = evolve(
+            made, local_sessions=draw(st.integers(0, 2)), read_only_ms=draw(st.sampled_from((0, 50, 300))),
+            open_requests=draw(st.sampled_from((0, 0, 2))), wait_ms=draw(st.sampled_from((0, 50))),
+        )  # fmt: skip
         ops = _beginning(draw, servers, length_ms)
         ops += draw(st.lists(_store_ops(servers, length_ms), max_size=ops_max))
     return Script(

@@ -11,6 +11,7 @@ from typing import Final
 from harness.mutants import (
     broadcast,
     brokers,
+    clients,
     controller,
     epochs,
     limits,
@@ -34,6 +35,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *runtime.MUTANTS,
     *pipeline.MUTANTS,
     *serving.MUTANTS,
+    *clients.MUTANTS,
     *limits.MUTANTS,
     *controller.MUTANTS,
     *brokers.MUTANTS,
@@ -111,6 +113,7 @@ PROFILES: Final[dict[str, str]] = {
     "container-goes-with-a-child": "passing",
     "time-since-creation": "passing",
     "written-and-gone": "passing",
+    "followers-stop-reaping": "passing",
     "left-and-still-there": "passing",
     "gone-before-it-was-used": "passing",
     "for-ever-in-a-snapshot": "passing",

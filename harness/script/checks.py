@@ -83,7 +83,10 @@ INTEGER_MAX: Final = (1 << 63) - 1
 BYTES_MAX: Final = 64 << 20
 """So much may all writes of a script ask for together."""
 
-LEAST: Final[Mapping[str, int]] = {"tick_ms": 2, "finalize_wait_ms": 0, "log_sync_entries_max": 0}
+LEAST: Final[Mapping[str, int]] = {
+    "tick_ms": 2, "finalize_wait_ms": 0, "log_sync_entries_max": 0, "local_sessions": 0, "read_only_ms": 0,
+    "open_requests": 0, "wait_ms": 0, "large_bytes": 0, "connection_tokens": 0,
+}  # fmt: skip
 """Knobs whose value may be less than 1, or must be more: leaders ping every half tick."""
 
 ORDERED: Final = (

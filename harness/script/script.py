@@ -58,6 +58,18 @@ class Knobs:
     """Transactions between two local snapshots."""
     segment_bytes: int = 1_024
     chunk_bytes: int = 256
+    local_sessions: int = 0
+    """1 or 2: only its server knows a new session of a client. 2: creating an ephemeral node makes it known to all."""
+    read_only_ms: int = 0
+    """A server without a leader for this long serves reads to clients that accept it; 0: it serves nobody."""
+    open_requests: int = 0
+    """Unanswered requests of all clients of a server; above it all others wait. 0: as many as may be."""
+    wait_ms: int = 0
+    """A request that has waited for longer is refused; 0: none is. Only where `open_requests` makes some wait."""
+    large_bytes: int = 0
+    """A request of more bytes is large, and a server has room for few; 0: none is large."""
+    connection_tokens: int = 0
+    """Connections that a server admits at once, before it closes more; 0: all."""
 
 
 @frozen

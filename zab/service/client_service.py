@@ -32,6 +32,9 @@ from zab.store.store import Store
 SLEPT_CHECKS: Final = 3
 """A process that missed this many checks was suspended, and missed the signs of life that clients gave meanwhile."""
 
+READABLE_MS_MIN: Final = 10
+"""The least time between two looks whether the state may be read."""
+
 
 class ServiceSettings(ConnectionSettings, Protocol):
     """The settings of `ClientPortSettings` that decide about all clients together."""
@@ -181,6 +184,14 @@ class ClientService:
             and not self.restoring
             and self._clock_ms() - self.lost_ms >= self.settings.read_only_after_ms
         )
+
+    @property
+    def unreadable_ms(self) -> Millis:
+        """The milliseconds after which to look again whether the state may be read, or only read; 0 if it may."""
+        if self.ready or self.read_only:
+            return 0
+        since_ms = 0 if self.lost_ms is None else self._clock_ms() - self.lost_ms
+        return max(self.settings.read_only_after_ms - since_ms, READABLE_MS_MIN)
 
     @property
     def cut_off_ms(self) -> Millis | None:

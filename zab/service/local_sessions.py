@@ -17,7 +17,7 @@ from zab.store.session_table import PASSWORD_BYTES
 class LocalSessions:
     def __init__(self, tick_ms: int, secret: bytes) -> None:
         """`secret`: random bytes, from which passwords are made while the ensemble has no secret."""
-        self._timeouts: dict[int, int] = {}
+        self.timeouts: dict[int, int] = {}
         """session -> its timeout in milliseconds"""
         self._upgrading: dict[int, None] = {}
         """The sessions among them that are being upgraded. The leader decides about their expiry."""
@@ -25,17 +25,17 @@ class LocalSessions:
         self._secret = secret
 
     def __contains__(self, session: int) -> bool:
-        return session in self._timeouts
+        return session in self.timeouts
 
     def __len__(self) -> int:
-        return len(self._timeouts)
+        return len(self.timeouts)
 
     def add(self, session: int, timeout_ms: int, now_ms: int) -> None:
-        self._timeouts[session] = timeout_ms
+        self.timeouts[session] = timeout_ms
         self._expiry.touch(session, timeout_ms, now_ms)
 
     def timeout_ms(self, session: int) -> int:
-        return self._timeouts[session]
+        return self.timeouts[session]
 
     def password(self, session: int) -> bytes:
         """Return a password that only this server can check, for a session that is never upgraded."""
@@ -47,13 +47,13 @@ class LocalSessions:
         """Begin the upgrade of a session, and return its timeout. From now on the leader decides about its expiry."""
         self._expiry.forget(session)
         self._upgrading[session] = None
-        return self._timeouts[session]
+        return self.timeouts[session]
 
     def is_upgrading(self, session: int) -> bool:
         return session in self._upgrading
 
     def forget(self, session: int) -> None:
-        self._timeouts.pop(session, None)
+        self.timeouts.pop(session, None)
         self._upgrading.pop(session, None)
         self._expiry.forget(session)
 
@@ -62,10 +62,10 @@ class LocalSessions:
     def touch(self, sessions: Iterable[int], now_ms: int) -> None:
         for session in sessions:
             if session in self._expiry:
-                self._expiry.touch(session, self._timeouts[session], now_ms)
+                self._expiry.touch(session, self.timeouts[session], now_ms)
 
     def due(self, now_ms: int) -> list[int]:
         ended = self._expiry.due(now_ms)
         for session in ended:
-            del self._timeouts[session]
+            del self.timeouts[session]
         return ended

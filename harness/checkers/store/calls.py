@@ -18,6 +18,8 @@ from harness.history import Asked, Change, History, Lost, Reply, Request, Told
 
 _WRITES: Final = ("create", "set", "delete", "check", "setacl")
 _READS: Final = ("get", "exists", "children", "getacl")
+WITHOUT_TRANSACTION: Final = ("NOT_READ_ONLY", "THROTTLED_OP")
+"""Errors that a server gives by itself: nothing is committed for the call, whatever zxid the reply bears."""
 
 
 def is_write(request: Request) -> bool:
@@ -116,8 +118,11 @@ class Calls:
         by_session: dict[int, list[Call]] = {}
         for call in calls:
             by_session.setdefault(call.asked.session, []).append(call)
-            if call.write and call.told is not None and call.told.reply.zxid in replay.groups:
-                group = replay.groups[call.told.reply.zxid]
+            reply = call.reply
+            if reply is None or reply.error in WITHOUT_TRANSACTION:
+                continue
+            if call.write and reply.zxid in replay.groups:
+                group = replay.groups[reply.zxid]
                 if group.session == call.asked.session and _is_of_a_client(group):
                     claimed.setdefault(group.zxid, call.asked.call)
         left: dict[int, list[Group]] = {}

@@ -6,7 +6,18 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.checkers.store import effects, image, log, order, outcomes, realtime, sequences, sessions, watches
+from harness.checkers.store import (
+    effects,
+    image,
+    log,
+    order,
+    outcomes,
+    read_only,
+    realtime,
+    sequences,
+    sessions,
+    watches,
+)
 from harness.checkers.store.broken import Broken
 from harness.checkers.store.case import Case, Promise
 from zab.core.plurals import counted
@@ -24,8 +35,10 @@ ALL: Final[tuple[Promise, ...]] = (
     outcomes.kept,
     outcomes.once,
     sessions.lives,
+    sessions.local,
     sessions.ephemerals,
     sequences.check,
+    read_only.check,
     watches.check,
 )
 BROKEN_MAX: Final = 20

@@ -15,7 +15,7 @@ from attrs import frozen
 from harness.checkers.store.broken import Broken, hexed
 from harness.checkers.store.calls import Call
 from harness.checkers.store.case import Case, broken
-from harness.checkers.store.sessions import LIVES
+from harness.checkers.store.sessions import LIVES, own_sessions
 from harness.history import Became, Fired, Told
 
 PROMISE: Final = "a write takes effect after it was asked for"
@@ -94,6 +94,8 @@ def _ends(case: Case) -> list[_Shown]:
     for change in case.history.changes:
         if change.kind == "close":
             closed.setdefault(change.session, change.zxid)  # its end is the first: a leader may be asked for it twice
+    for session in own_sessions(case):
+        closed.pop(session, None)  # another server may say that it is over before it learns of the upgrade
     return [
         _Shown(closed[event.session], event)
         for event in case.history.events

@@ -14,12 +14,14 @@ from harness.checkers.store.case import Case
 from harness.history import Became, Change, Told
 
 LIVES: Final = "a session lives from its opening to its close"
+LOCAL: Final = "a local session is known to its server only"
 EPHEMERAL: Final = "an ephemeral node is there exactly as long as its session"
 
 
 def lives(case: Case) -> Iterator[Broken]:
     opened: dict[int, Change] = {}
     closed: dict[int, Change] = {}
+    own = own_sessions(case)
     for change in case.history.changes:
         session = change.session
         if change.kind == "open":
@@ -30,19 +32,37 @@ def lives(case: Case) -> Iterator[Broken]:
         elif change.kind == "close":
             closed.setdefault(session, change)
         elif change.kind in ("create", "set", "delete", "setacl", "attach") and session:
-            if session not in opened:
+            if session not in opened and (session not in own or change.kind == "attach"):
                 what = f"session {session:#x} changes {change.path} at zxid {hexed(change.zxid)}, and was never opened"
                 yield Broken(LIVES, what, 0, session, 0, change.zxid, (change,))
-            elif session in closed:
+            if session in closed:
                 what = (
                     f"session {session:#x}: a {change.kind} {change.path} at zxid {hexed(change.zxid)},"
                     f" and it was closed at {hexed(closed[session].zxid)}"
                 )
                 yield Broken(LIVES, what, 0, session, 0, change.zxid, (closed[session], change))
-    yield from _as_told(case, opened, closed)
+    yield from _as_told(case, own, opened, closed)
 
 
-def _as_told(case: Case, opened: dict[int, Change], closed: dict[int, Change]) -> Iterator[Broken]:
+def own_sessions(case: Case) -> frozenset[int]:
+    """Sessions that only one server may have known: no transaction need open or close them."""
+    return frozenset(event.session for event in case.history.events if isinstance(event, Became) and event.served)
+
+
+def local(case: Case) -> Iterator[Broken]:
+    """A session that no transaction opened stays at its server: no other one can know it."""
+    opened = {change.session for change in case.history.changes if change.kind == "open"}
+    first: dict[int, Became] = {}
+    for event in case.history.events:
+        if isinstance(event, Became) and event.state == "connected" and event.session not in opened:
+            before = first.setdefault(event.session, event)
+            if before.server != event.server:
+                who = f"client {event.client}, session {event.session:#x}"
+                what = f"{who}: welcomed at {event.at} by server {event.server}, and local to server {before.server}"
+                yield Broken(LOCAL, what, event.at, event.session, 0, 0, (before, event))
+
+
+def _as_told(case: Case, own: frozenset[int], opened: dict[int, Change], closed: dict[int, Change]) -> Iterator[Broken]:
     over: dict[int, Became] = {}
     for event in case.history.events:
         who = f"client {event.client}, session {event.session:#x}"
@@ -50,11 +70,11 @@ def _as_told(case: Case, opened: dict[int, Change], closed: dict[int, Change]) -
         match event:
             case Became(state="expired" | "closed"):
                 over.setdefault(event.session, event)
-                if close is None:
+                if close is None and (event.session in opened or event.session not in own):
                     what = f"{who}: it was told at {event.at} that it is {event.state}, and no transaction closed it"
                     yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
             case Became(state="connected"):
-                if event.session not in opened:
+                if event.session not in opened and not event.served:
                     what = f"{who}: it was connected at {event.at}, and no transaction opened it"
                     yield Broken(LIVES, what, event.at, event.session, 0, 0, (event,))
                 if event.session in over:

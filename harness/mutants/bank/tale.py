@@ -85,10 +85,11 @@ class Tale:
         at = self.zxid if zxid is None else zxid
         self.events.append(Fired(self.later(), who.client, who.session, event, path, at))
 
-    def became(self, who: Who, state: str, server: int | None = None) -> None:
+    def became(self, who: Who, state: str, server: int | None = None, served: str = "") -> None:
         who.server = who.server if server is None else server
         user = who.user if state == "connected" else ""
-        self.events.append(Became(self.later(), who.client, who.session, state, who.server, 4_000, user=user))
+        at = self.later()
+        self.events.append(Became(at, who.client, who.session, state, who.server, 4_000, user=user, served=served))
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -97,6 +98,13 @@ class Tale:
         who = Who(number, 0x100 + self.sessions, server, user)
         self.commit(who, Change(0, 0, "open"))
         self.became(who, "connected")
+        return who
+
+    def at_one_server(self, number: int, served: str, server: int = 1) -> Who:
+        """A client whose session no transaction opens."""
+        self.sessions += 1
+        who = Who(number, 0x100 + self.sessions, server)
+        self.became(who, "connected", served=served)
         return who
 
     def close(self, who: Who, *gone: str) -> int:

@@ -246,12 +246,10 @@ class ServerRuntime:
 
     async def ready_or_read_only(self) -> bool:
         """Wait until the state may be read, or only be read. Return whether it is the latter."""
-        clients = self.clients
-        while not clients.ready and not clients.read_only:
-            since_ms = 0 if clients.lost_ms is None else now_ms() - clients.lost_ms
-            with trio.move_on_after(max(self.settings.read_only_after_ms - since_ms, 10) / 1000):
+        while wait_ms := self.clients.unreadable_ms:
+            with trio.move_on_after(wait_ms / 1000):
                 await self._unready.park()
-        return not clients.ready
+        return not self.clients.ready
 
     async def readable(self) -> None:
         """Wait until the state may be read, or the store is closed."""

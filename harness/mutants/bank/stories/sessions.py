@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from harness.checkers.store import (
+    read_only,
     sequences,
     sessions,
 )
@@ -167,6 +168,126 @@ def a_session_that_nobody_opened(t: Tale) -> None:
 @bad(sessions.LIVES)
 def a_session_is_opened_twice(t: Tale) -> None:
     t.commit(t.client(1), Change(0, 0, "open"))
+
+
+# -- sessions of one server, and servers that only read ------------------------------------------------
+
+
+@good
+def a_local_session_writes_and_is_closed(t: Tale) -> None:
+    ann = t.at_one_server(1, "local")
+    t.create(ann, "/x")
+    t.became(ann, "disconnected")
+    t.became(ann, "connected", served="local")
+    t.became(ann, "closed")
+
+
+@good
+def a_local_session_is_upgraded_and_moves(t: Tale) -> None:
+    ann = t.at_one_server(1, "local")
+    t.commit(ann, Change(0, 0, "open"))
+    t.create(ann, "/e", mode="ephemeral")
+    t.became(ann, "disconnected")
+    t.commit(ann, Change(0, 0, "attach"))
+    t.became(ann, "connected", 2, "local")
+    t.close(ann, "/e")
+    t.became(ann, "expired")
+
+
+@good
+def another_server_knows_nothing_of_a_local_session(t: Tale) -> None:
+    ann, bob = t.at_one_server(1, "local"), t.client(2)
+    t.became(ann, "expired", 2)
+    t.create(bob, "/x")
+
+
+@good
+def another_server_has_not_heard_of_an_upgrade(t: Tale) -> None:
+    ann, bob = t.at_one_server(1, "local"), t.client(2)
+    t.became(ann, "expired", 2)
+    t.create(bob, "/x")
+    t.commit(ann, Change(0, 0, "open"))
+    t.close(ann)
+
+
+@bad(sessions.LOCAL)
+def a_local_session_is_welcome_at_another_server(t: Tale) -> None:
+    ann = t.at_one_server(1, "local")
+    t.became(ann, "disconnected")
+    t.became(ann, "connected", 2, "local")
+
+
+@bad(sessions.EPHEMERAL)
+def a_local_session_owns_a_node(t: Tale) -> None:
+    t.create(t.at_one_server(1, "local"), "/e", mode="ephemeral")
+
+
+@bad(sessions.LIVES)
+def a_local_session_is_attached_by_a_transaction(t: Tale) -> None:
+    t.commit(t.at_one_server(1, "local"), Change(0, 0, "attach"))
+
+
+@bad(sessions.LIVES)
+def an_upgraded_session_is_over_and_nobody_closed_it(t: Tale) -> None:
+    ann = t.at_one_server(1, "local")
+    t.commit(ann, Change(0, 0, "open"))
+    t.became(ann, "closed")
+
+
+@good
+def a_read_only_server_reads_and_refuses_the_rest(t: Tale) -> None:
+    bob, ann = t.client(2), t.at_one_server(1, "read-only")
+    t.exists(ann, "/x", there=False)
+    t.tell(t.ask(ann, Request("create", "/x", b"")), Reply("NOT_READ_ONLY", zxid=t.zxid))
+    t.tell(t.ask(ann, Request("sync", "/")), Reply("NOT_READ_ONLY", zxid=t.zxid))
+    t.create(bob, "/x")
+    t.exists(ann, "/x", there=False, zxid=t.zxid - 1)
+
+
+@good
+def a_refusal_of_a_read_only_server_bears_the_zxid_of_a_lost_write(t: Tale) -> None:
+    ann = t.client(1)
+    call = t.ask(ann, Request("create", "/x", b""))
+    zxid = t.commit(ann, Change(0, 0, "create", "/x", b""))
+    t.lose(call)
+    t.became(ann, "disconnected")
+    t.became(ann, "connected", 2, "read-only")
+    t.tell(t.ask(ann, Request("create", "/y", b"")), Reply("NOT_READ_ONLY", zxid=zxid))
+
+
+@bad(read_only.READ_ONLY)
+def a_read_only_server_writes(t: Tale) -> None:
+    t.create(t.at_one_server(1, "read-only"), "/x")
+
+
+@bad(read_only.READ_ONLY)
+def a_read_only_server_syncs(t: Tale) -> None:
+    t.sync(t.at_one_server(1, "read-only"))
+
+
+@bad(read_only.READ_ONLY)
+def a_read_only_server_does_what_it_has_refused(t: Tale) -> None:
+    ann = t.client(1)
+    t.became(ann, "disconnected")
+    t.became(ann, "connected", served="read-only")
+    call = t.ask(ann, Request("create", "/x", b""))
+    t.commit(ann, Change(0, 0, "create", "/x", b""))
+    t.lose(call)
+
+
+@bad(read_only.READ_ONLY)
+def a_read_only_server_refuses_a_read(t: Tale) -> None:
+    ann = t.at_one_server(1, "read-only")
+    t.tell(t.ask(ann, Request("exists", "/x")), Reply("NOT_READ_ONLY", zxid=t.zxid))
+
+
+@bad(read_only.READ_ONLY)
+def a_server_with_a_leader_refuses_a_write_as_a_reader(t: Tale) -> None:
+    ann = t.client(1)
+    t.tell(t.ask(ann, Request("create", "/x", b"")), Reply("NOT_READ_ONLY", zxid=t.zxid))
+
+
+# -- what is told of an end ----------------------------------------------------------------------------
 
 
 @good

@@ -9,6 +9,7 @@ from harness.checkers.ghost import Ghost, Known, Violation
 from harness.checkers.judge import Checker
 from harness.checkers.recovery import MachineIsHistory
 from harness.checkers.store.silence import SILENT
+from harness.history import Became, Event
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
 from zab.core.zxid import Zxid, show
@@ -27,6 +28,12 @@ TIME = SILENT
 MOVED = "only who has moved is sent away"
 LEADS = "sessions are ended by who leads"
 ATTACHED = "who is connected is counted"
+HELD = "a server without a leader lets its clients go in time"
+READERS = "a server that has a leader serves nobody as a reader only"
+ADMITTED = "a connection is closed at once only if others were admitted a moment ago"
+PINGED = "a ping is answered at once"
+OPEN = "a server counts the requests that are open, and no others"
+TIMEOUT = "a client is told the timeout that its session has"
 
 
 def committed(ghost: Ghost, start: int = 1) -> Iterator[Batch]:
@@ -96,6 +103,23 @@ def moved(ghost: Ghost, told: Sequence[tuple[int, int, int]]) -> None:
         if before and before[-1] == server:
             what = f"session {session:#x} is refused at {show(Zxid(zxid))} as if it had moved from server {server}"
             raise Violation(MOVED, f"{what}, where it was taken up last")
+
+
+def told_timeouts(ghost: Ghost, events: Sequence[Event]) -> None:
+    """Check that clients of sessions of the ensemble ping as often as the leader expects."""
+    given: dict[int, int] = {}
+    for batch in committed(ghost):
+        if not batch.config:
+            (payload,) = batch.payloads()
+            txn = decode(payload[TAG_BYTES:])
+            if txn.op == Op.CREATE_SESSION:
+                given[txn.session] = txn.body[0]
+    for event in events:
+        if isinstance(event, Became) and event.state == "connected":
+            right = given.get(event.session, event.timeout_ms)
+            if event.timeout_ms != right:
+                who = f"client {event.client}, session {event.session:#x}"
+                raise Violation(TIMEOUT, f"{who}: it was told {event.timeout_ms} ms at {event.at}, and has {right} ms")
 
 
 def owned(server: int, machine: Machine) -> None:

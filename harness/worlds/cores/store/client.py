@@ -18,6 +18,7 @@ from harness.history import Asked, Became, Event, Fired, Lost, Told
 from harness.lists import credentials_of, user_name
 from harness.protocol import EVENTS, asked_by, request_of
 from harness.worlds.cores.store.calls import Call
+from harness.worlds.cores.store.checks import PINGED
 from harness.worlds.cores.store.wire import Wire
 from zab.session.watch import WatchEvent
 from zab.session.watch_manager import WatchManager
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS: Final = 1_000
 """What a client asks for that begins a session on its own account."""
+PING_US_MAX: Final = 5_000
+"""A server answers a ping within this time, and the wires' delays."""
 PAUSE_US_MIN, PAUSE_US_MAX = 1_000, 30_000
 """Between two attempts to find a server."""
 _CLOSE_XID: Final = 0
@@ -56,6 +59,12 @@ class Client:
         self.slow_us = 0
         """The additional delay of its messages."""
         self.connected = False
+        self.accepts_read_only = world.script.knobs.read_only_ms > 0 and number % 2 == 1
+        """True if it asks for reads at a server without a leader, where there are such servers."""
+        self._read_only = False
+        """True if its present server only reads."""
+        self._known_to_all = False
+        """True if a server with a leader has welcomed its session. Else it asks for a new one on each connection."""
         self.wanted = False
         """Whether it should have a session."""
         self.leaving = False
@@ -76,7 +85,7 @@ class Client:
         self._xid = 0
         self._first = FirstFrame()
         self._reader = ReplyReader()
-        self._heard_at = self._said_at = 0
+        self._heard_at = self._said_at = self._pinged_at = 0
         self._alarms = 0
         self._said_farewell = False
 
@@ -99,8 +108,7 @@ class Client:
         if self.vanished or self.leaving:
             return
         known, self._user = self._user, user_name(user) or self._user
-        if not self.session:
-            self._timeout_ms = timeout_ms
+        self._timeout_ms = timeout_ms
         if self.connected and self.server == server.id and known == self._user and not late_ms:
             return
         self.wanted = True
@@ -172,7 +180,10 @@ class Client:
         self._wire = Wire(world, self, server, self._random)
         self._proved = self._user
         self._xid, self._first, self._reader = 0, FirstFrame(), ReplyReader()
-        hello = encode_connect_request(ConnectRequest(self._seen, self._timeout_ms, self.session, self._password))
+        asked = ConnectRequest(
+            self._seen, self._timeout_ms, self.session, self._password, read_only=self.accepts_read_only
+        )
+        hello = encode_connect_request(asked)
         if self._proved:
             hello += encode_request(Op.AUTH, AUTH_XID, (0, "digest", credentials_of(self._proved)))
         self._wire.up(hello)
@@ -194,13 +205,27 @@ class Client:
             return
         now, time_us = self.world.now, self._given_ms * 1_000
         if now - self._heard_at >= time_us * 2 // 3:
+            self._judge_silence(wire)
             self._give_up()
             self._look_for_server()
             return
         if self.connected and now - self._said_at >= time_us // 3:
             self._say(PING)
             self._flush()
+            if self._pinged_at < self._heard_at:
+                self._pinged_at = now
         self._wind()
+
+    def _judge_silence(self, wire: Wire | None) -> None:
+        """Check that the server had a reason not to answer the first ping since it was heard last."""
+        world, pinged_at = self.world, self._pinged_at
+        if wire is None or not self.connected or pinged_at < self._heard_at or world.script.knobs.open_requests:
+            return
+        timing = world.script.timing
+        needed_us = 2 * timing.delay_us_max + timing.turn_us_max + PING_US_MAX
+        if wire.served_since(pinged_at) and not self.slow_us and world.now - pinged_at > needed_us:
+            what = f"client {self.id} pinged server {self.server} at {pinged_at}, and gives up at {world.now}"
+            raise Violation(PINGED, what)
 
     def lost(self, wire: Wire) -> None:
         """The server hung up, or the connection broke."""
@@ -226,6 +251,8 @@ class Client:
         if self.connected:
             self.connected = False
             self._became("disconnected")
+        if self.session and not self._known_to_all:
+            self._forget()
 
     # -- what is said ----------------------------------------------------------------------------------
 
@@ -278,7 +305,8 @@ class Client:
             event, _, path = decode_event(body)
             self._happened(event, path, zxid)
         elif xid == _CLOSE_XID:
-            self._over("closed")
+            if not error:  # else its server only reads, and it asks the next one
+                self._over("closed")
         elif xid not in _UNCOUNTED:
             self._answered(xid, zxid, error, body)
 
@@ -289,6 +317,8 @@ class Client:
             return
         back = self.session != 0
         self.session, self._password, self._given_ms = welcome.session, welcome.password or b"", welcome.timeout_ms
+        self._read_only = bool(welcome.read_only)
+        self._known_to_all = self._known_to_all or not self._read_only
         self.connected = True
         self._became("connected")
         self._wind()
@@ -328,14 +358,24 @@ class Client:
         """Without a session, until somebody asks for something."""
         self._attempt += 1
         self.wanted = self.leaving = False
-        self.session = self._seen = 0
-        self._password = b""
+        self._seen = 0
         self.queue.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the session: the next connection asks for a new one."""
+        self.session = 0
+        self._known_to_all = False
+        self._password = b""
         self.book = WatchManager()
 
     def _became(self, state: str) -> None:
-        user = self._proved if state == "connected" else ""
-        self.saw(Became(self.world.now, self.id, self.session, state, self.server, self._given_ms, user=user))
+        user = served = ""
+        if state == "connected":
+            user = self._proved
+            served = "read-only" if self._read_only else "local" if self.world.script.knobs.local_sessions else ""
+        at = self.world.now
+        self.saw(Became(at, self.id, self.session, state, self.server, self._given_ms, user=user, served=served))
 
     def saw(self, event: Event) -> None:
         self.world.saw(event)

@@ -2,7 +2,7 @@
 
 It does for it what `ServerRuntime` does with tasks and sockets. It reports roles and snapshots, calls `check` and
 `reap` on virtual time, and passes requests on to the real `RequestPath`. When a turn of the server is over, it has its
-connections send what has gathered. Local sessions, read-only mode and throttles are off.
+connections send what has gathered.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.checkers.ghost import Violation
+from harness.faults import Knobs
+from harness.worlds.cores.store.checks import ADMITTED
 from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.store.judged_service import JudgedClientService
 from zab.core.errors import Overloaded
@@ -23,6 +26,7 @@ from zab.service.client_sessions import BARRIER, Steps
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.overflow_queue import OverflowQueue
 from zab.service.pending_submissions import PendingSubmissions, Submission
+from zab.service.throttle import ThrottleSettings
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.request_format import HEAD, INTERNAL
@@ -31,8 +35,14 @@ if TYPE_CHECKING:
     from harness.worlds.cores.store.server import StoreServer
     from harness.worlds.cores.store.wire import Wire
 
+STALL_MS: Final = 20
+"""Between two attempts of requests that a throttle holds back."""
+FILL_MS: Final = 50
+"""Between two connections that a server admits whose tokens are used up."""
 CONTAINERS_MS: Final = 100
 """Between two checks for containers and TTL nodes: much more often than in production."""
+LARGE_MAX: Final = 3
+"""Large requests for which a server has room."""
 TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 """The longest timeout of a session, in ticks."""
 
@@ -43,7 +53,8 @@ class StrictLog:
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
 
     def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:
-        if event in ("client_failed", "client_protocol_error"):
+        why = str(fields.get("why"))
+        if event in ("client_failed", "client_protocol_error") and "bytes of large requests are open" not in why:
             raise AssertionError(f"{event}: {fields.get('why')}")
 
 
@@ -79,6 +90,27 @@ class SimulatedMember:
         self._pending.cancel(submission)
 
 
+def settings_of(knobs: Knobs) -> ClientPortSettings:
+    throttle = ThrottleSettings(
+        request_max_requests=knobs.open_requests,
+        request_stall_ms=STALL_MS,
+        op_wait_ms=knobs.wait_ms,
+        large_request_threshold=knobs.large_bytes or -1,
+        large_request_max_bytes=LARGE_MAX * max(knobs.large_bytes, 1),
+        connection_tokens=knobs.connection_tokens,
+        connection_fill_ms=FILL_MS,
+    )
+    return ClientPortSettings(
+        tick_ms=knobs.tick_ms,
+        containers_ms=CONTAINERS_MS,
+        local_sessions_enabled=knobs.local_sessions > 0,
+        local_sessions_upgrading_enabled=knobs.local_sessions > 1,
+        read_only_mode_enabled=knobs.read_only_ms > 0,
+        read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
+        throttle=throttle,
+    )
+
+
 class SimulatedClientPort:
     """It is the `RequestPort` of its `ClientService`, and the observer of the machine."""
 
@@ -96,7 +128,7 @@ class SimulatedClientPort:
         self.clients: JudgedClientService = JudgedClientService(
             server.id,
             server.machine.store,
-            ClientPortSettings(tick_ms=tick_ms, containers_ms=CONTAINERS_MS),
+            settings_of(server.knobs),
             StrictLog(),
             self,
             Unwatched(),
@@ -111,6 +143,10 @@ class SimulatedClientPort:
         server.machine.store.observer = self
         self._pause_ms = tick_ms // 2
         self._checked_ms = server.now_ms
+        self._admitted = self._rejected = 0
+        """New connections that were admitted, and those that were refused, up to the last first frame."""
+        self._admitted_ms = server.now_ms - 3 * FILL_MS
+        """The time of the last admission."""
         self.world.push(self.world.now + tick_ms * 500, self._check, server.life, None)
 
     # -- the server's turn -----------------------------------------------------------------------------
@@ -168,12 +204,31 @@ class SimulatedClientPort:
         done(result, error)
 
     def postpone(self, do: Callable[[], None]) -> None:
-        self.world.push(self.world.now, self._postponed, do, self.server.life)
+        self.later(0, do)
 
-    def _postponed(self, do: Callable[[], None], life: int) -> None:
-        if self.server.life == life:
-            do()
-            self.turned()
+    def later(self, pause_ms: int, do: Callable[[], None]) -> None:
+        self.world.push(self.world.now + pause_ms * 1_000, self._later, do, self.server.life)
+
+    def _later(self, do: Callable[[], None], life: int) -> None:
+        server = self.server
+        if server.life != life:
+            return
+        if server.paused:
+            server.backlog.append((self._later, do, life))
+            return
+        do()
+        self.turned()
+
+    def when_readable(self, shell: SimulatedShell, done: Done) -> None:
+        """Look again until the state may be read, or only be read."""
+        if shell.over:
+            return
+        wait_ms = self.clients.unreadable_ms
+        if wait_ms:
+            self.later(wait_ms, partial(self.when_readable, shell, done))
+        else:
+            done(not self.clients.ready, None)
+            shell.output_ready()
 
     def barrier(self, done: Done, ahead: bytes = b"") -> None:
         self._member.posted = True
@@ -185,6 +240,17 @@ class SimulatedClientPort:
         shell = SimulatedShell(self, wire)
         self._shells[shell] = None
         return shell
+
+    def judge_admission(self) -> None:
+        """Check the throttle of new connections after each first frame: tokens come back while none is taken."""
+        counts, now = self.clients.counts, self.server.now_ms
+        rejected, self._rejected = counts.connection_rejected - self._rejected, counts.connection_rejected
+        admitted = counts.connection_request_count - counts.connection_rejected
+        if admitted > self._admitted:
+            self._admitted, self._admitted_ms = admitted, now
+        elif rejected and now - self._admitted_ms > 2 * FILL_MS:
+            what = f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it admitted one"
+            raise Violation(ADMITTED, what)
 
     def closed(self, shell: SimulatedShell) -> None:
         self._shells.pop(shell, None)

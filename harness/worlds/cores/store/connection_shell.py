@@ -65,8 +65,19 @@ class SimulatedShell:
         connection = self.connection
         while (pause_s := connection.advance()) == 0 or (pause_s is None and self._unread):
             if pause_s is None:
+                first = connection.phase is ConnectionPhase.FIRST_FRAME
                 data, self._unread = self._unread, b""
                 connection.receive(data)
+                if first:
+                    self.port.judge_admission()
+        if pause_s is not None and pause_s != inf:
+            self.port.later(round(pause_s * 1000), self._again)
+
+    def _again(self) -> None:
+        """The pause of a throttle is over."""
+        if not self._over:
+            self._read()
+            self.output_ready()
 
     def flush(self) -> None:
         """A turn of the server is over."""
@@ -88,6 +99,11 @@ class SimulatedShell:
         elif connection.deadline not in (inf, self._deadline):
             self._deadline = connection.deadline
             self._wind()
+
+    @property
+    def over(self) -> bool:
+        """True if the connection is closed on this side."""
+        return self._over
 
     def _end(self) -> None:
         self._over = True
@@ -124,7 +140,7 @@ class SimulatedShell:
         raise AssertionError("simulated clients send no four-letter words")
 
     def when_readable(self, done: Done) -> None:
-        raise AssertionError("read-only mode is off")
+        self.port.when_readable(self, done)
 
     def barrier(self, done: Done) -> None:
         self.port.barrier(done)
@@ -136,7 +152,9 @@ class SimulatedShell:
         self.port.carry_out(self, self.port.clients.sessions.create(timeout_ms), done)
 
     def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
-        raise AssertionError("local sessions are off")
+        port = self.port
+        steps = port.clients.sessions.create_local(timeout_ms, lambda: port.server.now_ms, read_only=read_only)
+        port.carry_out(self, steps, done)
 
     def attach_session(self, session: int, password: bytes | None, done: Done) -> None:
         self.port.carry_out(self, self.port.clients.sessions.find(session, password), done)

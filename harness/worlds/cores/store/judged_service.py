@@ -1,19 +1,24 @@
-"""The real `ClientService` of a simulated server, with a record of its own of which sessions the leader heard from.
+"""The real `ClientService` of a simulated server, with a record of its own: of signs of life, and of leaderless times.
 
-By that record it judges every end of a session. The record does not use the session tracker, which may be wrong.
+By that record it judges every end of a session, and which clients stay. It does not use the session tracker, which may
+be wrong.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from harness.checkers.ghost import Violation
-from harness.worlds.cores.store.checks import ATTACHED, LEADS, TIME
+from harness.worlds.cores.store.checks import ATTACHED, HELD, LEADS, READERS, TIME
 from zab.core.zxid import Epoch
 from zab.service.client_service import SLEPT_CHECKS, ClientService
+from zab.service.connection.ports import ConnectionPhase
 from zab.service.session_tracker import ALIVE
+
+PATIENCE: Final = 3
+"""A server without a leader keeps a client for no more than this part of its session's timeout."""
 
 
 class JudgedClientService(ClientService):
@@ -23,6 +28,10 @@ class JudgedClientService(ClientService):
         """By session: the time of its last sign of life that reached this leader in its epoch."""
         self._looked_ms = self._clock_ms()
         """The time of the last `check`."""
+        self._leaderless_ms: int | None = self._clock_ms()
+        """The time since which there is no leader; None while there is one."""
+        self._local_heard_ms: dict[int, int] = {}
+        """By local session: the time of its last sign of life, or of the first check that saw it."""
 
     def _heard(self, sessions: Iterable[int]) -> None:
         if self.leads is not None:
@@ -32,6 +41,11 @@ class JudgedClientService(ClientService):
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
         led = self.leads
         super().role_changed(serving=serving, leading=leading, epoch=epoch)
+        if serving:
+            self._leaderless_ms = None
+            self._judge_readers()
+        elif self._leaderless_ms is None:
+            self._leaderless_ms = self._clock_ms()
         if self.leads is not None and self.leads != led:
             self._heard_at.clear()
             self._heard(self.sessions.table)
@@ -53,7 +67,14 @@ class JudgedClientService(ClientService):
         connections: dict[int, Any] = self.sessions.attached
         alive = [session for session, connection in connections.items() if connection.active]
         self._heard(self.sessions.table if slept else alive)
+        local = {
+            session: now if session in alive else self._local_heard_ms.get(session, now)
+            for session in self.sessions.local.timeouts
+        }
+        timeouts, self._local_heard_ms = dict(self.sessions.local.timeouts), local
         reports = super().check()
+        self._judge_local_ends(timeouts)
+        self._judge_patience()
         if self.ready and self.leads is None:
             self._judge_reports(alive, reports)
         return reports
@@ -68,6 +89,31 @@ class JudgedClientService(ClientService):
             if session not in told and session in self.sessions.table:
                 what = f"server {self.me} has heard of session {session:#x}, and does not tell the leader"
                 raise Violation(ATTACHED, what)
+
+    def _judge_local_ends(self, timeouts: Mapping[int, int]) -> None:
+        for session, timeout_ms in timeouts.items():
+            silent_ms = self._clock_ms() - self._local_heard_ms[session]
+            if session not in self.sessions.local and silent_ms + self.settings.tick_ms < timeout_ms:
+                who = f"local session {session:#x} of {timeout_ms} ms"
+                raise Violation(TIME, f"server {self.me} ends {who} {silent_ms} ms after it heard of it")
+
+    def _judge_patience(self) -> None:
+        if self._leaderless_ms is None:
+            return
+        alone_ms = self._clock_ms() - self._leaderless_ms
+        for client in self._served():
+            if not client.read_only and alone_ms * PATIENCE > client.timeout_ms:
+                who = f"session {client.session:#x} of {client.timeout_ms} ms"
+                raise Violation(HELD, f"server {self.me} keeps {who} after {alone_ms} ms without a leader")
+
+    def _judge_readers(self) -> None:
+        for client in self._served():
+            if client.read_only and not self.restoring:
+                raise Violation(READERS, f"server {self.me} has a leader, and session {client.session:#x} only reads")
+
+    def _served(self) -> list[Any]:
+        connections: dict[int, Any] = self.sessions.attached
+        return [each for each in connections.values() if each.phase is ConnectionPhase.SERVING]
 
     def _judge_end(self, session: int) -> None:
         if self.leads is None:

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.checkers.ghost import Violation
 from harness.history import Event, Lost, Request, Told
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
-from harness.worlds.cores.store.checks import exactly_once, moved, owned, same_counts, same_lists
+from harness.worlds.cores.store.checks import (
+    OPEN,
+    exactly_once,
+    moved,
+    owned,
+    same_counts,
+    same_lists,
+    told_timeouts,
+)
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.client_port import TICKS_MAX
 from harness.worlds.cores.store.passing import left_over, timely
@@ -21,6 +30,7 @@ from zab.store.server_watches import WatchKind
 
 if TYPE_CHECKING:
     from harness.worlds.cores.server import Server
+    from harness.worlds.cores.store.server import StoreServer
     from harness.worlds.cores.store.world import StoreWorld
 
 
@@ -113,14 +123,30 @@ class StoreLiveness(Liveness):
         exactly_once(world.ghost)
         timely(world.ghost)
         moved(world.ghost, world.told_moved)
+        told_timeouts(world.ghost, world.shown)
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)
+                self._judge_counts(server)
         there = leader.machine.zxid
         alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there]
         same_lists(alike)
         same_counts(alike)
         return None
+
+    @staticmethod
+    def _judge_counts(server: StoreServer) -> None:
+        """Check the totals by which the server's throttles decide: a leak holds requests back for ever."""
+        clients = server.client_port.clients
+        connections: list[Any] = list(clients.connections)
+        pipelines = [each.pipeline for each in connections if each.pipeline is not None]
+        right = sum(len(pipeline.replies) for pipeline in pipelines)
+        if clients.open_requests != right:
+            raise Violation(OPEN, f"server {server.id} counts {clients.open_requests} open requests, and has {right}")
+        if clients.large_bytes and not any(pipeline.queued for pipeline in pipelines):
+            raise Violation(
+                OPEN, f"server {server.id} counts {clients.large_bytes} bytes of large requests, and has none"
+            )
 
     def _unwatched(self, client: Client) -> list[str]:
         """What is in its book, and not in its server's."""

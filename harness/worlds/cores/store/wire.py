@@ -49,6 +49,12 @@ class Wire:
         self._up_at = at
         self._world.push(at, self._arrive, data, None)
 
+    def served_since(self, at: int) -> bool:
+        """Return whether the server could answer what was sent at this time: nothing was in its way."""
+        server = self.server
+        reachable = not self._cut and self._up_at <= self._world.now and self._down_at <= self._world.now
+        return reachable and server.life == self.life and not server.paused and server.resumed_at < at
+
     def _arrive(self, data: bytes, _: None) -> None:
         server = self.server
         if self._cut:

@@ -10,7 +10,7 @@ from attrs import evolve
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.recovery import MachineIsHistory
-from harness.checkers.store import ended_early, quotas
+from harness.checkers.store import ended_early, quotas, throttled
 from harness.checkers.store.case import Case
 from harness.checkers.store.promises import Kept, kept
 from harness.faults import ClockDrift, ClockFreeze, Script
@@ -43,7 +43,7 @@ class StoreWorld(World):
     workload: StoreWorkload
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self._events: list[Event] = []
+        self.shown: list[Event] = []
         self._jumps: list[Jump] = []
         self._calls = 0
         self.told_moved: list[tuple[int, int, int]] = []
@@ -76,7 +76,7 @@ class StoreWorld(World):
         return self._calls
 
     def saw(self, event: Event) -> None:
-        self._events.append(event)
+        self.shown.append(event)
         if self.trace is not None:
             self.record(0, "client", event.client, event)
 
@@ -85,7 +85,7 @@ class StoreWorld(World):
 
     def history(self) -> History:
         changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self._events), tuple(changes), tuple(self._jumps))
+        return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
         """Judge what the clients saw, at the end and only if nothing else was wrong before.
@@ -100,7 +100,8 @@ class StoreWorld(World):
         verdict = kept(case)
         if verdict.held:
             early = ended_early(case.history) if self._one_clock else ()
-            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *early))
+            late = throttled.check(case, self.script.knobs.wait_ms) if self._one_clock else ()
+            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
         return with_cause(outcome, verdict)
 
 
