@@ -114,7 +114,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "pings-held",
         "a client whose requests wait gets no answer to its pings, and takes its server for dead",
-        (f"{PIPELINE}._hold", "if request[1] == _PING:", "if False:"),
+        (f"{PIPELINE}._answer_pings", "if request[1] == _PING:", "if False:"),
         machine="store",
     ),
     mutant(

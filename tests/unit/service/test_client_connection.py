@@ -318,6 +318,18 @@ def test_closed_throttle_is_tried_again_after_its_stall() -> None:
     assert len(talk.server.posted) == 1
 
 
+def test_ping_at_a_closed_throttle_does_not_count_as_a_request_that_waits() -> None:
+    talk = served(throttle=ThrottleSettings(request_max_requests=1, op_wait_ms=50))
+    talk.it.receive(write(1))
+    talk.it.receive(PING)
+    talk.server.write_done(11)
+    talk.it.settle()
+    talk.now = 1.0
+    talk.it.receive(write(2))
+    talk.server.write_done(12)
+    assert [(xid, error) for xid, _, error, _ in talk.replies()] == [(PING_XID, 0), (1, 0), (2, 0)]
+
+
 def test_client_that_does_not_read_is_cut() -> None:
     talk = served(unsent_bytes_max=100, unsent_bytes_cut=100)
     for _ in range(10):

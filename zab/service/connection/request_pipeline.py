@@ -169,11 +169,17 @@ class RequestPipeline:
             self._take(requests)
 
     def _hold(self, requests: Iterable[Request]) -> None:
+        self._held += self._answer_pings(requests)
+
+    def _answer_pings(self, requests: Iterable[Request]) -> list[Request]:
+        """Answer the pings at once, and return the other requests."""
+        others: list[Request] = []
         for request in requests:
             if request[1] == _PING:
                 self._ping(_PING, PING_XID, b"")
             else:
-                self._held.append(request)
+                others.append(request)
+        return others
 
     def has_room(self) -> bool:
         """Return whether more may be read from the client without asking `advance`."""
@@ -251,12 +257,13 @@ class RequestPipeline:
 
     def _take_throttled(self, throttle: RequestThrottle, requests: list[Request]) -> None:
         take = self._take_of_local if self._local else self._take_all
+        requests = self._answer_pings(requests)  # a ping does not wait, so the time of waiting must not begin with it
         count, late = throttle.admit(len(requests), self._now_ms)
         if not late:
             take(requests[:count])
         else:
             for xid, op, body in requests:
-                if op in (_CLOSE, _PING):
+                if op == _CLOSE:
                     take([(xid, op, body)])
                 else:
                     self._server.counts.throttled_ops += 1
