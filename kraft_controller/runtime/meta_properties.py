@@ -6,22 +6,21 @@ version, as Java properties.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
 from kraft_controller.core.names import BrokerId
+from zab.config.properties_file import MalformedEscape, parse
+from zab.host.durable_file import replace_file
 
 META: Final = "meta.properties"
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
 """The file mode of session ids, which identify this broker's ephemeral nodes."""
-_ANYBODY: Final = 0o666
-"""The file mode of everything else, reduced by the umask."""
 _REPAIR: Final = "restore it, or move the directory away"
 
 
@@ -43,14 +42,17 @@ def read_identity(directory: Path) -> Identity | None:
     """Read a directory's identity, or None if the directory was not used yet."""
     path = directory / META
     try:
-        lines = path.read_text("utf-8").splitlines()
+        text = path.read_text("utf-8")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
         raise WrongIdentity(f"{path} is not text, so the owner of the directory is unknown; {_REPAIR}") from None
     except OSError as error:
         raise Unreadable(f"{path}: {error}") from None
-    values = _properties(lines)
+    try:
+        values = {entry.key: entry.value for entry in parse(text)}
+    except MalformedEscape as error:
+        raise WrongIdentity(f"{path}, {error}; {_REPAIR}") from None
     version = values.get("version")
     if version is None:
         raise WrongIdentity(f"{path} has no version: it is empty or truncated; {_REPAIR}")
@@ -118,7 +120,7 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
             new.append(directory)
     for directory in new:
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / META, f"version=0\nbroker.id={broker}\ncluster.id={cluster}\n")
+        replace_file(directory / META, [f"version=0\nbroker.id={broker}\ncluster.id={cluster}\n".encode()])
 
 
 # -- former sessions ----------------------------------------------------------------------------------
@@ -137,30 +139,4 @@ def remember_session(directory: Path, session: int) -> None:
     """Record a session id, so that the next start can replace this one's registration without waiting."""
     known = [*former_sessions(directory), session][-SESSIONS_MAX:]
     directory.mkdir(parents=True, exist_ok=True)
-    _write(directory / SESSION, "".join(f"{each:#x}\n" for each in known), _OWNER_ONLY)
-
-
-def _write(path: Path, text: str, mode: int = _ANYBODY) -> None:
-    """Replace a file atomically and durably."""
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.unlink(missing_ok=True)  # left by an interrupted start, with the mode of that start
-    with open(fresh, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    above = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(above)
-    finally:
-        os.close(above)
-
-
-def _properties(lines: Iterable[str]) -> Mapping[str, str]:
-    values = {}
-    for line in lines:
-        line = line.strip()
-        if line and line[0] not in "#!":
-            key, _, value = line.partition("=")
-            values[key.strip()] = value.strip()
-    return values
+    replace_file(directory / SESSION, [f"{each:#x}\n".encode() for each in known], mode=_OWNER_ONLY)

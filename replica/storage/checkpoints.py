@@ -9,6 +9,7 @@ from json import dumps, loads
 from typing import Final, TypeAlias
 
 from replica.storage.files import DamagedLog, MissingFile
+from zab.config.properties_file import parse
 from zab.storage.disk import FolderDisk, read_all, write_atomically
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -78,9 +79,8 @@ def encode_properties(values: Mapping[str, object]) -> bytes:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    lines = [line.strip() for line in data.decode(errors="replace").splitlines()]
-    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    """Return the properties; lines with a wrong escape are left out."""
+    return {entry.key: entry.value for entry in parse(data.decode(errors="replace"), [])}
 
 
 def encode_metadata(topic_id: bytes) -> bytes:

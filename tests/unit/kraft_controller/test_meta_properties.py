@@ -52,6 +52,7 @@ def test_kafka_meta_properties_is_parsed(tmp_path: Path) -> None:
         ("version=7\nbroker.id=1\n", "version '7' is unknown"),
         ("", "has no version: it is empty"),
         ("version=0\nbroker.id=one\n", "broker.id='one' is not a number"),
+        ("version=0\nbroker.id=1\ncluster.id=\\u12\n", r"meta.properties, line 3: four hexadecimal digits"),
     ],
 )
 def test_directory_of_another_broker_is_refused_unchanged(tmp_path: Path, text: str, why: str) -> None:

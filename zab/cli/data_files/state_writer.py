@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from zab.cli.data_files.state_reader import StoreState
 from zab.core.errors import ConfigError
 from zab.core.zxid import Zxid
+from zab.host.durable_file import replace_file
 from zab.storage.disk import disk_error
 from zab.storage.offline import found_history
 from zab.storage.real_disk import LOCK, RealDisk
@@ -63,23 +64,11 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
 
 
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file durably; it gets its name only when it is complete."""
+    """Write a file durably; it gets its name only when it is complete. A file beside it is never overwritten."""
     temporary = path.with_name(path.name + ".tmp")
+    if temporary.exists():
+        raise disk_error("write", str(temporary), errno.EEXIST)
     try:
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, _MODE)) as file:
-            try:
-                for chunk in chunks:
-                    file.write(chunk)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                temporary.unlink()
-                raise
-        temporary.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(path, chunks, mode=_MODE)
     except OSError as error:
         raise disk_error("write", str(error.filename or path), error.errno) from error

@@ -6,13 +6,13 @@ The membership on the disk takes precedence over both, so nothing is lost if the
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
 from zab.cli.zoo_cfg.keys import MEMBERSHIP, bare
 from zab.config.properties_file import decode, parse
 from zab.core.ensemble import Ensemble
+from zab.host.durable_file import replace_file
 from zab.wire.disk_files import dynamic_name, encode_dynamic
 
 BACKUP: Final = ".bak"
@@ -22,12 +22,13 @@ _KEY: Final = "dynamicConfigFile"
 def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
     """Write the members, and return the absolute path of their file: the next start may be in another directory."""
     dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
-    replace(dynamic, encode_dynamic(ensemble).encode())
+    replace_file(dynamic, [encode_dynamic(ensemble).encode()], like=dynamic if dynamic.exists() else None)
     old = config.read_bytes()
-    replace(config.with_name(config.name + BACKUP), old, like=config)
+    backup = config.with_name(config.name + BACKUP)
+    replace_file(backup, [old], like=backup if backup.exists() else config)
     server = next((each for each in ensemble.servers if each.id == sid), None)
     drop = {_KEY} if server is None or server.client_port is None else {_KEY, "clientPort", "clientPortAddress"}
-    replace(config, without(decode(old), drop).encode() + f"{_KEY}={dynamic}\n".encode())
+    replace_file(config, [without(decode(old), drop).encode(), f"{_KEY}={dynamic}\n".encode()], like=config)
     return dynamic
 
 
@@ -41,24 +42,3 @@ def without(text: str, names: set[str]) -> str:
         for number in range(entry.line, entry.last + 1)
     }
     return "".join(f"{line}\n" for number, line in enumerate(lines, start=1) if number not in gone)
-
-
-def replace(path: Path, content: bytes, like: Path | None = None) -> None:
-    """Replace the file atomically and durably: after a crash it is the old file or the new one.
-
-    It keeps its permissions; a new file has those of `like`, because a configuration may hold passwords.
-    """
-    temporary = path.with_name(path.name + ".tmp")
-    pattern = path if path.exists() else like
-    with temporary.open("wb") as file:
-        if pattern is not None:
-            os.fchmod(file.fileno(), pattern.stat().st_mode & 0o777)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
