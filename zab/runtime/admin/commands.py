@@ -157,7 +157,7 @@ def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outc
     command = _BY_NAME.get(name)
     if command is None:
         return Outcome(name, error=f"Unknown command: {name}")
-    serves = server.role is not None and server.role.serving
+    serves = server.role.serving
     if not command.always and not serves and not server.clients.read_only:
         return Outcome(command.names[0], error=NOT_SERVING)
     return Outcome(command.names[0], command.answer(server))

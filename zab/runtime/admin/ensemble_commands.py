@@ -45,7 +45,7 @@ def leader(server: ServerRuntime) -> Mapping[str, object]:
         return {"error": "server is not initialized"}  # as ZooKeeper answers for a server without an ensemble
     found = status.ensemble.by_id.get(status.role.leader) if status.role.leader is not None else None
     return {
-        "is_leader": server.leading,
+        "is_leader": server.role.leading,
         "leader_id": -1 if status.role.leader is None else status.role.leader,
         "leader_ip": "" if found is None or found.host == NO_HOST else found.host,
     }
@@ -55,7 +55,7 @@ def observers(server: ServerRuntime) -> Mapping[str, object]:
     """List the observers of a leader. A follower has none: all observers here follow the leader."""
     status = server.member.status()
     found = []
-    if server.leading:
+    if server.role.leading:
         for link in status.links:
             if not link.dialled and link.peer in status.synced and link.peer not in status.ensemble.voters:
                 member = status.ensemble.by_id.get(link.peer)
@@ -100,7 +100,7 @@ def zabstate(server: ServerRuntime) -> Mapping[str, object]:
     zxid = Zxid(server.machine.zxid)
     return {
         "myid": server.me,
-        "is_leader": server.leading,
+        "is_leader": server.role.leading,
         "quorum_address": _addresses(member, member.quorum_port),
         "election_address": _addresses(member, member.election_port),
         "client_address": _client_address(member),

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zab.runtime.store_server.server_runtime import ServerRuntime
+    from zab.runtime.admin.report import VERSION
+from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 def environment(server: ServerRuntime) -> Mapping[str, object]:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     limit = _memory_mb()
     return {
-        "zookeeper.version": server.version,
+        "zookeeper.version": VERSION,
         "host.name": platform.node(),
         "java.version": platform.python_version(),
         "java.vendor": platform.python_implementation(),

@@ -19,13 +19,13 @@ from zab.core.messages import State
 from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
 from zab.host.clocks import wall_ms
 from zab.host.logs import Log
-from zab.runtime.admin.report import Report, decode_report, decode_reports, encode_report, encode_reports
+from zab.runtime.admin.report import VERSION, Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.client_service import ClientService
 from zab.service.operator_warnings import operator_warnings
 from zab.service.pending_submissions import Done
-from zab.service.serving_times import ServingTimes
+from zab.service.server_role import ServerRole
 from zab.service.status import OpenPorts, RoleChange
 from zab.store.paths import ROOT
 
@@ -65,11 +65,8 @@ class SampledServer(Protocol):
     log: Log
     clients: ClientService
     me: ServerId
-    version: str
-    times: ServingTimes
+    role: ServerRole
 
-    @property
-    def leading(self) -> bool: ...
     @property
     def mode(self) -> str: ...
     def tell_leader(self, report: bytes) -> None: ...
@@ -211,7 +208,7 @@ class MetricsSampler:
         self.peers = {sid: kept for sid, kept in self.peers.items() if now - kept[0] < FORGET_S}
         try:
             report = self.report()
-            if not self._server.leading:
+            if not self._server.role.leading:
                 self._server.tell_leader(encode_report(report))
             elif self.peers:
                 others = [(round((now - at) * 1000), each) for at, each in self.peers.values()]
@@ -227,7 +224,7 @@ class MetricsSampler:
         sample = self.samples[-1] if self.samples else Sample(0, 0, 0, 0)
         return Report(
             server=server.me,
-            version=server.version,
+            version=VERSION,
             mode=server.mode,
             serving=status.role.serving,
             voting=status.voting,
@@ -235,7 +232,7 @@ class MetricsSampler:
             applied=server.machine.zxid,
             committed=status.committed,
             last=max(0, status.last),
-            lag=0 if server.leading else self._lag if status.role.serving else -1,
+            lag=0 if server.role.leading else self._lag if status.role.serving else -1,
             connections=len(server.clients.connections),
             sessions=len(server.clients.sessions.attached),
             outstanding=server.clients.open_requests,
@@ -244,7 +241,7 @@ class MetricsSampler:
             latency_us=sample.latency_us,
             fsync_us=sample.fsync_us,
             elections=status.counters.elections,
-            uptime_ms=round(trio_time() * 1000) - server.times.started_ms,
+            uptime_ms=round(trio_time() * 1000) - server.role.started_ms,
             client_port=server.ports.client or 0,
             admin_port=server.ports.admin or 0,
             warnings=tuple(operator_warnings(status, member.disk_status(), server.machine.mismatch, loops)),

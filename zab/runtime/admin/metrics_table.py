@@ -34,7 +34,7 @@ class Observation:
         self.received, self.sent = server.clients.traffic()
         self.latency = server.clients.latency.milliseconds
         self.descriptors = descriptors()
-        self.leads = server.leading
+        self.leads = server.role.leading
         self.followers = [sid for sid in self.status.synced if sid != server.me] if self.leads else []
         self.observers = [sid for sid in self.followers if sid not in self.status.ensemble.voters]
 
@@ -210,7 +210,7 @@ METRICS: Final = (
         lambda seen: seen.server.machine.mismatches,
     ),
     # the process
-    _gauge("uptime", "time since the start of this server", lambda seen: now_ms() - seen.server.times.started_ms),
+    _gauge("uptime", "time since the start of this server", lambda seen: now_ms() - seen.server.role.started_ms),
     _gauge("open_file_descriptor_count", "open file descriptors of the process", lambda seen: seen.descriptors[0]),
     _gauge(
         "max_file_descriptor_count", "limit of open file descriptors of the process", lambda seen: seen.descriptors[1]
@@ -240,7 +240,7 @@ METRICS: Final = (
     _gauge(
         "leader_uptime",
         "time since this leader was elected; only at a leader",
-        lambda seen: seen.at_leader(now_ms() - seen.server.times.leading_since_ms),
+        lambda seen: seen.at_leader(now_ms() - seen.server.role.leading_since_ms),
     ),
     _counter("looking_count", "elections in which this server took part", lambda seen: seen.counters.elections),
     _summary(

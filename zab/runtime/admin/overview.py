@@ -8,7 +8,7 @@ from zab.admin.summary import Summary
 from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
-from zab.runtime.admin.report import Report
+from zab.runtime.admin.report import VERSION, Report
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -28,11 +28,11 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
     members = [_member(server, each.id, reports.get(each.id)) for each in status.ensemble.servers]
-    settled = server.times.serving_ms(now_ms()) > STALE_MS
+    settled = server.role.serving_ms(now_ms()) > STALE_MS
     warnings = _warnings(members, status.role.serving and settled)
     return {
         "server": server.me,
-        "version": server.version,
+        "version": VERSION,
         "now_ms": wall_ms(),
         "health": _health(members, warnings, serving=status.role.serving),
         "mode": mine.mode,
@@ -93,7 +93,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
     age_ms, report = told or (None, Report())
     if sid == server.me:
         connected = True
-    elif server.leading:
+    elif server.role.leading:
         connected = sid in status.synced
     else:
         # A report from before the last election is out of date.

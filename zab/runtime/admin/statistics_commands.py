@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from zab.core.zxid import NOTHING
 from zab.host.clocks import now_ms
+from zab.runtime.admin.report import VERSION
 from zab.runtime.admin.rows import Rows
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
     sizes = {"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1}
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
     values: dict[str, object] = {
-        "version": server.version,
+        "version": VERSION,
         "read_only": server.clients.read_only,
         "server_stats": {
             "packets_sent": sent,
@@ -149,7 +150,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
             "auth_failed_count": server.clients.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
-            "uptime": now_ms() - server.times.started_ms,
+            "uptime": now_ms() - server.role.started_ms,
         },
         "client_response": sizes,
         "node_count": len(server.machine.tree),

@@ -9,6 +9,7 @@ from zab.admin.exposition import MetricSample
 from zab.admin.summary import QUANTILES, Summary
 from zab.core.messages import State
 from zab.runtime.admin.metrics_table import METRICS, Metric, Observation, Value
+from zab.runtime.admin.report import VERSION
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -43,7 +44,7 @@ def _samples(metric: Metric, value: Value) -> Iterator[MetricSample]:
 def monitor(server: ServerRuntime) -> dict[str, object]:
     """Return the metrics as flat keys and values, like ZooKeeper's `monitor` and `mntr`."""
     seen = Observation(server)
-    values: dict[str, object] = {"version": server.version, "server_state": server.mode}
+    values: dict[str, object] = {"version": VERSION, "server_state": server.mode}
     if len(seen.status.ensemble.servers) > 1:
         values["peer_state"] = (
             f"{_STATES[seen.status.role.state]} - {'broadcast' if seen.status.role.serving else 'election'}"

@@ -50,7 +50,7 @@ class ClientPort:
             self._port = await self._listen(nursery)
             task_status.started(self._port)
             while True:
-                host, port = await server.address_moved()
+                host, port = await server.membership.address_moved()
                 if port == self._port and await meant(host) == await meant(self._host):
                     continue  # the same in other words
                 await self._move(nursery, host, port)

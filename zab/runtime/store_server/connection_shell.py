@@ -84,7 +84,7 @@ class ConnectionShell:
         )
         self._buffer = connection.send_buffer
         """The connection's send buffer, held directly: each write uses it."""
-        self.output_ready = partial(server.dirty, self)
+        self.output_ready = partial(server.poster.dirty, self)
         """Part of `ShellPort`: `flush` is called at the end of the server's turn."""
 
     # -- the task ----------------------------------------------------------------------------------
@@ -338,12 +338,12 @@ class ConnectionShell:
             done(None, error)
 
     def change_membership(self, fields: Fields, done: Done) -> None:
-        self._start(partial(self._report, partial(self._server.change_membership, fields), done))
+        self._start(partial(self._report, partial(self._server.membership.change, fields), done))
 
     # -- opening a session, in the task that reads -------------------------------------------------
 
     def when_readable(self, done: Done) -> None:
-        self._arrive(self._server.ready_or_read_only, done)
+        self._arrive(self._server.readiness.ready_or_read_only, done)
 
     def barrier(self, done: Done) -> None:
         self._arrive(self._server.member.barrier, done)

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from zab.core.ensemble import Role
-from zab.core.messages import State
 from zab.host.clocks import now_ms
 from zab.runtime.admin.environment_commands import environment
 from zab.runtime.admin.rows import Rows
@@ -126,6 +125,4 @@ def dirs(server: ServerRuntime) -> str:
 
 def proposals(server: ServerRuntime) -> str:
     """Return the line about proposals that a leader adds. Batches do not compare with ZooKeeper's packets: -1."""
-    role = server.role
-    leads = role is not None and role.state is State.LEADING and server.mode == "leader"
-    return "Proposal sizes last/min/max: -1/-1/-1\n" if leads else ""
+    return "Proposal sizes last/min/max: -1/-1/-1\n" if server.mode == "leader" else ""

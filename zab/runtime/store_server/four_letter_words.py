@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from zab.runtime.admin.report import VERSION
 from zab.runtime.admin.rows import Rows
 from zab.runtime.admin.statistics_commands import watched
 from zab.runtime.admin.store_metrics import monitor
@@ -38,7 +39,7 @@ def _serves(server: ServerRuntime) -> bool:
 
 
 def _has_leader(server: ServerRuntime) -> bool:
-    return server.role is not None and server.role.serving
+    return server.role.serving
 
 
 def _isro(server: ServerRuntime) -> str:
@@ -67,7 +68,7 @@ def _srvr(server: ServerRuntime) -> str:
 
 def _head(server: ServerRuntime) -> str:
     only = "READ-ONLY mode; serving only read-only clients\n" if server.clients.read_only else ""
-    return f"Zookeeper version: {server.version}\n{only}"
+    return f"Zookeeper version: {VERSION}\n{only}"
 
 
 def _stat(server: ServerRuntime) -> str:

@@ -6,7 +6,7 @@ calls wait and its state is SUSPENDED. It ends with its block, or when the store
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, Protocol
@@ -18,11 +18,12 @@ from zab.core.zxid import ServerId
 from zab.host.logs import Log
 from zab.runtime.member import Member
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
+from zab.runtime.store_server.readiness import Readiness
+from zab.runtime.store_server.server_membership import ServerMembership
 from zab.runtime.store_server.store_machine import ChangeEvent, StoreMachine
 from zab.runtime.waiter import Waiter
 from zab.service.authentication import ClientAuthentication, Verdict
 from zab.service.client_service import ClientService
-from zab.service.config_node import Answer
 from zab.service.request_order import RequestOrder
 from zab.service.session_tracker import SessionTracker
 from zab.session.api import Session
@@ -61,9 +62,9 @@ class SessionHost(Protocol):
     clients: ClientService
     settings: ClientPortSettings
 
-    @property
-    def sessions(self) -> MutableMapping[InProcessSession, None]: ...
-    async def change_membership(self, fields: Fields) -> Answer: ...
+    membership: ServerMembership
+    readiness: Readiness
+
     async def create_session(self, timeout_ms: int) -> int: ...
     async def forget_watches(self, watcher: Watcher) -> None: ...
 
@@ -198,7 +199,7 @@ class InProcessSession(Session):
         if result[1]:
             raise refused(result[1], op, fields, what)
         if op is Op.RECONFIG:  # the leader has permitted it
-            error, node = await server.change_membership(fields)
+            error, node = await server.membership.change(fields)
             if node is None:
                 raise refused(error, op, fields, what)
             return _data(node)
@@ -286,12 +287,12 @@ async def opened(server: SessionHost, timeout_ms: int) -> AsyncIterator[InProces
     asked_at = trio.current_time()
     session = InProcessSession(server, await server.create_session(timeout_ms), timeout_ms, asked_at)
     server.clients.sessions.attach(session)
-    server.sessions[session] = None
+    server.readiness.sessions[session] = None
     try:
         yield session
     finally:
         server.clients.sessions.detach(session)
-        del server.sessions[session]
+        del server.readiness.sessions[session]
         await server.forget_watches(session)
         if session.over is None:
             session.close()

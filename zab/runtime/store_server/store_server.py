@@ -35,7 +35,7 @@ class StoreServer:
 
     async def readable(self) -> None:
         """Wait until the server has a leader and its state may be read, or the store is closed."""
-        await self._server.readable()
+        await self._server.readiness.ready()
 
     @property
     def client_port(self) -> int | None:

@@ -45,7 +45,7 @@ class JudgedTracker(SessionTracker):
         found = super().check(now, slept=slept)
         for session in found.expired:
             self.judge_end(session)
-        self._led = self._judged.leading
+        self._led = self._judged.role.leading
         return found
 
     def _judge_attached(self) -> None:
@@ -62,7 +62,7 @@ class JudgedTracker(SessionTracker):
 
     def judge_end(self, session: int) -> None:
         server, now = self._judged, now_ms()
-        if not (server.leading or self._led):
+        if not (server.role.leading or self._led):
             self._violated(Violation(LEADS, f"server {server.me} ends session {session:#x}, and does not lead"))
         known, heard_at = server.machine.sessions.table.get(session), self._heard_at.get(session, 0)
         if known is None:

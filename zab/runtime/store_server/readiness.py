@@ -1,0 +1,59 @@
+"""The calls and the sessions in this process that wait until the state of a store may be read."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import trio
+
+from zab.service.client_service import ClientService
+
+
+class ReadinessListener(Protocol):
+    """A session in this process."""
+
+    def ready_changed(self, ready: bool) -> None: ...
+    def store_closed(self, why: str) -> None: ...
+
+
+class Readiness:
+    """Passes on what `ClientService` has decided about readiness; it notifies connections itself."""
+
+    def __init__(self, clients: ClientService) -> None:
+        self.sessions: dict[ReadinessListener, None] = {}
+        """Sessions in this process."""
+        self.over: str | None = None
+        """The reason why the store is closed; None while it is open."""
+        self._clients = clients
+        self._unready = trio.lowlevel.ParkingLot()
+        """The tasks that wait until the state may be read again, or for the end."""
+
+    def changed(self) -> None:
+        """Notify all of the readiness of now."""
+        ready = self._clients.ready
+        if ready:
+            self._unready.unpark_all()
+        for session in self.sessions:
+            session.ready_changed(ready)
+
+    def close(self, why: str) -> None:
+        """End all waiting: the store is closed."""
+        self.over = why
+        self._clients.ready = False
+        for session in self.sessions:
+            session.store_closed(why)
+        self._unready.unpark_all()
+
+    async def ready(self) -> None:
+        """Wait until the state may be read, or the store is closed."""
+        if self._clients.ready:
+            await trio.lowlevel.checkpoint()
+        while not self._clients.ready and self.over is None:
+            await self._unready.park()
+
+    async def ready_or_read_only(self) -> bool:
+        """Wait until the state may be read, or only be read. Return whether it is the latter."""
+        while wait_ms := self._clients.unreadable_ms:
+            with trio.move_on_after(wait_ms / 1000):
+                await self._unready.park()
+        return not self._clients.ready
