@@ -71,7 +71,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "limits-not-for-data",
         "what is written into a node that is there is held against no limit",
-        ("zab.store.request_preparer:RequestPreparer._set_data", "if self._enforce_quota and", "if False and"),
+        ("zab.store.request_preparer:RequestPreparer._set_data", "if self._quotas is not None and", "if False and"),
         machine="store",
     ),
     mutant(

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from attrs import frozen
+
 from zab.store import acl as acls
 from zab.store import transactions
 from zab.store.acl import OPEN, Acl, Identity, allows, decode_identities, fix_up
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
-from zab.store.outstanding_changes import OutstandingChanges, Undo
+from zab.store.outstanding_changes import OutstandingChanges, Record
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
 from zab.store.quota import STATS, Quotas, measured_by, size_of, starts_measuring
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
@@ -75,13 +77,34 @@ class CurrentRequest:
         return decode_identities(self.raw[_HEAD_BYTES : self.body_at])
 
 
+class MultiUndo(list[tuple[str, Record | None]]):
+    """All that a multi has replaced so far: the records of paths, in order, and bytes of ephemeral nodes."""
+
+    __slots__ = ("ephemeral_bytes",)
+
+    def __init__(self) -> None:
+        self.ephemeral_bytes: list[tuple[int, int]] = []
+        """(session, its earlier bytes), in order."""
+
+
+@frozen
+class AppliedState:
+    """The applied state, as far as it is not read for every request."""
+
+    tree: Tree
+    sessions: SessionTable
+
+
 class RequestPreparer:
-    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch."""
+    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch.
+
+    Some of its attributes are parts of others, held directly, because every request reads them.
+    """
 
     __slots__ = (
+        "_applied",
         "_current",
         "_decode",
-        "_enforce_quota",
         "_ephemeral_bytes",
         "_epoch",
         "_handlers",
@@ -93,11 +116,8 @@ class RequestPreparer:
         "_quotas",
         "_reconfigure",
         "_records",
-        "_sessions",
         "_settings",
-        "_tree",
         "_undo",
-        "_undo_owned",
         "zxid",
     )  # fmt: skip
 
@@ -113,8 +133,6 @@ class RequestPreparer:
         self._decode = decode
         """Decodes bodies in the format of the client protocol."""
         self._settings = settings
-        self._enforce_quota = settings.enforce_quota
-        """The setting, held directly: each set reads it."""
         self._outstanding = outstanding
         """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
@@ -128,16 +146,17 @@ class RequestPreparer:
         """The value that `Tree.ephemeral_bytes` will have once all outstanding transactions are applied."""
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
-        self._undo: Undo | None = None
-        """The records that the current multi has replaced; None outside a multi."""
-        self._undo_owned: list[tuple[int, int]] = []
-        """(session, its earlier bytes): the entries of `_ephemeral_bytes` that the current multi has replaced."""
+        self._undo: MultiUndo | None = None
+        """None outside a multi."""
         self.zxid = 0
         """The zxid of the request that is being prepared, or was prepared last."""
         self._current = CurrentRequest()
         """The request that is being prepared, or was prepared last. The functions of the operations share it."""
+        self._applied: AppliedState
         self._nodes: dict[str, Znode]
         """The nodes of the applied state, held directly."""
+        self._quotas: Quotas | None
+        """None if quotas are not enforced."""
         self._handlers: Final[dict[int, Callable[[int, Fields], bytes]]] = {
             Op.SET_DATA: self._set_data,
             **dict.fromkeys(CREATES, self._create),
@@ -155,10 +174,9 @@ class RequestPreparer:
 
     def switch_to(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
         """Use another applied state, after which the next request starts an epoch."""
-        self._tree = tree
+        self._applied = AppliedState(tree, sessions)
         self._nodes = tree.nodes
-        self._sessions = sessions
-        self._quotas = quotas
+        self._quotas = quotas if self._settings.enforce_quota else None
         self._epoch = -1
 
     # -- one request -------------------------------------------------------------------------------
@@ -211,8 +229,8 @@ class RequestPreparer:
         """Start an epoch: drop what was prepared in another epoch and is not applied."""
         self._epoch = epoch
         self._outstanding.clear()
-        self._owners = {session: server for session, (_, server) in self._sessions.table.items()}
-        self._ephemeral_bytes = dict(self._tree.ephemeral_bytes)
+        self._owners = {session: server for session, (_, server) in self._applied.sessions.table.items()}
+        self._ephemeral_bytes = dict(self._applied.tree.ephemeral_bytes)
 
     def _check_session(self, op: int, flags: int) -> None:
         current = self._current
@@ -280,7 +298,7 @@ class RequestPreparer:
         old, acl, czxid, _, ctime, _, version, cversion, aversion, owner, pzxid, children = node
         if acl is not OPEN:
             self._authorize(acl, acls.WRITE)
-        if self._enforce_quota and self._quotas.exceeded(path, 0, size_of(data) - size_of(old)):
+        if self._quotas is not None and self._quotas.exceeded(path, 0, size_of(data) - size_of(old)):
             raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         if expected != version and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
@@ -345,7 +363,7 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.NODE_EXISTS)
         if p_owner and is_session(p_owner):
             raise RequestFailed(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-        if self._enforce_quota and self._quotas.exceeded(path, 1, size_of(data)):
+        if self._quotas is not None and self._quotas.exceeded(path, 1, size_of(data)):
             raise RequestFailed(ErrorCode.QUOTA_EXCEEDED)
         owned_bytes = 0
         if owner and is_session(owner):
@@ -427,7 +445,7 @@ class RequestPreparer:
     def _set_ephemeral_bytes(self, owner: int, owned_bytes: int) -> None:
         """Set the bytes that the ephemeral nodes of this session will count."""
         if self._undo is not None:
-            self._undo_owned.append((owner, self._ephemeral_bytes.get(owner, 0)))
+            self._undo.ephemeral_bytes.append((owner, self._ephemeral_bytes.get(owner, 0)))
         self._ephemeral_bytes[owner] = owned_bytes
 
     def _delete(self, op: int, fields: Fields) -> bytes:
@@ -471,7 +489,7 @@ class RequestPreparer:
         now_ms = self._current.now_ms
         if 0 < self._measure_from_ms - now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
-        count, _ = self._tree.measure(path)
+        count, _ = self._applied.tree.measure(path)
         self._measure_from_ms = now_ms + min(count // MEASURED_PER_MS, MEASURE_PAUSE_MS_MAX)
 
     def _set_acl(self, op: int, fields: Fields) -> bytes:
@@ -519,8 +537,7 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         current, handlers, prepared = self._current, self._handlers, []
         position = self._outstanding.position()
-        undo = self._undo = []
-        self._undo_owned.clear()
+        undo = self._undo = MultiUndo()
         try:
             for op, sub_fields in operations:
                 prepared.append(handlers[op](op, sub_fields))
@@ -536,9 +553,9 @@ class RequestPreparer:
             self._undo = None
         return transactions.multi(current.session, current.cxid, current.now_ms, prepared)
 
-    def _roll_back(self, position: int, undo: Undo) -> None:
+    def _roll_back(self, position: int, undo: MultiUndo) -> None:
         self._outstanding.roll_back(position, undo)
-        for owner, owned_bytes in reversed(self._undo_owned):
+        for owner, owned_bytes in reversed(undo.ephemeral_bytes):
             self._ephemeral_bytes[owner] = owned_bytes
 
     # -- sessions ----------------------------------------------------------------------------------
@@ -571,7 +588,7 @@ class RequestPreparer:
         session = current.session
         self._owners.pop(session, None)
         self._ephemeral_bytes.pop(session, None)
-        paths = dict(self._tree.ephemerals.get(session, {}))
+        paths = dict(self._applied.tree.ephemerals.get(session, {}))
         for path, (_, node) in self._records.items():
             if node is not None and node[9] == session:
                 paths[path] = None
@@ -587,7 +604,7 @@ class RequestPreparer:
 
     def _set_secret(self, op: int, fields: Fields) -> bytes:
         (secret,) = fields
-        if self._sessions.secret or len(secret) < SECRET_BYTES_MIN:
+        if self._applied.sessions.secret or len(secret) < SECRET_BYTES_MIN:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         return transactions.set_secret(self._current.now_ms, secret)
 
