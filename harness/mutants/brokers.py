@@ -63,7 +63,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "uncommitted-shown",
         "a client that reads is shown what is not committed, and may find something else there later",
         (
-            "replica.core.serving:_read_one",
+            "replica.core.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
             "bound = log.end_offset",
         ),
@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "read-past-what-is-open",
         "who reads only what was committed reads past transactions that are open",
         (
-            "replica.core.serving:_read_one",
+            "replica.core.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
             "bound = watermark",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from harness.mutants.edit import Mutant
-from harness.mutants.replication import GROUPS, ISR, ROLES, of_partitions
+from harness.mutants.replication import GROUPS, ISR, PARTITION, of_partitions
 
 REASSIGNMENT: Final = "kraft_controller.core.reassignment:PartitionReassignment"
 
@@ -14,15 +14,15 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "earlier-reign-counts",
         "what followers had when this broker led before still counts, though others have led in between",
         (
-            f"{ROLES}:_lead",
-            "if isinstance(before, Leading) and before.epoch + 1 == state.leader_epoch:",
-            "if isinstance(before, Leading):",
+            f"{PARTITION}.make_leader",
+            "if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:",
+            "if isinstance(before, LeaderRole):",
         ),
     ),
     of_partitions(
         "told-in-a-later-reign",
         "who waits at a leader that is deposed is answered when it leads again, by what stands at his offset then",
-        (f"{ROLES}:_follow", "_no_leader_any_more(desk, partition)", "pass"),
+        (f"{PARTITION}.make_follower", "self._fail_delayed()", "pass"),
     ),
     of_partitions(
         "news-narrow-the-isr",

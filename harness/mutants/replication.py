@@ -9,15 +9,12 @@ from attrs import evolve
 from harness.mutants.edit import Mutant, mutant
 
 CORE: Final = "replica.core"
-FOLLOWING: Final = f"{CORE}.following"
-REPLICATING: Final = f"{CORE}.replicating"
-LEADING: Final = f"{CORE}.leading:Leading"
+DIVERGENCE: Final = f"{CORE}.divergence"
+FETCHER: Final = f"{CORE}.replica_fetcher:ReplicaFetcher"
+LEADER: Final = f"{CORE}.leader_role:LeaderRole"
 PARTITION: Final = f"{CORE}.partition:Partition"
 ISR: Final = f"{CORE}.isr:Isr"
-UPKEEP: Final = f"{CORE}.upkeep"
-PRODUCING: Final = f"{CORE}.producing"
-SERVING: Final = f"{CORE}.serving"
-ROLES: Final = f"{CORE}.roles"
+MANAGER: Final = f"{CORE}.replica_manager:ReplicaManager"
 LOG: Final = "replica.storage.unified_log:UnifiedLog"
 FILES: Final = "replica.storage.file_log:FileLog"
 RECOVERY: Final = "replica.storage.recovery"
@@ -36,22 +33,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KIP-101",
         "KIP-101, KAFKA-1211: who begins to follow cuts its log at the high watermark that it knows",
         (
-            f"{REPLICATING}:begin",
-            "desk.leaders[following.leader] = None",
-            "desk.leaders[following.leader] = None; partition.cut(partition.high_watermark)",
+            f"{FETCHER}.add",
+            "self._dirty[partition.where] = None",
+            "self._dirty[partition.where] = None; partition.truncate_to(partition.high_watermark)",
         ),
     ),
     of_partitions(
         "KIP-101-divergence",
         "KIP-101: histories are not compared, and whoever has as much as the leader fetches what is next",
-        (f"{FOLLOWING}:diverges", "if epoch == NO_EPOCH:", "if True:"),
-        (f"{REPLICATING}:begin", "if not desk.settings.fetch_diverges and", "if False and"),
+        (f"{DIVERGENCE}:diverging_end", "if epoch == NO_EPOCH:", "if True:"),
+        (f"{FETCHER}.add", "if not self._settings.fetch_diverges and", "if False and"),
     ),
     of_partitions(
         "KIP-279",
         "KIP-279, KAFKA-6361: a follower cuts where its leader's epoch ended, though it is one that it does not have",
         (
-            f"{FOLLOWING}:cut_at",
+            f"{DIVERGENCE}:truncation_offset",
             """
             if own.epoch != leaders.epoch:
                 cut, settled = min(own.end_offset, end), False
@@ -72,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             "offset < self._end and self.epochs.truncate_from_end(offset)",
         ),
         (
-            f"{FOLLOWING}:last_epoch",
+            f"{DIVERGENCE}:last_epoch",
             "return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH",
             "return log.latest_epoch",
         ),
@@ -101,12 +98,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-3410",
         "KAFKA-3410: a follower that has more than its leader takes that for the end of the world",
         (
-            f"{REPLICATING}:_truncate",
+            f"{PARTITION}.truncate_to",
             """
-            if offset < partition.high_watermark:
+            if offset < self.high_watermark:
             """,
             """
-            if offset < partition.high_watermark and 1 / 0:
+            if offset < self.high_watermark and 1 / 0:
             """,
         ),
     ),
@@ -114,30 +111,44 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "diverging-counts",
         "a follower whose history is another one counts as one that has what it asks to go on from",
         (
-            f"{SERVING}:_read_one",
-            "diverging = diverges(log, part.last_epoch, part.offset)",
+            f"{PARTITION}.read",
+            "diverging = diverging_end(log, part.last_epoch, part.offset)",
             (
-                "have = part.offset, part.start_offset, now; diverging = diverges(log, part.last_epoch, part.offset); "
-                "counts and upkeep.follower_has(desk, partition, partition.leading(), follower, *have)"
+                "have = part.offset, part.start_offset, now; "
+                "diverging = diverging_end(log, part.last_epoch, part.offset); "
+                "counts and self._follower_has(self.leading(), follower, *have)"
             ),
         ),
     ),
     of_partitions(
         "old-answers-count",
         "an answer that was asked for under an earlier leader is taken in",
-        (f"{REPLICATING}:_still", "or role.leader != leader or role.epoch != epoch", ""),
-        (f"{REPLICATING}:_take_each", "if partition.log.end_offset == ends[where]:", "if True:"),
+        (
+            f"{CORE}.replica_fetcher_manager:ReplicaFetcherManager.answered",
+            "fetcher = self._fetchers.get(request.leader)",
+            "fetcher = self._fetchers.get(request.leader) or next(iter(self._fetchers.values()), None)",
+        ),
+        (f"{FETCHER}._still", "or role.epoch != epoch", ""),
+        (f"{FETCHER}._take_each", "if partition.log.end_offset == ends[where]:", "if True:"),
     ),
     of_partitions(
         "clean-for-ever",
         "a leader does not look again at a partition of a fetch session in which something happened",
-        ("replica.core.desk:Desk.disturb", "if where not in session.dirty:", "if False:"),
+        (
+            f"{CORE}.follower_fetch_sessions:FollowerFetchSessions.disturb",
+            "if where not in session.dirty:",
+            "if False:",
+        ),
     ),
     of_partitions(
         "lost-answer-counts",
         "a fetch session goes on after a request of which nobody knows what was answered",
-        (f"{REPLICATING}:failed", "source.begin_anew()", "source.asked = None"),
-        (f"{CORE}.replica_sessions:ReplicaSessions.next_of", "if session.epoch != place.epoch:", "if False:"),
+        (f"{FETCHER}.failed", "self._begin_session()", "self._in_flight = None"),
+        (
+            f"{CORE}.follower_fetch_sessions:FollowerFetchSessions.next_of",
+            "if session.epoch != place.epoch:",
+            "if False:",
+        ),
     ),
     of_partitions(
         "KIP-320",
@@ -153,21 +164,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "isr-not-looked-at",
         "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not look what is there",
-        (f"{UPKEEP}:isr_doubtful", "desk.reads.append(ReadIsr(write.where, found[1].epoch))", "pass"),
-        (f"{ROLES}:_take", "partition.role.isr.heard(state.isr, state.version)", "pass"),
+        (f"{PARTITION}.isr_doubtful", "self.outbox.reads.append(ReadIsr(self.where, leading.epoch))", "pass"),
+        (f"{PARTITION}.update_leader", "leading.isr.heard(command.state.isr, command.state.version)", "pass"),
     ),
     of_partitions(
         "KAFKA-7128",
         "KAFKA-7128: who has what a new leader knows to be committed is in sync, though earlier leaders committed more",
-        (f"{LEADING}.may_join", "and follower.end_offset >= self.start_offset", ""),
+        (f"{LEADER}.may_join", "and follower.end_offset >= self.start_offset", ""),
     ),
     of_partitions(
         "KAFKA-13091",
         "KAFKA-13091: when somebody has left the ISR nobody looks whether more is committed now",
-        (f"{UPKEEP}:isr_changed", "advance(desk, partition, now)", "pass"),
+        (f"{PARTITION}._isr_changed", "self.advance(now)", "pass"),
         (
-            f"{UPKEEP}:check_isrs",
-            "advance(desk, partition, now)  # nobody waits any more for who was about to join and has given up",
+            f"{PARTITION}.shrink_isr",
+            "self.advance(now)  # a follower that was about to join may have fallen behind",
             "pass",
         ),
     ),
@@ -194,7 +205,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "nobody-waited-for",
         "what the leader has is committed, whoever else has it",
         (
-            f"{LEADING}.committed",
+            f"{LEADER}.committed",
             "if has < least and (follower.id in maximal or self._joins(follower, end, now, live, settings)):",
             "if False:",
         ),
@@ -212,7 +223,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "acknowledged-when-written",
         "a producer that waits for all is told when the leader alone has it",
-        (f"{PRODUCING}:produce", "if acks == ALL and partition.high_watermark < wanted:", "if False:"),
+        (f"{MANAGER}._produce", "if acks == ALL and partition.high_watermark < wanted:", "if False:"),
     ),
     of_partitions(
         "too-few-are-enough",
@@ -226,7 +237,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "KAFKA-9835",
         "KAFKA-9835, 9807, 9838: a consumer is shown what is not committed",
-        (f"{SERVING}:_read_one", "bound = stable if asked.committed else watermark", "bound = log.end_offset"),
+        (f"{PARTITION}.read", "bound = stable if asked.committed else watermark", "bound = log.end_offset"),
     ),
     # -- what goes ---------------------------------------------------------------------------------------------
     of_partitions(
@@ -238,18 +249,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "wished-away-uncommitted",
         "records are deleted on request that are not committed",
         (
-            f"{PRODUCING}:delete_records",
-            "if not 0 <= offset <= partition.high_watermark:",
-            "if not 0 <= offset <= partition.log.end_offset:",
+            f"{PARTITION}.delete_records",
+            "if not 0 <= offset <= self.high_watermark:",
+            "if not 0 <= offset <= self.log.end_offset:",
         ),
     ),
     of_partitions(
         "start-follows-the-leader-back",
         "a follower's log begins again where its leader's does, though what was there is gone",
         (
-            f"{REPLICATING}:_on_fetched",
-            "if answer.start_offset > log.start_offset:",
-            "if answer.start_offset != log.start_offset:",
+            f"{PARTITION}.append_as_follower",
+            "if fetched.start_offset > log.start_offset:",
+            "if fetched.start_offset != log.start_offset:",
         ),
         (f"{LOG}.increment_start_offset", "if offset > self._start:", "if offset != self._start:"),
     ),
@@ -274,7 +285,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "start-not-followed",
         "what has gone from the leader stays with its followers",
-        (f"{REPLICATING}:_on_fetched", "if answer.start_offset > log.start_offset:", "if False:"),
+        (f"{PARTITION}.append_as_follower", "if fetched.start_offset > log.start_offset:", "if False:"),
     ),
     of_partitions(
         "cleaned-beyond-the-watermark",
@@ -340,13 +351,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "fetched-before-durable",
         "a follower asks for what comes next before its disk has what came before",
-        (f"{REPLICATING}:_when", "if desk.settings.sync_writes and", "if False and"),
-        (f"{REPLICATING}:next_request", "if desk.settings.sync_writes and", "if False and"),
+        (f"{FETCHER}._due_at", "if self._settings.sync_writes and", "if False and"),
+        (f"{FETCHER}.next_request", "if self._settings.sync_writes and", "if False and"),
     ),
     of_partitions(
         "counted-before-durable",
         "what a leader has written counts before its disk has it",
-        (f"{PARTITION}.counted_end", "return min(self.durable, end) if settings.sync_writes else end", "return end"),
+        (
+            f"{PARTITION}.counted_end",
+            "return min(self.durable, end) if self.settings.sync_writes else end",
+            "return end",
+        ),
     ),
     of_partitions(
         "found-is-durable",
@@ -367,34 +382,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "half-a-failed-disk",
         "whose disk fails while it becomes the leader keeps half of what it was",
         (
-            f"{ROLES}:_take_roles",
-            "desk.fail(partition, error.text)  # in the midst of it: it has no part in it any more",
+            f"{MANAGER}._become_leaders_or_followers",
+            "self._fail(partition, error.text)  # its role is half changed",
             "pass",
         ),
         (
-            f"{CORE}.desk:Desk.stop_following",
+            f"{CORE}.replica_fetcher_manager:ReplicaFetcherManager.remove",
             """
-            self.leaders[leader] = None
+            self._outbox.leaders[leader] = None
             partition.role = None
             """,
             """
-            self.leaders[leader] = None
+            self._outbox.leaders[leader] = None
             """,
         ),
     ),
     of_partitions(
         "ends-alone-compared",
         "of a follower's last epoch it is asked where it ended, and not whether the leader has it at all",
-        (f"{FOLLOWING}:diverges", "if end.epoch < epoch or end.end_offset < offset:", "if end.end_offset < offset:"),
+        (
+            f"{DIVERGENCE}:diverging_end",
+            "if end.epoch < epoch or end.end_offset < offset:",
+            "if end.end_offset < offset:",
+        ),
     ),
     of_partitions(
         "durable-though-cut",
         "what takes the place of records that were cut off counts as on the disk, as they did",
-        (f"{PARTITION}.cut", "self.durable = min(self.durable, end)", "pass"),
+        (f"{PARTITION}.truncate_to", "self.durable = min(self.durable, end)", "pass"),
     ),
     of_partitions(
         "deleted-at-the-leader",
         "who asks that records go is told that they have gone when the leader alone has let go of them",
-        (f"{LEADING}.least_start", "return UNKNOWN if UNKNOWN in starts else min([own, *starts])", "return own"),
+        (f"{LEADER}.least_start", "return UNKNOWN if UNKNOWN in starts else min([own, *starts])", "return own"),
     ),
 )

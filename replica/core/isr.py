@@ -1,14 +1,14 @@
-"""The ISR as its leader knows it, while the store has the last word.
+"""The ISR as its leader knows it, while the store decides.
 
-A leader changes it by a conditional write: this ISR, if nobody has written since version `v`. Between the asking and
-the answer both may be true, the ISR of before and the one that was asked for, so whatever depends on it has to hold
-for all the members of both: `maximal`. An answer that does not come, or says that somebody else was there first,
-settles nothing; then the node is read:
+A leader changes its ISR by a conditional write: this ISR, if the node is still at version `v`. Between the request and
+the answer both ISRs may be in force, the former and the requested one, so every guarantee has to hold for the members
+of both: `maximal`. A lost answer, or an answer that the version is another, settles nothing; then the leader reads the
+node:
 
-    the leader epoch is ours       only we write under it, so what stands there is what we wrote: it is adopted
-    the leader epoch is newer      another leader was decided on. Nothing is written any more, and `maximal` stays
-                                   as wide as it is, until the controller says what we are now. To write again, with
-                                   the version that was read, would be to overrule the controller.
+    the leader epoch is ours       only this leader writes under it, so the node holds what it wrote: it adopts that
+    the leader epoch is newer      another leader was elected. Nothing is written any more, and `maximal` stays as wide
+                                   as it is until the controller sends the next command. A write with the version that
+                                   was read would overrule the controller.
 """
 
 from __future__ import annotations
@@ -23,29 +23,33 @@ from kraft_controller.core.state import PartitionState
 
 
 class Doubt(Enum):
-    """What is to be done about a change whose answer leaves open what became of it."""
+    """The next step after reading the node of a change whose outcome is unknown."""
 
     SETTLED = auto()
-    """It is known now what the ISR is."""
+    """The ISR is known."""
     ASK_AGAIN = auto()
-    """It has not happened, and if it happens yet, the same once more does no harm: only one of them can."""
+    """The change has not happened. Writing it again is safe: only one of the writes can succeed."""
     READ_AGAIN = auto()
-    """What was read is older than what is known."""
+    """The read is older than what is known."""
     SUPERSEDED = auto()
 
 
 @define
 class Isr:
+    """The members of the ISR and the change of it that is under way, at most one at a time."""
+
     members: tuple[BrokerId, ...]
-    """As it stands in the store, as far as is known."""
+    """The newest known content of the store."""
     version: Version
     asked: tuple[BrokerId, ...] | None = None
+    """The members that were requested; None: no change is under way."""
     doubtful: bool = False
-    """Whether an answer to what is asked for was lost: it may have happened, or happen yet."""
+    """Whether an answer to the request was lost: the change may have happened, or happen yet."""
     superseded: bool = False
     joining: tuple[tuple[BrokerId, BrokerEpoch], ...] = ()
-    """Who is to come in by what is asked for, and which of his lives it was that caught up."""
+    """The brokers that the request adds, with the broker epoch that caught up."""
     maximal: frozenset[BrokerId] = field(init=False)
+    """All members of the known and of the requested ISR."""
 
     def __attrs_post_init__(self) -> None:
         self.maximal = frozenset(self.members)
@@ -54,18 +58,21 @@ class Isr:
     def changing(self) -> bool:
         return self.asked is not None or self.superseded
 
-    def ask(self, members: tuple[BrokerId, ...], lives: Mapping[BrokerId, BrokerEpoch]) -> None:
-        """`lives`: of followers, which life of theirs fetches."""
+    def ask(self, members: tuple[BrokerId, ...], epochs: Mapping[BrokerId, BrokerEpoch]) -> None:
+        """Begin a change. `epochs`: the broker epoch under which each follower fetches."""
         assert not self.changing, "one change at a time"
         self.asked = members
         new = (each for each in members if each not in self.members)
-        self.joining = tuple((each, lives.get(each, BrokerEpoch(-1))) for each in new)
+        self.joining = tuple((each, epochs.get(each, BrokerEpoch(-1))) for each in new)
         self.doubtful = False
         self.maximal = frozenset(self.members).union(members)
 
     def give_up(self) -> bool:
-        """What was asked for is not to be any more. True: it is not. False: as an answer was lost, that has to be
-        written: the ISR as it is, under the version that the lost one needs. Only one of them can happen."""
+        """Abandon the requested change. Return whether it is abandoned at once.
+
+        After a lost answer it is not: the former ISR has to be written under the version that the lost request needs,
+        so that only one of the two can happen.
+        """
         if not self.doubtful:
             self.adopt(self.members, self.version)
             return True
@@ -73,7 +80,7 @@ class Isr:
         return False
 
     def written(self, version: Version) -> None:
-        """What was asked for stands."""
+        """Adopt the requested members: the store has them under this version."""
         assert self.asked is not None
         self.adopt(self.asked, version)
 
@@ -84,7 +91,7 @@ class Isr:
         self.maximal = frozenset(members)
 
     def heard(self, members: tuple[BrokerId, ...], version: Version) -> None:
-        """The controller has read it under our own leader epoch. A change on its way is still to be answered."""
+        """Take the ISR that the controller read under this leader epoch. A request under way stays under way."""
         if version <= self.version:
             return
         if self.asked is None or members == self.asked:
@@ -95,6 +102,7 @@ class Isr:
             self.maximal = frozenset(members).union(self.asked)
 
     def read(self, state: PartitionState, epoch: LeaderEpoch) -> Doubt:
+        """Compare the node with the request, and adopt what this leader wrote."""
         if state.leader_epoch > epoch:
             return self.gone()
         if state.leader_epoch < epoch or state.version < self.version:
@@ -105,6 +113,6 @@ class Isr:
         return Doubt.SETTLED
 
     def gone(self) -> Doubt:
-        """There is another leader, or no partition any more."""
+        """Stop writing: there is another leader, or no partition any more."""
         self.superseded = True
         return Doubt.SUPERSEDED

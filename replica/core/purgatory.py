@@ -1,8 +1,8 @@
-"""What cannot be answered yet, and is answered once: when what it waits for has happened, or its time is over.
+"""Operations that cannot be answered yet. Each is answered once: when its condition holds, or when its time is over.
 
-Nothing is looked through in vain. Who waits for an offset stands in a line of its partition, in the order of the
-offsets, so what a watermark has passed is at the front of it; who waits for records stands with each of the partitions
-that he asked for.
+No operation is examined in vain. An operation that waits for an offset stands in a queue of its partition, in the order
+of the offsets, so the operations that a watermark has passed are at the front. A delayed fetch is registered with each
+partition that it reads.
 """
 
 from __future__ import annotations
@@ -10,37 +10,70 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import ClassVar, TypeAlias
 
 from attrs import define, evolve, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.outbox import Outbox
 from replica.core.wants import Deleted, Fetch, Produced, Reply, Results
 
 
-class Line(Enum):
-    """What an offset must have come to be."""
+class Condition(Enum):
+    """The event at an offset that an operation waits for."""
 
     COMMITTED = auto()
+    """The high watermark has passed it."""
     DURABLE = auto()
+    """It is on this broker's disk."""
     DELETED = auto()
+    """No live replica has the records before it."""
 
 
 @define(eq=False)
-class Parked:
-    """An answer of many partitions, that is complete but for those that are awaited."""
+class DelayedProduce:
+    """A produce request whose records are appended and not acknowledged yet."""
 
     token: int
     deadline: int
-    results: list[Produced] | list[Deleted]
-    awaited: dict[int, tuple[TopicPartition, Line]]
-    """By place in the results."""
+    results: list[Produced]
+    awaited: dict[int, tuple[TopicPartition, Condition]]
+    """By index in the results: the partition and the event that the acknowledgement waits for."""
+
+    def complete(self, index: int, _: int) -> None:
+        """Keep the result as it was made when the records were appended."""
+
+    def fail(self, index: int, error: ErrorCode, text: str) -> None:
+        self.results[index] = Produced(self.results[index].where, error, text)
 
 
 @define(eq=False)
-class ParkedFetch:
-    """session   the id of the replica session that it belongs to; 0: none, and the fetch names all it waits for"""
+class DelayedDeleteRecords:
+    """A request to delete records that some live follower still has."""
+
+    token: int
+    deadline: int
+    results: list[Deleted]
+    awaited: dict[int, tuple[TopicPartition, Condition]]
+    """As in `DelayedProduce`."""
+
+    def complete(self, index: int, offset: int) -> None:
+        self.results[index] = Deleted(self.results[index].where, low_watermark=offset)
+
+    def fail(self, index: int, error: ErrorCode, _: str) -> None:
+        self.results[index] = evolve(self.results[index], error=error)
+
+
+DelayedWrite: TypeAlias = DelayedProduce | DelayedDeleteRecords
+
+
+@define(eq=False)
+class DelayedFetch:
+    """A fetch that waits for records.
+
+    session   id of the follower's fetch session; 0: the fetch belongs to none and names every partition that it reads
+    """
 
     token: int
     deadline: int
@@ -49,173 +82,181 @@ class ParkedFetch:
 
 
 @define(eq=False)
-class _Queue:
-    waits: dict[tuple[int, int], tuple[int, Parked]] = field(factory=dict)
-    """By token and place: the offset that is waited for."""
+class _OffsetQueue:
+    """The operations that wait for offsets of one partition."""
+
+    waiting: dict[tuple[int, int], tuple[int, DelayedWrite]] = field(factory=dict)
+    """By token and index in the results: the awaited offset."""
     last: int = -1
     ordered: bool = True
+    """Whether the awaited offsets ascend, so that a search ends at the first one that was not reached."""
 
-    def add(self, key: tuple[int, int], offset: int, parked: Parked) -> None:
-        """In order, but for a batch that was there already: its offset is an old one."""
-        if not self.waits:
+    def add(self, key: tuple[int, int], offset: int, delayed: DelayedWrite) -> None:
+        """Append an operation. Only a duplicate batch awaits an offset below the last one."""
+        if not self.waiting:
             self.ordered = True
         elif offset < self.last:
             self.ordered = False
         self.last = offset
-        self.waits[key] = offset, parked
+        self.waiting[key] = offset, delayed
 
-    def take(self, offset: int) -> list[tuple[Parked, int]]:
+    def take(self, offset: int) -> list[tuple[DelayedWrite, int]]:
+        """Remove and return the operations that await no more than this offset."""
         found = []
-        for key, (awaited, parked) in self.waits.items():
+        for key, (awaited, delayed) in self.waiting.items():
             if awaited <= offset:
-                found.append((key, parked))
+                found.append((key, delayed))
             elif self.ordered:
                 break
         for key, _ in found:
-            del self.waits[key]
-        return [(parked, place) for (_, place), parked in found]
+            del self.waiting[key]
+        return [(delayed, index) for (_, index), delayed in found]
 
 
-class Purgatory:
-    def __init__(self) -> None:
-        self._parked: dict[int, Parked | ParkedFetch] = {}
-        self._queues: dict[tuple[TopicPartition, Line], _Queue] = {}
-        self._fetches: dict[TopicPartition, dict[int, ParkedFetch]] = {}
-        self._in_sessions: dict[int, ParkedFetch] = {}
+class DelayedOperationPurgatory:
+    """Holds delayed operations and answers each of them once."""
+
+    STALE_TIMERS: ClassVar = 64
+    """Timers of answered operations that are kept, beside as many as there are operations."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._delayed: dict[int, DelayedWrite | DelayedFetch] = {}
+        """By token: all operations that have no answer yet."""
+        self._queues: dict[tuple[TopicPartition, Condition], _OffsetQueue] = {}
+        """No queue is empty."""
+        self._fetches: dict[TopicPartition, dict[int, DelayedFetch]] = {}
+        """By partition and token: delayed fetches outside of sessions."""
+        self._in_sessions: dict[int, DelayedFetch] = {}
         """By session: at most one request of a session is under way."""
         self._timers: list[tuple[int, int]] = []
-        self.replies: list[Reply] = []
-        """Of what was completed. Whoever takes them empties the list."""
+        """A heap of deadlines and tokens. Tokens of answered operations are skipped."""
+        self.appended: dict[TopicPartition, None] = {}
+        """Partitions that got records in this turn."""
+        self.committed: dict[TopicPartition, None] = {}
+        """Partitions whose high watermark moved in this turn."""
+        self.changed: dict[TopicPartition, None] = {}
+        """Partitions whose role or log start changed in this turn: their delayed fetches are answered in any case."""
 
     def __len__(self) -> int:
-        return len(self._parked)
+        return len(self._delayed)
 
-    # -- those that wait for offsets ---------------------------------------------------------------------------
+    # -- operations that wait for offsets ------------------------------------------------------------------
 
-    def park(self, parked: Parked, offsets: dict[int, int]) -> None:
-        """`offsets`: which offset each of the awaited places waits for."""
-        self._keep(parked)
-        for place, (where, line) in parked.awaited.items():
-            queue = self._queues.get((where, line))
+    def delay(self, delayed: DelayedWrite, offsets: dict[int, int]) -> None:
+        """Hold an operation. `offsets`: the awaited offset of each awaited index."""
+        self._keep(delayed)
+        for index, (where, condition) in delayed.awaited.items():
+            queue = self._queues.get((where, condition))
             if queue is None:
-                queue = self._queues[where, line] = _Queue()
-            queue.add((parked.token, place), offsets[place], parked)
+                queue = self._queues[where, condition] = _OffsetQueue()
+            queue.add((delayed.token, index), offsets[index], delayed)
 
-    def reached(self, where: TopicPartition, line: Line, offset: int) -> None:
-        queue = self._queues.get((where, line))
+    def reached(self, where: TopicPartition, condition: Condition, offset: int) -> None:
+        """Complete the operations that await no more than this offset."""
+        queue = self._queues.get((where, condition))
         if queue is None:
             return
-        for parked, place in queue.take(offset):
-            if line is Line.DELETED:
-                parked.results[place] = Deleted(where, low_watermark=offset)  # type: ignore[call-overload]
-            self._settled(parked, place)
-        if not queue.waits:
-            del self._queues[where, line]
+        for delayed, index in queue.take(offset):
+            delayed.complete(index, offset)
+            self._settle(delayed, index)
+        if not queue.waiting:
+            del self._queues[where, condition]
 
-    def failed(self, where: TopicPartition, line: Line, error: ErrorCode, text: str = "") -> None:
-        """None of those that wait here will get what they wait for."""
-        queue = self._queues.pop((where, line), None)
+    def fail(self, where: TopicPartition, condition: Condition, error: ErrorCode, text: str = "") -> None:
+        """Answer with an error every operation that waits for an offset of this partition."""
+        queue = self._queues.pop((where, condition), None)
         if queue is None:
             return
-        for (_, place), (_, parked) in queue.waits.items():
-            _fail(parked, place, error, text)
-            self._settled(parked, place)
+        for (_, index), (_, delayed) in queue.waiting.items():
+            delayed.fail(index, error, text)
+            self._settle(delayed, index)
 
-    def waiting(self, line: Line) -> list[TopicPartition]:
-        """Where anybody stands in such a line."""
-        return [where for where, each in self._queues if each is line]
+    def awaiting(self, condition: Condition) -> list[TopicPartition]:
+        """Return the partitions in which an operation waits for this."""
+        return [where for where, each in self._queues if each is condition]
 
-    def _settled(self, parked: Parked, place: int) -> None:
-        del parked.awaited[place]
-        if not parked.awaited:
-            self.answer(parked.token, parked.results)
+    def _settle(self, delayed: DelayedWrite, index: int) -> None:
+        del delayed.awaited[index]
+        if not delayed.awaited:
+            self.answer(delayed.token, delayed.results)
 
-    # -- those that wait for records --------------------------------------------------------------------------
+    # -- operations that wait for records ------------------------------------------------------------------
 
-    def park_fetch(self, parked: ParkedFetch) -> None:
-        self._keep(parked)
-        if parked.session:
-            self._in_sessions[parked.session] = parked
+    def delay_fetch(self, delayed: DelayedFetch) -> None:
+        self._keep(delayed)
+        if delayed.session:
+            self._in_sessions[delayed.session] = delayed
             return
-        for part in parked.fetch.parts:
-            self._fetches.setdefault(part.where, {})[parked.token] = parked
+        for part in delayed.fetch.parts:
+            self._fetches.setdefault(part.where, {})[delayed.token] = delayed
 
-    def fetches(self, where: TopicPartition) -> Iterable[ParkedFetch]:
-        waiting = self._fetches.get(where)
-        return tuple(waiting.values()) if waiting else ()
+    def fetches(self, where: TopicPartition) -> Iterable[DelayedFetch]:
+        delayed = self._fetches.get(where)
+        return tuple(delayed.values()) if delayed else ()
 
-    def fetch_in(self, session: int) -> ParkedFetch | None:
-        """The request of this session that waits."""
+    def fetch_in(self, session: int) -> DelayedFetch | None:
+        """Return the delayed request of this session."""
         return self._in_sessions.get(session)
 
-    # -- the end of waiting -----------------------------------------------------------------------------------
+    # -- the end of a delay --------------------------------------------------------------------------------
 
     def answer(self, token: int, results: Results) -> None:
-        self.drop(token)
-        self.replies.append(Reply(token, results))
+        self.cancel(token)
+        self._outbox.replies.append(Reply(token, results))
 
-    def drop(self, token: int) -> None:
-        """Whoever waited is not there any more, or has his answer."""
-        parked = self._parked.pop(token, None)
-        if isinstance(parked, ParkedFetch):
-            if parked.session:
-                del self._in_sessions[parked.session]
+    def cancel(self, token: int) -> None:
+        """Forget an operation: it was answered, or its client is gone."""
+        delayed = self._delayed.pop(token, None)
+        if isinstance(delayed, DelayedFetch):
+            if delayed.session:
+                del self._in_sessions[delayed.session]
                 return
-            for part in parked.fetch.parts:
-                waiting = self._fetches.get(part.where)
-                if waiting is not None:
-                    waiting.pop(token, None)
-                    if not waiting:
+            for part in delayed.fetch.parts:
+                others = self._fetches.get(part.where)
+                if others is not None:
+                    others.pop(token, None)
+                    if not others:
                         del self._fetches[part.where]
-        elif parked is not None:
-            for place, where_line in parked.awaited.items():
-                queue = self._queues.get(where_line)
+        elif delayed is not None:
+            for index, key in delayed.awaited.items():
+                queue = self._queues.get(key)
                 if queue is not None:
-                    queue.waits.pop((token, place), None)
-                    if not queue.waits:
-                        del self._queues[where_line]
+                    queue.waiting.pop((token, index), None)
+                    if not queue.waiting:
+                        del self._queues[key]
 
-    def expired(self, now: int) -> list[ParkedFetch]:
-        """Those that waited for offsets are answered that it took too long; whoever waited for records gets what is
-        there now, which is for the caller to read."""
-        over: list[ParkedFetch] = []
+    def expire(self, now: int) -> list[DelayedFetch]:
+        """Answer overdue writes with a time-out. Return overdue fetches, which the caller answers by what is there."""
+        overdue: list[DelayedFetch] = []
         while self._timers and self._timers[0][0] <= now:
             _, token = heapq.heappop(self._timers)
-            parked = self._parked.get(token)
-            if isinstance(parked, ParkedFetch):
-                over.append(parked)
-            elif parked is not None:
-                for place in parked.awaited:
-                    _fail(
-                        parked, place, ErrorCode.REQUEST_TIMED_OUT, "it is written here, and not yet where it has to be"
-                    )
-                self.answer(token, parked.results)
-        return over
+            delayed = self._delayed.get(token)
+            if isinstance(delayed, DelayedFetch):
+                overdue.append(delayed)
+            elif delayed is not None:
+                text = "it is written here, and not yet where it has to be"
+                for index in delayed.awaited:
+                    delayed.fail(index, ErrorCode.REQUEST_TIMED_OUT, text)
+                self.answer(token, delayed.results)
+        return overdue
 
     @property
-    def alarms(self) -> int:
-        """How many are kept, those included whose reason is gone."""
+    def timers(self) -> int:
+        """The number of timers, including those of answered operations."""
         return len(self._timers)
 
     @property
     def deadline(self) -> int | None:
-        while self._timers and self._timers[0][1] not in self._parked:
+        while self._timers and self._timers[0][1] not in self._delayed:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def _keep(self, parked: Parked | ParkedFetch) -> None:
-        assert parked.token not in self._parked, "a token is used once"
-        self._parked[parked.token] = parked
-        heapq.heappush(self._timers, (parked.deadline, parked.token))
-        if len(self._timers) > 2 * len(self._parked) + 64:
-            # Most are answered long before their time is over. Their alarms need not be kept till then.
-            self._timers = [(each.deadline, token) for token, each in self._parked.items()]
+    def _keep(self, delayed: DelayedWrite | DelayedFetch) -> None:
+        assert delayed.token not in self._delayed, "a token is used once"
+        self._delayed[delayed.token] = delayed
+        heapq.heappush(self._timers, (delayed.deadline, delayed.token))
+        if len(self._timers) > 2 * len(self._delayed) + self.STALE_TIMERS:
+            # Most operations are answered long before their deadline.
+            self._timers = [(each.deadline, token) for token, each in self._delayed.items()]
             heapq.heapify(self._timers)
-
-
-def _fail(parked: Parked, place: int, error: ErrorCode, text: str) -> None:
-    results: list[Any] = parked.results
-    result = results[place]
-    results[place] = (
-        Produced(result.where, error, text) if isinstance(result, Produced) else evolve(result, error=error)
-    )

@@ -1,4 +1,4 @@
-"""What replication is told once, at the start."""
+"""The settings of a replica manager."""
 
 from __future__ import annotations
 
@@ -7,40 +7,44 @@ from attrs import frozen
 
 @frozen
 class Settings:
-    """lag_time_max_ms        `replica.lag.time.max.ms`: who has not had everything for so long leaves the ISR
-    lag_messages_max       `replica.lag.max.messages`, the rule of old: who lacks more leaves. None: no such rule
-    min_insync             `min.insync.replicas` of topics that do not say another
-    sync_writes            nothing counts, here or at the leader, before it is on the disk; else the page cache will do
-    follower_reads         consumers may be sent to a follower in their own rack, and followers serve them
-    fetch_wait_ms          `replica.fetch.wait.max.ms`
-    fetch_bytes_max        `replica.fetch.response.max.bytes`, of all partitions together
-    partition_bytes_max    `replica.fetch.max.bytes`
-    fetch_backoff_ms       `replica.fetch.backoff.ms`: of a partition whose fetch went wrong
-    fetch_diverges         leaders say in their answer to a fetch where histories part; else they are asked before
-    isr_backoff_ms         before a change of an ISR, whose outcome is not known, is looked into again
-    parked_max             produces and fetches that may wait at a time
-    answer_bytes_max       `fetch.max.bytes` of the broker: no answer to a fetch is larger, but for its first batch
-    session_partitions_max partitions in the fetch session of one follower; with more it fetches in full each time
-    throttled_bytes_s      what all throttled partitions together may fetch in a second; None: as much as comes
-    """
+    """Named as in a broker's configuration, where that has a name."""
 
     lag_time_max_ms: int = 30_000
+    """`replica.lag.time.max.ms`: a follower that has not had everything for this long leaves the ISR."""
     lag_messages_max: int | None = None
+    """`replica.lag.max.messages`, the former rule: a follower that lacks more leaves. None: no such rule."""
     min_insync: int = 1
+    """`min.insync.replicas` of topics without their own."""
     sync_writes: bool = False
+    """Records count, here and at the leader, when they are on the disk; else when they are in the page cache."""
     follower_reads: bool = False
+    """Followers serve consumers, and leaders send consumers to a follower in their own rack."""
     fetch_wait_ms: int = 500
+    """`replica.fetch.wait.max.ms`"""
     fetch_bytes_max: int = 10 * 1024 * 1024
+    """`replica.fetch.response.max.bytes`, of all partitions together."""
     partition_bytes_max: int = 1024 * 1024
+    """`replica.fetch.max.bytes`"""
     fetch_backoff_ms: int = 1_000
+    """`replica.fetch.backoff.ms`, of a partition whose fetch failed."""
     fetch_diverges: bool = True
+    """Leaders report in the answer to a fetch where histories diverge; else followers ask before they fetch."""
     isr_backoff_ms: int = 500
+    """Before the node of an ISR whose change has an unknown outcome is read again."""
+    isr_quiet_ms: int = 5_000
+    """The controller is notified of changed ISRs when none has changed for this long,"""
+    isr_late_ms: int = 60_000
+    """or when it was not notified for this long."""
     parked_max: int = 100_000
+    """Delayed operations at a time."""
     answer_bytes_max: int = 55 * 1024 * 1024
+    """`fetch.max.bytes` of the broker: no answer to a fetch is larger, except for its first batch."""
     session_partitions_max: int = 200_000
+    """Partitions in the fetch session of one follower. With more it fetches in full each time."""
     throttled_bytes_s: int | None = None
+    """The rate that all throttled partitions together may fetch; None: unlimited."""
 
     @property
     def isr_check_ms(self) -> int:
-        """So a follower leaves after one to one and a half times the time that it is given."""
+        """Half of the lag time, so a follower leaves after one to one and a half times that."""
         return max(self.lag_time_max_ms // 2, 1)

@@ -19,7 +19,7 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.offsets import Search, search
+from replica.core.offset_lookup import Search, search
 from replica.core.partition_log import BatchBounds, ExaminedBatch, PartitionLog, TimestampAndOffset
 from replica.core.wants import Produced
 from replica.wire.batch import HEADER_BYTES, parse_header

@@ -17,9 +17,9 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.core.manager import Replicas
 from replica.core.partition_log import EpochEndOffset
-from replica.core.replicating import NOT_KEPT, Answers
+from replica.core.replica_fetcher import SESSION_LOST, Answers
+from replica.core.replica_manager import ReplicaManager
 from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request, SessionFetched
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
@@ -56,7 +56,7 @@ class Fetchers:
 
     def __init__(
         self,
-        replicas: Replicas,
+        replicas: ReplicaManager,
         epoch: Callable[[], BrokerEpoch],
         address: Callable[[BrokerId], tuple[str, int] | None],
         now: Callable[[], int],
@@ -81,7 +81,7 @@ class Fetchers:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         try:
             async with trio.open_nursery() as self._nursery:
-                for leader in self._replicas.leaders:
+                for leader in self._replicas.fetchers.leaders:
                     self.wake(leader)
                 task_status.started()
                 await trio.sleep_forever()
@@ -93,7 +93,7 @@ class Fetchers:
         if leader in self._bells:
             self._bells[leader].ring()
             self._interrupt(leader)
-        elif self._nursery is not None and leader in self._replicas.leaders:
+        elif self._nursery is not None and leader in self._replicas.fetchers.leaders:
             self._bells[leader] = Wakeup()
             self._nursery.start_soon(self._follow, leader)
 
@@ -106,7 +106,7 @@ class Fetchers:
             return
         if now - self._interrupted.get(leader, 0) < request.fetch.wait_ms:
             return
-        if not self._replicas.lacks(leader, now):
+        if not self._replicas.fetchers.lacks(leader, now):
             return
         self._interrupted[leader] = now
         scope.cancel()
@@ -115,9 +115,9 @@ class Fetchers:
         """For as long as this broker follows him in anything."""
         connection: Connection | None = None
         try:
-            while leader in self._replicas.leaders:
+            while leader in self._replicas.fetchers.leaders:
                 self._bells[leader].answer()
-                request = self._replicas.next_request(leader, self._epoch(), self._now())
+                request = self._replicas.fetchers.next_request(leader, self._epoch(), self._now())
                 if request is None:
                     await self._rest(leader)
                     continue
@@ -132,7 +132,7 @@ class Fetchers:
                     usual = isinstance(error, NotToldYet)
                     level = logging.INFO if usual else logging.WARNING
                     self._log.warn_rate_limited("leader-not-reached", (leader, usual), level, leader=leader, why=error)
-                    self._replicas.failed(request, self._now())
+                    self._replicas.fetchers.failed(request, self._now())
                     if connection is not None:
                         await connection.aclose()
                         connection = None
@@ -146,10 +146,10 @@ class Fetchers:
                     connection = None
                     continue
                 try:
-                    self._replicas.answered(request, answers, self._now())
+                    self._replicas.fetchers.answered(request, answers, self._now())
                 except Exception as error:
                     self._log.failed("answer-not-taken", error, leader=leader)
-                    self._replicas.failed(request, self._now())
+                    self._replicas.fetchers.failed(request, self._now())
                 self._turned()
         finally:
             del self._bells[leader]
@@ -160,7 +160,7 @@ class Fetchers:
 
     async def _rest(self, leader: BrokerId) -> None:
         now = self._now()
-        resume = self._replicas.resume_at(leader, now)
+        resume = self._replicas.fetchers.resume_at(leader, now)
         with trio.move_on_after(float("inf") if resume is None else max(resume - now, 1) / 1000):
             await self._bells[leader].wait()
 
@@ -234,7 +234,7 @@ def fetch_body(asked: Fetch) -> Body:
 
 def fetched(reply: Body) -> SessionFetched:
     error = _error(reply["error_code"])
-    if error and error not in NOT_KEPT:
+    if error and error not in SESSION_LOST:
         raise KafkaError(error, "the leader answers to the whole request")
     parts = [_fetched(topic["topic"], part) for topic in reply["responses"] for part in topic["partitions"]]
     return SessionFetched(reply["session_id"], parts, error)

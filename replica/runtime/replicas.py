@@ -19,12 +19,11 @@ import zab
 from kraft_controller.core.commands import Command
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
 from kraft_controller.wire.znodes import DamagedNode
-from replica.core.desk import Logs as CoreLogs
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.manager import Replicas
-from replica.core.notices import Notices
-from replica.core.offsets import Lookup
+from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import ActiveProducer, AppendOrigin, PartitionLog
+from replica.core.replica_manager import Logs as CoreLogs
+from replica.core.replica_manager import ReplicaManager
 from replica.core.settings import Settings
 from replica.core.wants import (
     CONSUMER,
@@ -114,7 +113,7 @@ class Replication:
         between: Between | None = None,
         examining: ExaminingSettings | None = None,
     ) -> None:
-        self.core = Replicas(me, logs, settings)
+        self.core = ReplicaManager(me, logs, settings)
         self.role_taken: list[RoleTaken] = []
         """Called whenever the controller has given this broker another role."""
         self._logs = logs
@@ -123,7 +122,6 @@ class Replication:
         self._pace = pace or Pace()
         self.now = steady_wall_clock()
         self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
-        self._notices = Notices()
         self._examiner = Examiner(examining or ExaminingSettings())
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
@@ -159,7 +157,7 @@ class Replication:
     # -- the controller --------------------------------------------------------------------------------------
 
     def obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        errors = self.core.obey(command, self.now())
+        errors = self.core.apply(command, self.now())
         self._turn()
         return errors
 
@@ -170,12 +168,12 @@ class Replication:
 
     def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
         """Of these, replicas that are not in sync fetch no more than so much together; None: as much as comes."""
-        self.core.throttle(partitions, bytes_s)
+        self.core.fetchers.throttle(partitions, bytes_s)
         self._turn()
 
     def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
         """Of these, which are led here, no more than so much together is sent to replicas that are not in sync."""
-        self.core.throttle_followers(partitions, bytes_s)
+        self.core.fetches.quota.configure(partitions, bytes_s)
 
     # -- those who ask, and wait -----------------------------------------------------------------------------
 
@@ -220,7 +218,7 @@ class Replication:
             return found
         finally:
             if self._waiting.pop(token, None) is not None:
-                self.core.forget(token)
+                self.core.purgatory.cancel(token)
 
     def logs_retired(self) -> None:
         """Retention ran, and may have moved the start of any log."""
@@ -372,8 +370,7 @@ class Replication:
                 self._wrote(wish, await isr_store.write(session, wish))
             else:
                 state = await isr_store.read(session, wish.where)
-                self._notices.changed(wish.where, self.now())  # perhaps; one notice too many does no harm
-                self.core.isr_read(wish.where, wish.epoch, state, self.now())
+                self.core.alter_partition.read(wish.where, wish.epoch, state, self.now())
         except Exception as error:
             if isinstance(error, zab.ZabError | DamagedNode):
                 self._log.warn_rate_limited("isr-not-written", "", why=error, partition=wish.where)
@@ -382,9 +379,9 @@ class Replication:
             await trio.sleep(self._pace.store_s)
             # What a session did that is over may have come to be: nothing is known of it, as if the answer were lost.
             if isinstance(wish, WriteIsr):
-                self.core.isr_lost(wish)
+                self.core.alter_partition.lost(wish)
             else:
-                self.core.isr_unread(wish.where, self.now())
+                self.core.alter_partition.unread(wish.where, self.now())
         finally:
             limit.release_on_behalf_of(wish)
         self._turn()
@@ -392,26 +389,25 @@ class Replication:
     def _wrote(self, wish: WriteIsr, outcome: Version | Outcome) -> None:
         match outcome:
             case Outcome.REFUSED:
-                self.core.isr_refused(wish)
+                self.core.alter_partition.refused(wish)
             case Outcome.LOST:
-                self.core.isr_lost(wish)
+                self.core.alter_partition.lost(wish)
             case Outcome.UNWANTED:
-                self.core.isr_unwanted(wish, self.now())
+                self.core.alter_partition.unwanted(wish, self.now())
             case Outcome.GONE:
-                self.core.isr_read(wish.where, wish.state.leader_epoch, None, self.now())
+                self.core.alter_partition.gone(wish.where, wish.state.leader_epoch, self.now())
             case version:
-                self._notices.changed(wish.where, self.now())
-                self.core.isr_written(wish, version, self.now())
+                self.core.alter_partition.written(wish, version, self.now())
 
     async def _tell_controller(self) -> None:
         while True:
             await trio.sleep(self._pace.notices_s)
-            due = self._notices.due(self.now())
+            due = self.core.alter_partition.propagation.due(self.now())
             session = self._session()
             if due and session is not None:
                 try:
                     await isr_store.tell(session, due)
-                    self._notices.told(due, self.now())
+                    self.core.alter_partition.propagation.notified(due, self.now())
                 except zab.ZabError as error:
                     self._log.warn_rate_limited("isr-changes-not-told", "", why=error)
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from replica.core.errors import ErrorCode, WireError
-from replica.core.offsets import Lookup
+from replica.core.offset_lookup import Lookup
 from replica.core.wants import OffsetAnswer
 from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect

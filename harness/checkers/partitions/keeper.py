@@ -32,7 +32,7 @@ from harness.points.partitions import counted_as
 from kraft_controller.core.commands import Command
 from kraft_controller.core.names import NOBODY, BrokerId, TopicPartition, Version
 from kraft_controller.wire import znodes
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
 from replica.core.partition_log import PartitionLog
 from replica.core.wants import Deleted, Fetched, Results
@@ -176,7 +176,7 @@ class Keeper:
         copies = self.copies.setdefault(broker.id, {})
         for where, partition in broker.core.partitions.items():
             copy = copies.get(where)
-            leads = isinstance(partition.role, Leading)
+            leads = isinstance(partition.role, LeaderRole)
             now = (
                 partition.log.end_offset,
                 partition.log.start_offset,
@@ -406,12 +406,12 @@ class Keeper:
         """Nothing has come in here just now: what is left to wait for?"""
         for partition in broker.core.partitions.values():
             role, key = partition.role, (broker.id, Key(partition.where, broker.ident(partition)))
-            alone = isinstance(role, Leading) and role.isr.members == (broker.id,) and role.isr.asked is None
+            alone = isinstance(role, LeaderRole) and role.isr.members == (broker.id,) and role.isr.asked is None
             done = partition.high_watermark == partition.log.end_offset
             if not alone or done or not partition.enough_in_sync or self._world.replication.settings.sync_writes:
                 self._alone.pop(key, None)
                 continue
-            assert isinstance(role, Leading)
+            assert isinstance(role, LeaderRole)
             now, seen = broker.clock(), (role.isr.version, partition.high_watermark)
             since, *before = self._alone.setdefault(key, (now, *seen))
             if tuple(before) != seen:
@@ -437,7 +437,7 @@ class Keeper:
         """Whoever asked that records go believes now that nobody has them. What a disk brings back later is another
         thing, and who is dead, as far as the leader knows, nobody waits for."""
         partition = broker.core.partitions.get(result.where)
-        if result.error or partition is None or not isinstance(partition.role, Leading):
+        if result.error or partition is None or not isinstance(partition.role, LeaderRole):
             return
         key = Key(result.where, broker.ident(partition))
         gone = result.low_watermark

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from harness.checkers.controller.settled import Data, absent, told
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
-from replica.core.following import Following
-from replica.core.leading import Leading
+from replica.core.follower_role import FollowerRole
+from replica.core.leader_role import LeaderRole
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -51,9 +51,9 @@ def _unlike(broker: PartitionBroker, states: States) -> str | None:
             return f"{who} has {where} as {partition.assignment}, which is {held}"
         role = partition.role
         if broker.id == state.leader:
-            if not isinstance(role, Leading) or role.isr.asked is not None or role.isr.version != state.version:
+            if not isinstance(role, LeaderRole) or role.isr.asked is not None or role.isr.version != state.version:
                 return f"{who} leads {where}, and has not come to know {state}"
-        elif not isinstance(role, Following):
+        elif not isinstance(role, FollowerRole):
             return f"{who} does not follow in {where}"
     for where, partition in broker.core.partitions.items():
         if partition.role is not None and (where not in states or broker.id not in states[where][1].replicas):

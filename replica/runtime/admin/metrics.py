@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.runtime.admin.overview import lag_of, partitions_of
 from replica.runtime.broker import Broker
 from zab.admin.exposition import GAUGE, MetricSample
@@ -78,7 +78,7 @@ def samples(broker: Broker) -> Iterator[MetricSample]:
 def _of_broker(broker: Broker) -> Iterator[MetricSample]:
     found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
-        isinstance(held.role, Leading) and len(held.role.isr.members) < len(held.assignment.target)
+        isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.target)
         for held in broker.replication.core.partitions.values()
     )
     values = (
@@ -92,7 +92,7 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
         len(broker.disk.damaged),
         len(broker.disk.uncleanable),
         len(broker.disk.failed),
-        broker.replication.core.parked,
+        len(broker.replication.core.purgatory),
         broker.replication.fetches_refused,
         sum(door.unsupported for door in broker.dynamic.doors),
         broker.watchdogs.stalls,
@@ -106,7 +106,7 @@ def _open_for_ms(broker: Broker) -> Iterator[int]:
     """Of each partition that is led here and in which something holds back those who read only what is committed."""
     now = broker.replication.now()
     for held in broker.replication.core.partitions.values():
-        if isinstance(held.role, Leading) and held.stable_offset < held.high_watermark:
+        if isinstance(held.role, LeaderRole) and held.stable_offset < held.high_watermark:
             begun = [each for each in held.log.active_producers() if each.txn_start >= 0]
             oldest = min(begun, key=lambda each: each.txn_start, default=None)
             yield 0 if oldest is None else max(now - oldest.timestamp, 0)
@@ -118,7 +118,7 @@ def _of_partitions(broker: Broker) -> Iterator[MetricSample]:
         values = (held.log.start_offset, held.log.end_offset, held.high_watermark, held.stable_offset)
         for (name, about), value in zip(OF_PARTITION, values, strict=True):
             yield MetricSample(name, GAUGE, about, value, labels)
-        if isinstance(held.role, Leading):
+        if isinstance(held.role, LeaderRole):
             counts = (len(held.assignment.replicas), len(held.role.isr.members))
             for (name, about), value in zip(OF_LED_PARTITION, counts, strict=True):
                 yield MetricSample(name, GAUGE, about, value, labels)

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.runtime.broker import Broker
 from zab.host.clocks import wall_ms
 
@@ -54,7 +54,7 @@ def partitions_of(broker: Broker) -> Partitions:
         found.in_sync.update(role.state.isr)
     for held in broker.replication.core.partitions.values():
         found.held_here += 1
-        if isinstance(held.role, Leading):
+        if isinstance(held.role, LeaderRole):
             found.led_here += 1
             spare = len(held.role.isr.members) - min(held.min_insync, max(len(held.assignment.replicas), 1))
             found.under_min_isr += spare < 0

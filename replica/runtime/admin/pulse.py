@@ -8,7 +8,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.runtime.admin.overview import behind, lag_of, roles
 from replica.runtime.broker import Broker
 
@@ -43,7 +43,7 @@ class Pulse:
         before = self._ends
         partitions = self._broker.replication.core.partitions
         self._ends = {
-            where: held.log.end_offset for where, held in partitions.items() if isinstance(held.role, Leading)
+            where: held.log.end_offset for where, held in partitions.items() if isinstance(held.role, LeaderRole)
         }
         written = sum(max(end - before[where], 0) for where, end in self._ends.items() if where in before)
         lag = sum(

@@ -1,7 +1,7 @@
 """`Fetch`: of consumers, and of the replicas of other brokers.
 
 A consumer's fetch is complete here, and answered in full: `replica.runtime.fetch_sessions` keeps its session. The core
-keeps the sessions of followers (`replica.core.replica_sessions`).
+keeps the sessions of followers (`replica.core.follower_fetch_sessions`).
 """
 
 from __future__ import annotations

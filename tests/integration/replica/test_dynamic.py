@@ -21,11 +21,11 @@ T0 = TopicPartition("t", 0)
 
 
 def rate(broker: Broker) -> int | None:
-    return broker.replication.core._desk.throttle.bytes_s
+    return broker.replication.core.fetchers.quota.bytes_s
 
 
 def slowed(broker: Broker) -> set[TopicPartition]:
-    return set(broker.replication.core._desk.throttled)
+    return set(broker.replication.core.fetchers.quota.partitions)
 
 
 def held(broker: Broker, where: TopicPartition) -> bool:

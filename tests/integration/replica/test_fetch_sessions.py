@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPartition
 
 from kraft_controller.core.names import BrokerId, TopicPartition
-from replica.core import serving
+from replica.core.partition import Partition
 from replica.core.wants import Fetched
 from replica.runtime.broker import Broker
 from tests.integration.brokers import cluster, in_thread, until
@@ -69,10 +69,10 @@ def produce_all(hosts: str, count: int) -> None:
 
 def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[TopicPartition] = []
-    read_one = serving._read_one
+    read = Partition.read
 
     def counting(*arguments: object) -> Fetched:
-        result: Fetched = read_one(*arguments)  # type: ignore[arg-type]
+        result: Fetched = read(*arguments)  # type: ignore[arg-type]
         looked.append(result.where)
         return result
 
@@ -85,7 +85,7 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
             await made.brokers[1].topics.led("busy", 1, 60_000)
             await in_thread(produce_all, made.hosts, 1)
             await until(lambda: all(at_rest(broker) for broker in brokers))
-            monkeypatch.setattr(serving, "_read_one", counting)
+            monkeypatch.setattr(Partition, "read", counting)
             await in_thread(produce_all, made.hosts, RECORDS)
             assert {where.topic for where in looked} == {"busy"}
             assert len(looked) <= LOOKS_MAX * RECORDS
@@ -94,7 +94,7 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
 
             # A leader that has lost a session is fetched from in full, once, and then again in a session.
             leader = made.brokers[made.brokers[1].cache.leader(busy) or 0]
-            sessions = leader.replication.core._desk.sessions
+            sessions = leader.replication.core.fetches.sessions
             former = {each: sessions.of(BrokerId(each)) for each in made.brokers if each != leader.config.id}
             for each in former:
                 sessions.close(BrokerId(each))
@@ -110,5 +110,5 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
 
 
 def at_rest(broker: Broker) -> bool:
-    sessions = broker.replication.core._desk.sessions
+    sessions = broker.replication.core.fetches.sessions
     return len(sessions) == 2 and not any(each.dirty for each in sessions._open.values())

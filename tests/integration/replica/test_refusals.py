@@ -83,7 +83,7 @@ def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pyt
             replication = made.brokers[1].replication
             for number in range(1_000):
                 fields = {"partition": f"t-{number}", "leader": 2, "error": "NOT_LEADER_OR_FOLLOWER"}
-                replication.core._desk.note("fetch_refused", **fields)
+                replication.core._outbox.note("fetch_refused", **fields)
             replication._turn()
             values = {sample.name: sample.value for sample in samples(made.brokers[1])}
             assert values["kafka_server_refused_fetches_count"] == 1_000

@@ -1,4 +1,4 @@
-"""Replicas at work: over sockets, with a store in this process, and commands as a controller gives them."""
+"""ReplicaManager at work: over sockets, with a store in this process, and commands as a controller gives them."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: 
 
 @pytest.mark.mechanism(5, 6)
 async def test_who_is_gone_leaves_the_isr_at_the_store_and_who_returns_comes_back(tmp_path: Path) -> None:
-    settings = Settings(lag_time_max_ms=1_500, fetch_wait_ms=50, fetch_backoff_ms=50)
+    settings = Settings(lag_time_max_ms=1_500, fetch_wait_ms=50, fetch_backoff_ms=50, isr_quiet_ms=0)
     async with cluster(tmp_path, settings) as brokers:
         await brokers.produce(1, b"a")
         brokers.kill(3)
@@ -193,7 +193,6 @@ async def test_who_is_gone_leaves_the_isr_at_the_store_and_who_returns_comes_bac
         assert answer["error_code"] == 0
         await brokers.until_isr(1, 2)
         while not await brokers.session.children(znodes.ISR_CHANGES):
-            brokers.replicas[1]._notices.quiet_ms = 0
             await trio.sleep(0.02)
         await brokers.nursery.start(brokers.start, 3, settings)
         await brokers.elect(1, 1, 2)
@@ -209,7 +208,7 @@ async def test_a_consumer_that_waits_is_answered_when_something_is_committed(tmp
             found.append(await brokers.fetch(1, 0, wait_ms=60_000))
 
         nursery.start_soon(wait)
-        while not brokers.replicas[1].core.parked:
+        while not len(brokers.replicas[1].core.purgatory):
             await trio.sleep(0.01)
         await brokers.produce(1, b"a")
         while not found:
@@ -228,13 +227,13 @@ async def test_watermarks_are_kept_now_and_then_by_leader_and_followers(tmp_path
 async def test_who_hangs_up_is_waited_for_no_more(tmp_path: Path) -> None:
     async with cluster(tmp_path) as brokers:
         core = brokers.replicas[1].core
-        while not core.parked:  # the followers
+        while not len(core.purgatory):  # the followers
             await trio.sleep(0.01)
         with trio.move_on_after(0.2):
             await brokers.fetch(1, 0, wait_ms=60_000)
         brokers.kill(2)
         brokers.kill(3)
-        while core.parked:
+        while len(core.purgatory):
             await trio.sleep(0.01)
 
 
@@ -283,7 +282,7 @@ async def test_a_fetch_that_waits_is_given_up_for_partitions_that_are_new(tmp_pa
     """It would wait for ten minutes."""
     async with cluster(tmp_path, Settings(fetch_wait_ms=600_000)) as brokers:
         core = brokers.replicas[1].core
-        while core.parked < 2:
+        while len(core.purgatory) < 2:
             await trio.sleep(0.01)
         new = TopicPartition("t", 1)
         brokers.tell(new)

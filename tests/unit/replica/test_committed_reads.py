@@ -6,9 +6,9 @@ import pytest
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.manager import Replicas
-from replica.core.offsets import Lookup
+from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import AppendOrigin, PartitionLog
+from replica.core.replica_manager import ReplicaManager
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetch, Fetched, Wanted
 from replica.storage.config import LogConfig
@@ -51,7 +51,7 @@ class Room(World):
 
     def _server(self, ident: BrokerId, disk: ListLogs) -> Server:
         self.zxid += 1
-        return Server(ident, disk, Replicas(ident, self.disks[ident], self.settings), BrokerEpoch(self.zxid))
+        return Server(ident, disk, ReplicaManager(ident, self.disks[ident], self.settings), BrokerEpoch(self.zxid))
 
     def append(self, broker: int, where: TopicPartition, data: bytes, *, acks: int = 1, origin: int = 0) -> int:
         token, server = self.token(), self.servers[broker]

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.offsets import GREATEST
+from replica.core.offset_lookup import GREATEST
 from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
 from replica.core.wants import Produced
 from replica.runtime.examining import Examiner, ExaminingSettings

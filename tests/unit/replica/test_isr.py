@@ -7,7 +7,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, Version
 from replica.core.errors import ErrorCode
-from replica.core.followers import Follower
+from replica.core.remote_replica import RemoteReplica
 from replica.core.settings import Settings
 from tests.unit.replica.world import T0, World
 
@@ -74,7 +74,7 @@ def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
 @pytest.mark.mechanism(9)
 def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None:
     settings = Settings()
-    slow = Follower(BrokerId(2), caught_up_ms=0)
+    slow = RemoteReplica(BrokerId(2), caught_up_ms=0)
     end = 1_000
     for now in range(0, LAG + 1_000, 1_000):
         slow.fetched(now // 1_000, 0, end, now)
@@ -84,7 +84,7 @@ def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None
 
 @pytest.mark.mechanism(7)
 def test_the_old_rule_counted_messages_and_drops_a_healthy_one_in_a_burst() -> None:
-    healthy = Follower(BrokerId(2), caught_up_ms=0)
+    healthy = RemoteReplica(BrokerId(2), caught_up_ms=0)
     healthy.fetched(0, 0, 0, 0)
     assert healthy.in_sync(5_000, 1, Settings())
     assert not healthy.in_sync(5_000, 1, Settings(lag_messages_max=4_000))
@@ -151,7 +151,7 @@ def test_a_lost_answer_to_a_write_that_stands_is_found_out() -> None:
     server = world.servers[1]
     write = server.writes.pop()
     assert world.written(write) == 1
-    server.replicas.isr_lost(write)
+    server.replicas.alter_partition.lost(write)
     world.collect(server)  # reads
     assert world.leading(1).isr.members == (1, 2)
     assert world.hw(1) == 1
@@ -163,7 +163,7 @@ def test_a_lost_write_is_written_once_more_under_the_same_version() -> None:
     world = behind()
     server = world.servers[1]
     write = server.writes.pop()
-    server.replicas.isr_lost(write)
+    server.replicas.alter_partition.lost(write)
     world.collect(server)
     assert server.writes == [write]
     # The lost one comes after all, and before its copy: the copy is refused, and that is as good.
@@ -199,7 +199,7 @@ def test_a_controller_that_read_our_own_change_only_confirms_it() -> None:
     world.written(write)
     world.tell(to=[1])
     assert world.leading(1).isr.members == (1, 2)
-    server.replicas.isr_written(write, Version(1), world.now)  # the answer comes late
+    server.replicas.alter_partition.written(write, Version(1), world.now)  # the answer comes late
     world.collect(server)
     assert world.leading(1).isr.members == (1, 2)
     world.pull(3, rounds=2)
@@ -211,10 +211,10 @@ def test_an_answer_that_was_read_too_early_is_read_again() -> None:
     world = behind()
     server = world.servers[1]
     write = server.writes.pop()
-    server.replicas.isr_refused(write)
+    server.replicas.alter_partition.refused(write)
     [read] = server.replicas.ready().reads
     older = evolve(world.states[T0], version=Version(-1))
-    server.replicas.isr_read(read.where, read.epoch, older, world.now)
+    server.replicas.alter_partition.read(read.where, read.epoch, older, world.now)
     assert server.replicas.ready().reads == ()
     world.written(write)
     world.pass_time(world.settings.isr_backoff_ms)
@@ -225,9 +225,9 @@ def test_a_partition_that_is_gone_is_not_written_about_any_more() -> None:
     world = behind()
     server = world.servers[1]
     write = server.writes.pop()
-    server.replicas.isr_refused(write)
+    server.replicas.alter_partition.refused(write)
     [read] = server.replicas.ready().reads
-    server.replicas.isr_read(read.where, read.epoch, None, world.now)
+    server.replicas.alter_partition.read(read.where, read.epoch, None, world.now)
     world.pass_time(10 * LAG)
     assert server.writes == []
 
@@ -294,7 +294,7 @@ def test_who_is_not_registered_any_more_is_not_waited_for() -> None:
     assert write.joins == (2,)
     world.kill(2)
     world.tell_metadata()
-    server.replicas.isr_unwanted(write, world.now)
+    server.replicas.alter_partition.unwanted(write, world.now)
     world.collect(server)
     assert world.error(token) is ErrorCode.NONE
 
@@ -309,12 +309,12 @@ def test_what_may_have_been_written_is_given_up_only_by_writing_what_is() -> Non
     world.produce(1, "a")
     server = world.servers[1]
     lost = server.writes.pop()
-    server.replicas.isr_lost(lost)
+    server.replicas.alter_partition.lost(lost)
     world.collect(server)
     again = server.writes.pop()
     world.kill(2)
     world.tell_metadata()
-    server.replicas.isr_unwanted(again, world.now)
+    server.replicas.alter_partition.unwanted(again, world.now)
     world.collect(server)
     assert world.hw(1) == 0
     world.write_isrs(1)

@@ -21,8 +21,8 @@ from attrs import evolve
 from kraft_controller.core.commands import Command, LeaderAndIsr, UpdateMetadata
 from kraft_controller.core.names import NOBODY, BrokerId, Version
 from replica.core.errors import ErrorCode
-from replica.core.following import Following
-from replica.core.leading import Leading
+from replica.core.follower_role import FollowerRole
+from replica.core.leader_role import LeaderRole
 from replica.core.settings import Settings
 from replica.core.wants import Produced, ReadIsr, Request, WriteIsr
 from tests.unit.replica.world import CE, T0, Answers, Server, World
@@ -128,7 +128,7 @@ class Chaos(World):
             epoch, command = self.orders[number].pop(0)
             if server.alive and epoch == server.epoch:
                 self.trace.append(f"{number} hears {type(command).__name__}")
-                server.replicas.obey(command, self.now)
+                server.replicas.apply(command, self.now)
                 self.collect(server)
 
     # -- brokers die ---------------------------------------------------------------------------------------------
@@ -177,12 +177,12 @@ class Chaos(World):
         number = self.chance.choice(self.brokers)
         server = self.servers[number]
         partition = server.replicas.partitions.get(T0)
-        if not server.alive or partition is None or not isinstance(partition.role, Following):
+        if not server.alive or partition is None or not isinstance(partition.role, FollowerRole):
             return
         busy = [each for each, *_ in (*self.travelling, *self.answered) if each is server]
         if busy and self.chance.random() < 0.8:
             return  # one at a time, but for one that has been given up
-        request = server.replicas.next_request(partition.role.leader, server.epoch, self.now)
+        request = server.replicas.fetchers.next_request(partition.role.leader, server.epoch, self.now)
         if request is not None:
             self.travelling.append((server, request))
 
@@ -192,7 +192,7 @@ class Chaos(World):
         server = self.servers[number]
         partition = server.replicas.partitions.get(T0)
         role = None if partition is None else partition.role
-        if server.alive and isinstance(role, Following) and self.servers[role.leader].alive:
+        if server.alive and isinstance(role, FollowerRole) and self.servers[role.leader].alive:
             self.pull(number)
 
     def arrive(self) -> None:
@@ -203,19 +203,19 @@ class Chaos(World):
         leader = self.servers[request.leader]
         if not leader.alive or self.chance.random() < 0.1:
             if self.here(server):
-                server.replicas.failed(request, self.now)
+                server.replicas.fetchers.failed(request, self.now)
             return
         answers = self.serve(request)
         if self.chance.random() < 0.9:
             self.answered.append((server, request, answers))
         elif self.here(server):
-            server.replicas.failed(request, self.now)
+            server.replicas.fetchers.failed(request, self.now)
 
     def answer(self) -> None:
         if self.answered:
             server, request, answers = self.answered.pop(0)
             if self.here(server):
-                server.replicas.answered(request, answers, self.now)
+                server.replicas.fetchers.answered(request, answers, self.now)
                 self.collect(server)
 
     # -- the store -----------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Chaos(World):
         if self.reads and self.chance.random() < 0.5:
             server, read = self.reads.pop(0)
             if self.here(server):
-                server.replicas.isr_read(read.where, read.epoch, self.states[T0], self.now)
+                server.replicas.alter_partition.read(read.where, read.epoch, self.states[T0], self.now)
                 self.collect(server)
         elif self.isr_writes:
             server, write = self.isr_writes.pop(0)
@@ -237,7 +237,7 @@ class Chaos(World):
                 there = all(self.servers[each].alive for each in write.joins)
                 if not there and lost >= 0.25:
                     if self.here(server):
-                        server.replicas.isr_unwanted(write, self.now)
+                        server.replicas.alter_partition.unwanted(write, self.now)
                         self.collect(server)
                     return
                 version = self.written(write) if there else None
@@ -245,11 +245,11 @@ class Chaos(World):
             if not self.here(server):
                 return
             if lost < 0.25:
-                server.replicas.isr_lost(write)
+                server.replicas.alter_partition.lost(write)
             elif version is None:
-                server.replicas.isr_refused(write)
+                server.replicas.alter_partition.refused(write)
             else:
-                server.replicas.isr_written(write, version, self.now)
+                server.replicas.alter_partition.written(write, version, self.now)
             self.collect(server)
 
     # -- clients -------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Chaos(World):
         number = self.chance.choice(self.brokers)
         server = self.servers[number]
         partition = server.replicas.partitions.get(T0)
-        if server.alive and partition is not None and isinstance(partition.role, Leading):
+        if server.alive and partition is not None and isinstance(partition.role, LeaderRole):
             self.made += 1
             record = f"r{self.made}"
             acks = self.chance.choice((-1, -1, 1))
@@ -308,7 +308,7 @@ class Chaos(World):
             server = self.servers[leader]
             partition = server.replicas.partitions.get(T0)
             role = None if partition is None else partition.role
-            if isinstance(role, Leading) and role.epoch == self.states[T0].leader_epoch:
+            if isinstance(role, LeaderRole) and role.epoch == self.states[T0].leader_epoch:
                 written = server.disk.logs[T0].written()
                 for known in (self.acknowledged, self.exposed):
                     for offset, record in known.items():
@@ -347,26 +347,26 @@ class Chaos(World):
                 server = self.servers[number]
                 for epoch, command in self.orders[number]:
                     if epoch == server.epoch:
-                        server.replicas.obey(command, self.now)
+                        server.replicas.apply(command, self.now)
                         self.collect(server)
                 self.orders[number].clear()
             self.travelling.clear()
             self.answered.clear()
             for number in self.brokers:
                 partition = self.servers[number].replicas.partitions[T0]
-                if isinstance(partition.role, Following):
+                if isinstance(partition.role, FollowerRole):
                     self.pull(number)
             for server, write in self.isr_writes:
                 if self.here(server):
                     version = self.written(write)
                     if version is None:
-                        server.replicas.isr_refused(write)
+                        server.replicas.alter_partition.refused(write)
                     else:
-                        server.replicas.isr_written(write, version, self.now)
+                        server.replicas.alter_partition.written(write, version, self.now)
             self.isr_writes.clear()
             for server, read in self.reads:
                 if self.here(server):
-                    server.replicas.isr_read(read.where, read.epoch, self.states[T0], self.now)
+                    server.replicas.alter_partition.read(read.where, read.epoch, self.states[T0], self.now)
             self.reads.clear()
             for server in self.servers.values():
                 self.collect(server)

@@ -10,10 +10,10 @@ from attrs import evolve
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment
-from replica.core.desk import Source
 from replica.core.errors import ErrorCode
 from replica.core.fetch_sessions import EPOCH_MAX
-from replica.core.following import Following
+from replica.core.follower_role import FollowerRole
+from replica.core.replica_fetcher import FetchSessionHandler
 from replica.core.settings import Settings
 from replica.core.wants import Fetch, InSession, Request, SessionFetched, Wanted
 from replica.runtime.fetchers import fetch_body, fetched
@@ -34,8 +34,8 @@ def world_of(*wheres: TopicPartition, brokers: int = 2, settings: Settings | Non
     return world
 
 
-def source(world: World, follower: int, leader: int = 1) -> Source:
-    return world.servers[follower].replicas._desk.sources[BrokerId(leader)]
+def session_of(world: World, follower: int, leader: int = 1) -> FetchSessionHandler:
+    return world.servers[follower].replicas.fetchers._fetchers[BrokerId(leader)]._session
 
 
 def asked(world: World, follower: int = 2) -> Fetch:
@@ -88,7 +88,7 @@ def calls_of_a_round(idle: int) -> tuple[int, int]:
         token = world.produce(1, "a", acks=-1)
         for _ in range(3):
             for follower in (2, 3):
-                request = world.servers[follower].replicas.next_request(
+                request = world.servers[follower].replicas.fetchers.next_request(
                     BrokerId(1), world.servers[follower].epoch, world.now
                 )
                 assert request is not None
@@ -217,7 +217,7 @@ def test_a_follower_that_is_assigned_again_joins_without_anything_new() -> None:
     world.write_isrs(1)
     assert world.isr() == (1, 2, 3)
     world.pull(3, rounds=2)
-    assert T0 not in world.servers[1].replicas._desk.sessions._open[BrokerId(3)].dirty
+    assert T0 not in world.servers[1].replicas.fetches.sessions._open[BrokerId(3)].dirty
 
 
 # -- changes of partitions -----------------------------------------------------------------------------------
@@ -225,12 +225,12 @@ def test_a_follower_that_is_assigned_again_joins_without_anything_new() -> None:
 
 def test_a_new_epoch_of_the_same_leader_is_fetched_in_the_same_session() -> None:
     world = world_of(T0, T1)
-    kept = source(world, 2).id
+    kept = session_of(world, 2).id
     world.elect(1, (1, 2))
     world.produce(1, "a")
     fetch, _ = exchange(world)
     assert named(fetch) == [T0]
-    assert source(world, 2).id == kept
+    assert session_of(world, 2).id == kept
     world.pull(2, rounds=2)
     assert (world.hw(1), world.hw(2)) == (1, 1)
 
@@ -241,7 +241,7 @@ def test_a_partition_that_is_led_elsewhere_leaves_the_session() -> None:
     fetch, _ = exchange(world, where=T1)
     assert fetch.session is not None
     assert fetch.session.forgotten == (T0,)
-    assert set(world.servers[1].replicas._desk.sessions._open[BrokerId(2)].wishes) == {T1}
+    assert set(world.servers[1].replicas.fetches.sessions._open[BrokerId(2)].wishes) == {T1}
     world.pull(1, rounds=2)
     world.produce(2, "a")
     world.pull(1, rounds=2)
@@ -262,11 +262,11 @@ def test_an_error_pauses_one_partition_and_the_session_goes_on() -> None:
     kept = fetch.session.id
     fetch, _ = exchange(world)
     assert named(fetch) == [T0]
-    assert source(world, 2).id == kept
+    assert session_of(world, 2).id == kept
 
 
 def source_due(world: World) -> int:
-    at = world.servers[2].replicas.resume_at(BrokerId(1), world.now)
+    at = world.servers[2].replicas.fetchers.resume_at(BrokerId(1), world.now)
     assert at is not None
     return at
 
@@ -313,7 +313,7 @@ def test_a_throttled_partition_leaves_the_session_until_it_may_be_fetched() -> N
     world.pull(2, rounds=2)
     world.produce(1, "a" * 2_000)
     follower = world.servers[2].replicas
-    follower.throttle([T0], 1_000)
+    follower.fetchers.throttle([T0], 1_000)
     exchange(world)
     assert world.log(2).end_offset == 1
     fetch, _ = exchange(world)
@@ -339,7 +339,7 @@ def test_a_lost_answer_is_followed_by_a_complete_request() -> None:
     assert fetch.session == InSession()
     assert set(named(fetch)) == {T0, T1}
     request = Request(BrokerId(1), fetch)
-    world.servers[2].replicas.failed(request, world.now)
+    world.servers[2].replicas.fetchers.failed(request, world.now)
     world.now += 5_000
     world.pull(2, rounds=2)
     assert world.hw(2) == 1
@@ -364,7 +364,7 @@ def test_a_request_that_does_not_fit_is_refused_and_the_next_one_is_complete(wro
 
 def test_epochs_go_round() -> None:
     world = world_of(T0, T1)
-    world.servers[1].replicas._desk.sessions._open[BrokerId(2)].epoch = source(world, 2).epoch = EPOCH_MAX
+    world.servers[1].replicas.fetches.sessions._open[BrokerId(2)].epoch = session_of(world, 2).epoch = EPOCH_MAX
     exchange(world)
     fetch, _ = exchange(world)
     assert fetch.session is not None
@@ -382,19 +382,19 @@ def test_a_follower_that_asks_while_another_request_of_it_waits_begins_anew() ->
     assert refused.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     world.collect(world.servers[1])
     assert world.answers[token] == []
-    assert world.servers[1].replicas.parked == 0
+    assert len(world.servers[1].replicas.purgatory) == 0
 
 
 def test_a_fetch_outside_the_session_ends_it() -> None:
     world = world_of(T0, T1)
     fetch = evolve(asked(world), session=None, wait_ms=0)
     assert world.servers[1].replicas.fetch(world.token(), fetch, world.now) == []
-    assert len(world.servers[1].replicas._desk.sessions) == 0
+    assert len(world.servers[1].replicas.fetches.sessions) == 0
 
 
 def test_no_session_for_a_broker_that_is_not_there_nor_for_too_many_partitions() -> None:
     world = world_of(T0, T1, settings=Settings(session_partitions_max=1))
-    assert len(world.servers[1].replicas._desk.sessions) == 0
+    assert len(world.servers[1].replicas.fetches.sessions) == 0
     assert set(named(asked(world))) == {T0, T1}
     leader = world.servers[1].replicas
     stranger = Fetch((Wanted(T0, 0, 1, 0),), BrokerId(7), BrokerEpoch(1), session=InSession())
@@ -408,7 +408,7 @@ def test_no_session_for_a_broker_that_is_not_there_nor_for_too_many_partitions()
     refused = leader.fetch(world.token(), more, world.now)
     assert isinstance(refused, SessionFetched)
     assert refused.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert len(leader._desk.sessions) == 0
+    assert len(leader.fetches.sessions) == 0
 
 
 def test_another_life_of_a_broker_needs_another_session() -> None:
@@ -423,12 +423,12 @@ def test_only_a_partition_that_can_be_fetched_and_is_missing_ends_a_wait() -> No
     world = world_of(T0)
     follower = world.servers[2].replicas
     asked(world)
-    assert not follower.lacks(BrokerId(1), world.now)
+    assert not follower.fetchers.lacks(BrokerId(1), world.now)
     world.elect(1, (1, 2))
-    assert not follower.lacks(BrokerId(1), world.now)  # the leader answers, as something changed there
+    assert not follower.fetchers.lacks(BrokerId(1), world.now)  # the leader answers, as something changed there
     world.create(T1, replicas=(1, 2))
     asked(world)
-    assert isinstance(follower.partitions[T1].role, Following)
-    assert not follower.lacks(BrokerId(1), world.now)
+    assert isinstance(follower.partitions[T1].role, FollowerRole)
+    assert not follower.fetchers.lacks(BrokerId(1), world.now)
     world.create(TopicPartition("t", 2), replicas=(1, 2))
-    assert follower.lacks(BrokerId(1), world.now)
+    assert follower.fetchers.lacks(BrokerId(1), world.now)

@@ -8,7 +8,7 @@ from attrs import evolve
 from kraft_controller.core.commands import LeaderAndIsr, in_pieces
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.offsets import Lookup
+from replica.core.offset_lookup import Lookup
 from replica.core.wants import Fetch, Wanted
 from tests.unit.replica.listlog import batch
 from tests.unit.replica.world import CE, T0, World
@@ -19,7 +19,7 @@ T1 = TopicPartition("t", 1)
 def obey(world: World, broker: int, *wheres: TopicPartition, full: bool = False) -> dict[TopicPartition, int]:
     server = world.servers[broker]
     roles = tuple(world.role(where) for where in wheres)
-    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, full, roles, ()), world.now)
+    errors = server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, full, roles, ()), world.now)
     world.collect(server)
     return errors
 
@@ -32,7 +32,7 @@ def test_an_older_leader_epoch_is_refused_and_the_same_one_does_no_harm() -> Non
     world.elect(2, [1, 2])
     assert obey(world, 1, T0) == {}
     server = world.servers[1]
-    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (before,), ()), world.now)
+    errors = server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (before,), ()), world.now)
     assert errors == {T0: ErrorCode.STALE_CONTROLLER_EPOCH}
     assert server.replicas.partitions[T0].leader == 2
 
@@ -54,7 +54,7 @@ def test_a_topic_that_was_made_anew_is_not_the_one_that_is_held() -> None:
     server = world.servers[1]
     role = evolve(world.role(T0), topic_id=TopicId("another".ljust(22, "x")))
     role = evolve(role, state=evolve(role.state, leader_epoch=LeaderEpoch(5)))
-    errors = server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now)
+    errors = server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now)
     assert errors == {T0: ErrorCode.INCONSISTENT_TOPIC_ID}
 
 
@@ -64,10 +64,10 @@ def test_what_is_left_of_a_topic_of_that_name_is_no_part_of_the_new_one() -> Non
     world.produce(1, "old")
     server = world.servers[1]
     old = world.role(T0)
-    server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, (), ()), world.now)  # it is none of ours
+    server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, (), ()), world.now)  # it is none of ours
     role = evolve(old, topic_id=TopicId("another".ljust(22, "x")), state=evolve(old.state, leader_epoch=LeaderEpoch(0)))
     role = evolve(role, is_new=True)
-    assert server.replicas.obey(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now) == {}
+    assert server.replicas.apply(LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (role,), ()), world.now) == {}
     assert world.log(1).records() == []
     assert server.replicas.partitions[T0].high_watermark == 0
 
@@ -103,11 +103,11 @@ def test_who_waits_at_a_leader_hears_that_it_leads_no_more() -> None:
     server = world.servers[1].replicas
     consumer = world.token()
     assert server.fetch(consumer, Fetch((Wanted(T0, 0, 1 << 20),), wait_ms=10_000), world.now) is None
-    assert server.parked == 2
+    assert len(server.purgatory) == 2
     world.elect(2, [1, 2])
     assert world.error(written) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.error(consumer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert server.parked == 0
+    assert len(server.purgatory) == 0
 
 
 def test_a_leader_that_leads_on_in_the_next_epoch_keeps_what_its_followers_have() -> None:
@@ -131,7 +131,7 @@ def test_nobody_leads() -> None:
     world.kill(1)
     world.elect(-1, [1])
     assert world.latest(2).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert list(world.servers[2].replicas.leaders) == []
+    assert list(world.servers[2].replicas.fetchers.leaders) == []
     # Still kept: left out of the checkpoint it would begin at 0 after a crash.
     assert world.servers[2].replicas.high_watermarks() == {T0: 1}
 
@@ -154,7 +154,7 @@ def test_stopping_needs_an_epoch_that_is_not_old() -> None:
     world.elect(1, [1, 2])
     assert world.stop(2, delete=False, epoch=0) == {T0: ErrorCode.FENCED_LEADER_EPOCH}
     assert world.stop(2, delete=False) == {}
-    assert list(world.servers[2].replicas.leaders) == []
+    assert list(world.servers[2].replicas.fetchers.leaders) == []
     assert T0 in world.servers[2].disk.logs
     world.elect(1, [1, 2])
     world.pull(2)
@@ -214,7 +214,7 @@ def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> 
     errors = obey(world, 2, T0)
     assert errors == {T0: ErrorCode.KAFKA_STORAGE_ERROR}
     assert T0 not in follower.replicas.partitions
-    assert not follower.replicas.leaders
+    assert not follower.replicas.fetchers.leaders
     assert world.stop(2, delete=True) == {}
 
 
@@ -226,6 +226,6 @@ def test_what_is_astray_is_let_go_also_where_all_is_named_in_pieces() -> None:
     server = world.servers[1]
     roles = tuple(world.role(where) for where in wheres[:5])
     for piece in in_pieces(LeaderAndIsr(BrokerId(9), CE, server.epoch, True, roles, ()), 2):
-        assert server.replicas.obey(piece, world.now) == {}
+        assert server.replicas.apply(piece, world.now) == {}
     held = server.replicas.partitions
     assert [where for where in wheres if held[where].role is not None] == wheres[:5]

@@ -6,8 +6,8 @@ import pytest
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.followers import STUCK_REPEATS
-from replica.core.offsets import Lookup
+from replica.core.offset_lookup import Lookup
+from replica.core.remote_replica import STUCK_REPEATS
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetch, Fetched, Wanted
 from tests.unit.replica.listlog import batch, decode
@@ -74,7 +74,7 @@ def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
     assert token not in world.answers
     world.pass_time(1)
     assert sizes(fetched(world, token)) == [0, 0]
-    assert world.servers[1].replicas.parked == 0
+    assert len(world.servers[1].replicas.purgatory) == 0
 
 
 def test_who_wants_many_bytes_waits_for_them_from_all_partitions_together() -> None:
@@ -125,11 +125,11 @@ def test_who_has_hung_up_is_forgotten() -> None:
     world = alone()
     token = wait(world, 1, Wanted(T0, 0, BIG))
     server = world.servers[1].replicas
-    server.forget(token)
+    server.purgatory.cancel(token)
     world.produce(1, "a")
     world.pass_time(10_000)
     assert token not in world.answers
-    assert server.parked == 0
+    assert len(server.purgatory) == 0
 
 
 def test_alarms_of_what_is_answered_are_not_kept() -> None:
@@ -138,8 +138,8 @@ def test_alarms_of_what_is_answered_are_not_kept() -> None:
     for _ in range(500):
         world.produce(1, "a", acks=-1, timeout_ms=1_000_000)
         world.pull(2, rounds=2)
-    assert world.servers[1].replicas.parked == 0
-    assert world.servers[1].replicas._desk.purgatory.alarms < 100
+    assert len(world.servers[1].replicas.purgatory) == 0
+    assert world.servers[1].replicas.purgatory.timers < 100
 
 
 @pytest.mark.mechanism(17)
@@ -246,14 +246,14 @@ def test_replicas_on_the_move_fetch_no_more_than_they_may() -> None:
     world.create()
     world.elect(1, [1, 2])
     for broker in (2, 3):
-        world.servers[broker].replicas.throttle([T0], 1_000)
+        world.servers[broker].replicas.fetchers.throttle([T0], 1_000)
     world.produce(1, "x" * 2_000)
     world.pull(2, 3)
     world.produce(1, "y" * 2_000)
     assert world.ask(2) is not None  # who is in sync has to keep up
     assert world.ask(3) is None
     follower = world.servers[3].replicas
-    resume = follower.resume_at(BrokerId(1), world.now)
+    resume = follower.fetchers.resume_at(BrokerId(1), world.now)
     assert resume is not None
     assert resume > world.now + 1_900
     world.now = resume
@@ -266,7 +266,7 @@ def test_a_leader_sends_those_that_are_to_come_no_more_than_it_may() -> None:
     world.create()
     world.elect(1, [1, 2])
     leader = world.servers[1].replicas
-    leader.throttle_followers([T0], 1_000)
+    leader.fetches.quota.configure([T0], 1_000)
     world.produce(1, "x" * 2_000)
     world.pull(2, 3)
     assert world.log(3).end_offset == 1  # a batch is not taken apart: it is made up for afterwards
@@ -293,11 +293,11 @@ def test_a_rate_of_nothing_lets_nothing_through_until_it_is_another() -> None:
     world.elect(1, [1, 2])
     world.produce(1, "x")
     follower = world.servers[3].replicas
-    follower.throttle([T0], 0)
+    follower.fetchers.throttle([T0], 0)
     world.collect(world.servers[3])
     world.pass_time(10_000)
     assert world.ask(3) is None
-    follower.throttle([], None)
+    follower.fetchers.throttle([], None)
     assert follower.ready().leaders == (1,)  # who sleeps until the rate allows more is woken
     world.pull(3)
     assert world.log(3).end_offset == 1

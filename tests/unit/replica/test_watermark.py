@@ -192,7 +192,7 @@ def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
     request = world.ask(2)
     assert request is not None
     follower = world.servers[2].replicas
-    follower.answered(request, world.serve(request), world.now)
+    follower.fetchers.answered(request, world.serve(request), world.now)
     [flush] = follower.ready().flushes
     assert world.ask(2) is None  # the next would say that it has kept it
     follower.flushed(T0, flush.cuts, world.log(2).flush(), world.now)
@@ -206,14 +206,14 @@ def test_what_the_process_before_wrote_counts_when_it_is_on_the_disk() -> None:
     world.produce(1, "a")
     request = world.ask(2)
     assert request is not None
-    world.servers[2].replicas.answered(request, world.serve(request), world.now)
+    world.servers[2].replicas.fetchers.answered(request, world.serve(request), world.now)
     world.kill(2)
 
     world.start(2)
     follower = world.servers[2]
     leaders = tuple(broker for broker in world.live() if broker.id == 1)
     command = LeaderAndIsr(BrokerId(9), CE, follower.epoch, False, (world.role(T0),), leaders)
-    follower.replicas.obey(command, world.now)
+    follower.replicas.apply(command, world.now)
     assert world.log(2).records() == ["a"]
     assert world.ask(2) is None  # it finds the record, and nobody has flushed it
     world.collect(follower)

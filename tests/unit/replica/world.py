@@ -22,10 +22,10 @@ from kraft_controller.core.names import (
 )
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
-from replica.core.following import Following
-from replica.core.leading import Leading
-from replica.core.manager import Replicas
-from replica.core.offsets import Lookup
+from replica.core.follower_role import FollowerRole
+from replica.core.leader_role import LeaderRole
+from replica.core.offset_lookup import Lookup
+from replica.core.replica_manager import ReplicaManager
 from replica.core.settings import Settings
 from replica.core.wants import (
     EpochAnswer,
@@ -52,7 +52,7 @@ class Server:
 
     id: BrokerId
     disk: ListLogs
-    replicas: Replicas
+    replicas: ReplicaManager
     epoch: BrokerEpoch
     alive: bool = True
     writes: list[WriteIsr] = field(factory=list)
@@ -84,7 +84,7 @@ class World:
 
     def _server(self, ident: BrokerId, disk: ListLogs) -> Server:
         self.zxid += 1
-        return Server(ident, disk, Replicas(ident, disk, self.settings), BrokerEpoch(self.zxid))
+        return Server(ident, disk, ReplicaManager(ident, disk, self.settings), BrokerEpoch(self.zxid))
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -94,9 +94,9 @@ class World:
     def hw(self, broker: int, where: TopicPartition = T0) -> int:
         return self.servers[broker].replicas.partitions[where].high_watermark
 
-    def leading(self, broker: int, where: TopicPartition = T0) -> Leading:
+    def leading(self, broker: int, where: TopicPartition = T0) -> LeaderRole:
         role = self.servers[broker].replicas.partitions[where].role
-        assert isinstance(role, Leading)
+        assert isinstance(role, LeaderRole)
         return role
 
     def isr(self, where: TopicPartition = T0) -> tuple[int, ...]:
@@ -118,12 +118,12 @@ class World:
         for server in self.servers.values():
             if not server.alive:
                 continue
-            desk = server.replicas._desk
-            for session in desk.sessions._open.values():
+            replicas = server.replicas
+            for session in replicas.fetches.sessions._open.values():
                 assert session.dirty.keys() <= session.wishes.keys()
                 for where in session.wishes.keys() - session.dirty.keys():
-                    partition, wish = desk.partitions[where], session.wishes[where]
-                    assert isinstance(partition.role, Leading)
+                    partition, wish = replicas.partitions[where], session.wishes[where]
+                    assert isinstance(partition.role, LeaderRole)
                     follower, log = partition.role.followers[session.replica], partition.log
                     assert follower._session is session
                     assert session.replica in partition.role.isr.members
@@ -162,14 +162,14 @@ class World:
         for server in self._to(to):
             if server.id in self.assignments[where].replicas:
                 command = LeaderAndIsr(BrokerId(9), CE, server.epoch, False, (self.role(where),), leaders)
-                answers[int(server.id)] = server.replicas.obey(command, self.now)
+                answers[int(server.id)] = server.replicas.apply(command, self.now)
                 self.collect(server)
         return answers
 
     def tell_metadata(self, *, to: Iterable[int] = ()) -> None:
         roles = tuple(self.role(where) for where in self.states)
         for server in self._to(to):
-            server.replicas.obey(UpdateMetadata(BrokerId(9), CE, server.epoch, roles, tuple(self.live())), self.now)
+            server.replicas.apply(UpdateMetadata(BrokerId(9), CE, server.epoch, roles, tuple(self.live())), self.now)
             self.collect(server)
 
     def stop(
@@ -178,7 +178,7 @@ class World:
         server = self.servers[broker]
         told = LeaderEpoch(self.states[where].leader_epoch if epoch is None else epoch)
         command = StopReplica(BrokerId(9), CE, server.epoch, (Stop(where, told, delete),))
-        errors = server.replicas.obey(command, self.now)
+        errors = server.replicas.apply(command, self.now)
         self.collect(server)
         return errors
 
@@ -212,7 +212,7 @@ class World:
             server.replicas.flushed(flush.where, flush.cuts, log.flush(), self.now)
             self.collect(server)
         for read in ready.reads:
-            server.replicas.isr_read(read.where, read.epoch, self.states[read.where], self.now)
+            server.replicas.alter_partition.read(read.where, read.epoch, self.states[read.where], self.now)
             self.collect(server)
 
     def pass_time(self, ms: int) -> None:
@@ -239,9 +239,9 @@ class World:
             write = server.writes.pop(0)
             version = self.written(write)
             if version is None:
-                server.replicas.isr_refused(write)
+                server.replicas.alter_partition.refused(write)
             else:
-                server.replicas.isr_written(write, version, self.now)
+                server.replicas.alter_partition.written(write, version, self.now)
             self.collect(server)
 
     def written(self, write: WriteIsr) -> Version | None:
@@ -308,8 +308,8 @@ class World:
         """What it would ask its leader now."""
         server = self.servers[follower]
         role = server.replicas.partitions[where].role
-        assert isinstance(role, Following), role
-        return server.replicas.next_request(role.leader, server.epoch, self.now)
+        assert isinstance(role, FollowerRole), role
+        return server.replicas.fetchers.next_request(role.leader, server.epoch, self.now)
 
     def serve(self, request: Request) -> Answers:
         """At its leader, at once whatever there is."""
@@ -333,7 +333,7 @@ class World:
 
     def hear(self, follower: int, request: Request, answers: Answers) -> None:
         server = self.servers[follower]
-        server.replicas.answered(request, answers, self.now)
+        server.replicas.fetchers.answered(request, answers, self.now)
         self.collect(server)
 
     def pull(self, *followers: int, rounds: int = 1) -> None:

@@ -6,7 +6,7 @@ from harness.checkers.partitions import keeper
 from harness.mutants.bank.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks
 from kraft_controller.core.names import Version
 from replica.core.isr import Isr
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.core.wants import Produced
 
 # -- acknowledged --------------------------------------------------------------------------------------
@@ -492,7 +492,7 @@ def what_was_before_does_not_count(t: Tale, bad: bool) -> None:
     t.waits(ONE, 200)
 
 
-def _role(t: Tale) -> Leading:
+def _role(t: Tale) -> LeaderRole:
     role = t.partition(ONE).role
-    assert isinstance(role, Leading)
+    assert isinstance(role, LeaderRole)
     return role

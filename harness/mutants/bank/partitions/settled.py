@@ -24,9 +24,9 @@ from harness.mutants.bank.partitions.story import (
 from kraft_controller.core.names import INTERNAL, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
-from replica.core.following import Following
+from replica.core.follower_role import FollowerRole
 from replica.core.isr import Isr
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class Rest:
     def partition(self, broker: BrokerId) -> Partition:
         return self.tale.partition(broker)
 
-    def role(self) -> Leading:
+    def role(self) -> LeaderRole:
         role = self.tale.partition(ONE).role
-        assert isinstance(role, Leading)
+        assert isinstance(role, LeaderRole)
         return role
 
     def said(self) -> tuple[str | None, str | None]:
@@ -122,7 +122,7 @@ def _other_replicas(rest: Rest) -> None:
 
 
 def _no_leader(rest: Rest) -> None:
-    rest.partition(ONE).role = Following(ONE, LeaderEpoch(1))
+    rest.partition(ONE).role = FollowerRole(ONE, LeaderEpoch(1))
 
 
 def _asks_for_more(rest: Rest) -> None:

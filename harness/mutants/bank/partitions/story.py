@@ -38,9 +38,9 @@ from kraft_controller.core.names import (
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode
-from replica.core.following import Following
+from replica.core.follower_role import FollowerRole
 from replica.core.isr import Isr
-from replica.core.leading import Leading
+from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
 from replica.core.partition_log import FetchDataInfo
 from replica.core.settings import Settings
@@ -321,14 +321,14 @@ class Tale:
         partition = self.partition(broker)
         members = Isr(tuple(isr), Version(0))
         end = partition.log.end_offset
-        partition.role = leading = Leading(broker, LeaderEpoch(epoch), ControllerEpoch(1), end, members)
+        partition.role = leading = LeaderRole(broker, LeaderEpoch(epoch), ControllerEpoch(1), end, members)
         leading.assign(ALL, 0)
         partition.leader, partition.leader_epoch = broker, LeaderEpoch(epoch)
         self.looks(broker)
 
     def follows(self, broker: BrokerId, leader: BrokerId, epoch: int) -> None:
         partition = self.partition(broker)
-        partition.role = Following(leader, LeaderEpoch(epoch))
+        partition.role = FollowerRole(leader, LeaderEpoch(epoch))
         partition.leader, partition.leader_epoch = leader, LeaderEpoch(epoch)
         self.looks(broker)
 

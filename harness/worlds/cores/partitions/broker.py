@@ -22,11 +22,10 @@ from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
-from replica.core.manager import Replicas
-from replica.core.notices import Notices
-from replica.core.offsets import EARLIEST, Lookup
+from replica.core.offset_lookup import EARLIEST, Lookup
 from replica.core.partition import Partition
 from replica.core.partition_log import AppendOrigin
+from replica.core.replica_manager import ReplicaManager
 from replica.core.wants import Deleted, Fetch, Fetched, Produced, ReadIsr, Ready, Request, Results, WriteIsr
 from replica.runtime.metadata import MetadataCache
 
@@ -53,11 +52,10 @@ class PartitionBroker(Broker):
         self._new_process()
 
     def _new_process(self) -> None:
-        self.core = Replicas(self.id, self.disk, self.world.replication.settings)
+        self.core = ReplicaManager(self.id, self.disk, self.world.replication.settings)
         self.metadata = MetadataCache()
         self.groups = Groups(self)
         self._fetchers: dict[BrokerId, Fetcher] = {}
-        self._notices = Notices(quiet_ms=40, late_ms=400)
         self._waiting: dict[int, Callable[[Any], None]] = {}
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         self._tokens = 0
@@ -131,9 +129,12 @@ class PartitionBroker(Broker):
         self.world.keeper.looked(self)
         if cleaned is not None:
             self.world.keeper.cleaned(self, cleaned)
-        due = self._notices.due(self.clock())
+        propagation = self.core.alter_partition.propagation
+        due = propagation.due(self.clock())
         if due and self.session:
-            self.do(_leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: self._notices.told(due, self.clock()))
+            self.do(
+                _leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: propagation.notified(due, self.clock())
+            )
 
     @staticmethod
     def ident(partition: Partition) -> Ident:
@@ -154,7 +155,7 @@ class PartitionBroker(Broker):
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
         world.keeper.commanded(self, command)
-        errors = self.core.obey(command, self.clock())
+        errors = self.core.apply(command, self.clock())
         self.turn()
         return errors
 
@@ -319,9 +320,9 @@ class PartitionBroker(Broker):
                 return
             del self._at_store[wish.where]
             if isinstance(wish, WriteIsr):
-                self.core.isr_lost(wish)
+                self.core.alter_partition.lost(wish)
             else:
-                self.core.isr_unread(wish.where, self.clock())
+                self.core.alter_partition.unread(wish.where, self.clock())
             self.turn()
 
         self.later(STORE_US, act)
@@ -330,22 +331,20 @@ class PartitionBroker(Broker):
         self._at_store.pop(wish.where, None)
         match outcome:
             case isrs.Outcome.REFUSED:
-                self.core.isr_refused(wish)
+                self.core.alter_partition.refused(wish)
             case isrs.Outcome.LOST:
-                self.core.isr_lost(wish)
+                self.core.alter_partition.lost(wish)
             case isrs.Outcome.UNWANTED:
-                self.core.isr_unwanted(wish, self.clock())
+                self.core.alter_partition.unwanted(wish, self.clock())
             case isrs.Outcome.GONE:
-                self.core.isr_read(wish.where, wish.state.leader_epoch, None, self.clock())
+                self.core.alter_partition.gone(wish.where, wish.state.leader_epoch, self.clock())
             case version:
-                self._notices.changed(wish.where, self.clock())
-                self.core.isr_written(wish, version, self.clock())
+                self.core.alter_partition.written(wish, version, self.clock())
         self.turn()
 
     def _read(self, wish: ReadIsr, state: Any) -> None:
         self._at_store.pop(wish.where, None)
-        self._notices.changed(wish.where, self.clock())
-        self.core.isr_read(wish.where, wish.epoch, state, self.clock())
+        self.core.alter_partition.read(wish.where, wish.epoch, state, self.clock())
         self.turn()
 
 

@@ -35,11 +35,11 @@ class Fetcher:
         broker, leader = self._broker, self._leader
         core = broker.core
         self._alarm += 1
-        if leader not in core.leaders:
+        if leader not in core.fetchers.leaders:
             return
-        request = core.next_request(leader, broker.epoch, broker.clock())
+        request = core.fetchers.next_request(leader, broker.epoch, broker.clock())
         if request is None:
-            at = core.resume_at(leader, broker.clock())
+            at = core.fetchers.resume_at(leader, broker.clock())
             if at is not None:
                 self._again(max(at - broker.clock(), 1))
             return
@@ -69,9 +69,9 @@ class Fetcher:
             return
         self._busy = False
         if answers is None:
-            self._broker.core.failed(request, self._broker.clock())
+            self._broker.core.fetchers.failed(request, self._broker.clock())
         else:
-            self._broker.core.answered(request, answers, self._broker.clock())
+            self._broker.core.fetchers.answered(request, answers, self._broker.clock())
         self._broker.turn()
         self.wake()
 

@@ -62,6 +62,8 @@ def replicated(script: Script) -> Replicated:
             fetch_wait_ms=100,
             fetch_backoff_ms=30,
             isr_backoff_ms=40,
+            isr_quiet_ms=40,
+            isr_late_ms=400,
             partition_bytes_max=FETCH_BYTES,
             fetch_diverges=chosen.truncation == "fetched",
         ),

@@ -1,7 +1,8 @@
-"""Leading a partition in one leader epoch: what its followers have, who is in sync, and so what is committed.
+"""The role of a replica that leads its partition in one leader epoch: its followers, the ISR and what is committed.
 
-The object is dropped with the role. What a follower had in another epoch says nothing of this one, since it may have
-truncated in between: so nobody's offset is known until he has fetched in this epoch, and until then nothing commits.
+The object is dropped with the role. A follower may have truncated between two epochs, so its position in one epoch says
+nothing of the next: every position is unknown until the follower has fetched in this epoch, and until then nothing
+commits.
 """
 
 from __future__ import annotations
@@ -12,40 +13,43 @@ from attrs import define, field
 
 from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch
 from kraft_controller.core.state import PartitionState
-from replica.core.followers import UNKNOWN, Follower
 from replica.core.isr import Isr
+from replica.core.remote_replica import UNKNOWN, RemoteReplica
 from replica.core.settings import Settings
 
 
 @define
-class Leading:
-    """start_offset   LEO when this epoch began: what is before it, other leaders have written"""
+class LeaderRole:
+    """What a leader knows of its followers, and the ISR that it maintains."""
 
     me: BrokerId
     epoch: LeaderEpoch
     controller_epoch: ControllerEpoch
+    """The epoch of the controller that made this broker the leader."""
     start_offset: int
+    """The log end when this epoch began: earlier records are of other leaders."""
     isr: Isr
-    followers: dict[BrokerId, Follower] = field(factory=dict)
+    followers: dict[BrokerId, RemoteReplica] = field(factory=dict)
+    """All other replicas of the assignment, and all other members of the ISR."""
 
     def assign(self, replicas: Iterable[BrokerId], now: int) -> None:
-        """Who holds a replica. Of those that stay it is kept what they have; members of the ISR begin as in sync."""
+        """Take a new assignment. Replicas that stay keep their position; members of the ISR begin in sync."""
         before = self.followers
         self.followers = {}
         for broker in (*replicas, *self.isr.members):
             if broker != self.me and broker not in self.followers:
                 known = before.get(broker)
                 if known is None:
-                    known = Follower(broker)
+                    known = RemoteReplica(broker)
                     if broker in self.isr.members:
                         known.caught_up_ms = now
                 self.followers[broker] = known
 
     def committed(self, end: int, now: int, live: Collection[BrokerId], settings: Settings) -> int:
-        """What is before this offset is with all that have to have it. `end`: our own LEO, or what counts of it.
+        """Return the offset before which every replica that has to have the records has them.
 
-        Beside the ISR that is whoever is about to join: were he not waited for, a busy leader would always be a step
-        ahead of him, and he would never reach what is committed.
+        `end`: the leader's own log end, as far as it counts. Replicas that are about to join the ISR have to have them
+        too: otherwise a busy leader would always be a step ahead, and they would never reach the high watermark.
         """
         maximal, least = self.isr.maximal, end
         for follower in self.followers.values():
@@ -54,7 +58,9 @@ class Leading:
                 least = has
         return least
 
-    def _joins(self, follower: Follower, end: int, now: int, live: Collection[BrokerId], settings: Settings) -> bool:
+    def _joins(
+        self, follower: RemoteReplica, end: int, now: int, live: Collection[BrokerId], settings: Settings
+    ) -> bool:
         return (
             follower.end_offset >= self.start_offset
             and follower.id in live
@@ -62,11 +68,11 @@ class Leading:
             and follower.in_sync(end, now, settings)
         )
 
-    def may_join(self, follower: Follower, high_watermark: int) -> bool:
-        """Whether he may be in the ISR: he has what is committed, and what may have been under leaders before.
+    def may_join(self, follower: RemoteReplica, high_watermark: int) -> bool:
+        """Return whether a follower has all records that this leader or an earlier one may have committed.
 
-        Our own high watermark alone will not do: that of a new leader lags, and what other leaders have committed
-        above it ends at `start_offset`.
+        The high watermark alone does not tell (KAFKA-7128): a new leader's lags, and earlier leaders may have committed
+        everything before `start_offset`.
         """
         return (
             follower.id not in self.isr.maximal
@@ -82,14 +88,14 @@ class Leading:
         )
 
     def all_have(self, end: int) -> bool:
-        """Whether every member of the ISR has everything: then none can be found to lag before more is written."""
+        """Return whether every member of the ISR has everything: then none can lag before more is written."""
         return all(self.followers[broker].end_offset == end for broker in self.isr.members if broker != self.me)
 
     def least_start(self, own: int, live: Collection[BrokerId]) -> int:
-        """The first offset that is still there with anybody who is alive."""
+        """Return the first offset that some live replica still has."""
         starts = [follower.start_offset for follower in self.followers.values() if follower.id in live]
         return UNKNOWN if UNKNOWN in starts else min([own, *starts])
 
     def state(self, members: tuple[BrokerId, ...]) -> PartitionState:
-        """To be written. Whoever leads has recovered, whatever he was elected for."""
+        """Return the state to write. A leader has recovered, even if its election was unclean."""
         return PartitionState(self.me, members, self.epoch, self.controller_epoch, version=self.isr.version)

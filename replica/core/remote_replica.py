@@ -1,8 +1,8 @@
-"""A follower as its leader sees it: by what it asks for. A fetch at an offset says that all before it is there.
+"""The leader's view of a follower. A fetch at an offset acknowledges all records before it.
 
-Who keeps up is judged by time alone. A follower that had everything there was when it asked last time, and asks for
-more now, has caught up as of then: so one that always lags a little behind a busy leader stays in sync, and one that
-falls back steadily, or is silent, does not, however many messages that may be.
+Time alone decides whether a follower keeps up. A follower that had everything at its previous fetch, and asks for more
+now, was caught up at that time. So a follower that always lags a little behind a busy leader stays in sync; one that
+falls back steadily, or is silent, does not, however many records it lacks.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from replica.core.settings import Settings
 
 UNKNOWN: Final = -1
 STUCK_REPEATS: Final = 5
-"""A request or an answer may be lost, or full of other partitions. This often, perhaps what comes is not taken."""
+"""Requests and answers may get lost, or be full of other partitions. After this many repeats, the follower may be
+unable to append what it receives."""
 NEVER: Final = -(1 << 62)
-"""Before every time there is."""
+"""A time before all others."""
 
 
-class Clock(Protocol):
+class SessionClock(Protocol):
     """A fetch session of the follower."""
 
     @property
@@ -31,28 +32,28 @@ class Clock(Protocol):
 
 
 @define
-class Follower:
-    """end_offset     its LEO, as of its last fetch in this leader epoch; `UNKNOWN` until there was one
-    start_offset   its first offset
-    caught_up_ms   when it last had everything that was there at that time
-    broker_epoch   which of its lives fetches
-    repeats        how often it has asked again for what it could have had before
-    """
+class RemoteReplica:
+    """What the leader knows of one follower, from its fetches in this leader epoch."""
 
     id: BrokerId
     caught_up_ms: int = NEVER
+    """When it last had every record that existed at that time."""
     end_offset: int = UNKNOWN
+    """Its log end as of its last fetch."""
     start_offset: int = UNKNOWN
+    """Its log start as of its last fetch."""
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
+    """The broker epoch of the process that fetches."""
     repeats: int = 0
+    """How often it has repeated a fetch that records were available for."""
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
-    _session: Clock | None = None
+    _session: SessionClock | None = None
     """Set while the follower has everything: each request of the session then counts for this partition too, although
     neither names the other."""
 
     def fetched(self, offset: int, start_offset: int, leader_end: int, now: int) -> None:
-        """It asks for what begins at `offset`, while the leader's log ends at `leader_end`."""
+        """Note a fetch at `offset` while the leader's log ends at `leader_end`."""
         self.wake()
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now)
@@ -65,12 +66,12 @@ class Follower:
         self._fetched_ms = now
         self._leader_end_then = leader_end
 
-    def rest_in(self, session: Clock) -> None:
-        """The follower has everything; nothing happens here until `wake`."""
+    def rest_in(self, session: SessionClock) -> None:
+        """Count the session's requests as fetches of this partition until `wake`: the follower has everything."""
         self._session = session
 
     def wake(self) -> None:
-        """Something happens in the partition: from here on only fetches of the partition itself count."""
+        """Count only fetches of the partition itself from here on: something happens in it."""
         if self._session is not None:
             self.caught_up_ms = self.last_caught_up_ms
             self._fetched_ms = max(self._fetched_ms, self._session.fetched_ms)
@@ -82,7 +83,7 @@ class Follower:
 
     @property
     def is_stuck(self) -> bool:
-        """Once in so many times."""
+        """Whether this fetch is one of every `STUCK_REPEATS` repeated ones."""
         return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
     def in_sync(self, leader_end: int, now: int, settings: Settings) -> bool:

@@ -1,0 +1,137 @@
+"""Changes of ISRs beside the request path: when a leader looks for lagging followers, and what became of its writes.
+
+A leader asks the store for one change of a partition's ISR at a time (`WriteIsr`), and reads the node if the outcome is
+unknown (`ReadIsr`). The runtime reports each outcome here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+
+from kraft_controller.core.names import LeaderEpoch, TopicPartition, Version
+from kraft_controller.core.state import PartitionState
+from replica.core.follower_fetch_sessions import FollowerFetchSessions
+from replica.core.isr import Doubt
+from replica.core.isr_change_propagation import IsrChangePropagation
+from replica.core.leader_role import LeaderRole
+from replica.core.partition import Partition
+from replica.core.settings import Settings
+from replica.core.wants import WriteIsr
+
+
+class AlterPartitionManager:
+    """Maintains the ISRs of the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, Partition],
+        sessions: FollowerFetchSessions,
+        settings: Settings,
+        end_turn: Callable[[int], None],
+    ) -> None:
+        self.propagation = IsrChangePropagation(settings.isr_quiet_ms, settings.isr_late_ms)
+        self.lagging: dict[TopicPartition, None] = {}
+        """Partitions with a follower that may lack records: only these can lose a member of the ISR."""
+        self._partitions = partitions
+        self._sessions = sessions
+        self._settings = settings
+        self._end_turn = end_turn
+        """Completes the delayed operations that a change makes possible."""
+        self._check_at: int | None = None
+        """When to look for lagging followers. Set while `lagging` has any."""
+        self._reads_due: list[tuple[int, TopicPartition]] = []
+        """A heap of times at which to read nodes again."""
+
+    @property
+    def deadline(self) -> int | None:
+        """When `tick` has something to do."""
+        read_at = self._reads_due[0][0] if self._reads_due else None
+        if self._check_at is None or read_at is None:
+            return read_at if self._check_at is None else self._check_at
+        return min(self._check_at, read_at)
+
+    def tick(self, now: int) -> None:
+        while self._reads_due and self._reads_due[0][0] <= now:
+            partition = self._partitions.get(heapq.heappop(self._reads_due)[1])
+            if partition is not None:
+                partition.read_isr_again()
+        if self._check_at is not None and self._check_at <= now:
+            self._check_at = None
+            for where in list(self.lagging):
+                partition = self._partitions.get(where)
+                if partition is None or not partition.shrink_isr(now):
+                    del self.lagging[where]
+            self._arm(now)
+
+    def watch(self, wheres: Iterable[TopicPartition], now: int) -> None:
+        """Watch the followers of these partitions: they got records, or this broker became their leader."""
+        for where in wheres:
+            if where not in self.lagging:
+                partition = self._partitions.get(where)
+                if partition is not None and isinstance(partition.role, LeaderRole) and partition.role.followers:
+                    self.lagging[where] = None
+        self._arm(now)
+
+    def _arm(self, now: int) -> None:
+        if self.lagging and self._check_at is None:
+            self._check_at = now + self._settings.isr_check_ms
+
+    # -- outcomes ------------------------------------------------------------------------------------------
+
+    def written(self, write: WriteIsr, version: Version, now: int) -> None:
+        self.propagation.changed(write.where, now)
+        partition = self._partitions.get(write.where)
+        if partition is not None and partition.isr_written(write, version, now):
+            self._changed(write.where, now)
+        self._end_turn(now)
+
+    def refused(self, write: WriteIsr) -> None:
+        """The node is at another version."""
+        self._doubt(write, lost=False)
+
+    def lost(self, write: WriteIsr) -> None:
+        """The outcome is unknown."""
+        self._doubt(write, lost=True)
+
+    def unwanted(self, write: WriteIsr, now: int) -> None:
+        """Nothing was written: a broker that was to join is not registered."""
+        partition = self._partitions.get(write.where)
+        if partition is not None and partition.isr_unwanted(write, now):
+            self._changed(write.where, now)
+        self._end_turn(now)
+
+    def gone(self, where: TopicPartition, epoch: LeaderEpoch, now: int) -> None:
+        """The node does not exist."""
+        partition = self._partitions.get(where)
+        if partition is not None:
+            partition.isr_gone(epoch)
+        self._end_turn(now)
+
+    def read(self, where: TopicPartition, epoch: LeaderEpoch, state: PartitionState | None, now: int) -> None:
+        """The node's content; None: it does not exist."""
+        self.propagation.changed(where, now)  # perhaps; an unnecessary notification does no harm
+        if state is None:
+            self.gone(where, epoch, now)
+            return
+        partition = self._partitions.get(where)
+        found = None if partition is None else partition.isr_read(epoch, state, now)
+        if found is Doubt.SETTLED:
+            self._changed(where, now)
+        elif found is Doubt.READ_AGAIN:
+            self.unread(where, now)
+        self._end_turn(now)
+
+    def unread(self, where: TopicPartition, now: int) -> None:
+        """The store cannot be read now."""
+        heapq.heappush(self._reads_due, (now + self._settings.isr_backoff_ms, where))
+
+    def _doubt(self, write: WriteIsr, *, lost: bool) -> None:
+        partition = self._partitions.get(write.where)
+        if partition is not None:
+            partition.isr_doubtful(write, lost=lost)
+
+    def _changed(self, where: TopicPartition, now: int) -> None:
+        self.lagging[where] = None
+        self._arm(now)
+        self._sessions.disturb(where)

@@ -1,0 +1,97 @@
+"""All fetchers of a broker, as Kafka's `ReplicaFetcherManager`: one for each leader that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.follower_role import FollowerRole
+from replica.core.outbox import Outbox
+from replica.core.partition import Partition
+from replica.core.replica_fetcher import Answers, ReplicaFetcher
+from replica.core.replication_quota import ReplicationQuotaManager
+from replica.core.settings import Settings
+from replica.core.wants import Request
+
+
+class ReplicaFetcherManager:
+    """Assigns each partition that follows to the fetcher of its leader."""
+
+    def __init__(
+        self,
+        me: BrokerId,
+        settings: Settings,
+        outbox: Outbox,
+        fail: Callable[[Partition, str], None],
+        fail_if_appended: Callable[[TopicPartition, int, Exception], None],
+        end_turn: Callable[[int], None],
+    ) -> None:
+        self.quota = ReplicationQuotaManager(settings.throttled_bytes_s)
+        """Limits what partitions that are not in sync fetch (`follower.replication.throttled.rate`)."""
+        self._outbox = outbox
+        self._end_turn = end_turn
+        """Completes the delayed operations that an answer makes possible."""
+        self._made_of = me, settings, self.quota, outbox, fail, fail_if_appended
+        """What all fetchers share."""
+        self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
+        """By leader. Each has at least one partition."""
+
+    @property
+    def leaders(self) -> tuple[BrokerId, ...]:
+        """The leaders that this broker follows in at least one partition."""
+        return tuple(self._fetchers)
+
+    def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
+        self.quota.configure(partitions, bytes_s)
+        self._outbox.leaders.update(dict.fromkeys(self._fetchers))  # a fetcher may wait for the former rate
+
+    def add(self, partition: Partition) -> None:
+        """Fetch a partition that has just begun to follow."""
+        role = partition.role
+        assert isinstance(role, FollowerRole)
+        fetcher = self._fetchers.get(role.leader)
+        if fetcher is None:
+            fetcher = self._fetchers[role.leader] = ReplicaFetcher(role.leader, *self._made_of)
+        fetcher.add(partition)
+        self._outbox.leaders[role.leader] = None
+
+    def remove(self, partition: Partition) -> None:
+        """End the role of a partition that follows, and fetch it no more. A partition that does not follow stays."""
+        if isinstance(partition.role, FollowerRole):
+            leader = partition.role.leader
+            fetcher = self._fetchers[leader]
+            fetcher.remove(partition.where)
+            if not fetcher:
+                del self._fetchers[leader]
+            self._outbox.leaders[leader] = None
+            partition.role = None
+
+    def start_moved(self, partition: Partition) -> None:
+        """Tell the leader where the log begins after retention moved its start."""
+        if isinstance(partition.role, FollowerRole):
+            self._fetchers[partition.role.leader].disturb(partition.where)
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def next_request(self, leader: BrokerId, broker_epoch: BrokerEpoch, now: int) -> Request | None:
+        fetcher = self._fetchers.get(leader)
+        return None if fetcher is None else fetcher.next_request(broker_epoch, now)
+
+    def resume_at(self, leader: BrokerId, now: int) -> int | None:
+        fetcher = self._fetchers.get(leader)
+        return None if fetcher is None else fetcher.resume_at(now)
+
+    def lacks(self, leader: BrokerId, now: int) -> bool:
+        fetcher = self._fetchers.get(leader)
+        return fetcher is not None and fetcher.lacks(now)
+
+    def answered(self, request: Request, answers: Answers, now: int) -> None:
+        fetcher = self._fetchers.get(request.leader)
+        if fetcher is not None:
+            fetcher.answered(request, answers, now)
+        self._end_turn(now)
+
+    def failed(self, request: Request, now: int) -> None:
+        fetcher = self._fetchers.get(request.leader)
+        if fetcher is not None:
+            fetcher.failed(request, now)

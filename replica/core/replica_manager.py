@@ -1,0 +1,459 @@
+"""The replicas of one broker, without I/O: commands, requests, answers and the time go in, answers and effects come
+out.
+
+    manager.apply(command, now)                  a command of the controller whose epochs were checked
+    manager.produce(token, ...), fetch(...)      answered at once, or later under the token: `Ready.replies`
+    manager.fetchers.next_request(leader, ...)   the next request to a leader; ends with `answered` or `failed`
+    manager.alter_partition.written(...), ...    the outcome of a `WriteIsr` or `ReadIsr`
+    manager.flushed(...)                         the end of a `Flush`
+    manager.tick(now)                            the time has passed `deadline`
+    manager.ready()                              what to do now, after each of the above
+
+Nothing in here waits or reads a clock. Logs are called directly: see `replica.core.partition_log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, assert_never
+
+from kraft_controller.core.commands import (
+    EPOCH_OF_DELETION,
+    EPOCH_UNKNOWN,
+    Command,
+    LeaderAndIsr,
+    Stop,
+    StopReplica,
+    UpdateMetadata,
+)
+from kraft_controller.core.commands import Role as RoleCommand
+from kraft_controller.core.names import DELETED, BrokerId, TopicId, TopicPartition
+from kraft_controller.core.state import Broker
+from replica.core.alter_partition_manager import AlterPartitionManager
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetch_server import FetchServer
+from replica.core.leader_role import LeaderRole
+from replica.core.offset_lookup import Lookup, Search, search
+from replica.core.outbox import Outbox
+from replica.core.partition import ALL, Partition
+from replica.core.partition_log import ActiveProducer, ExaminedBatch, PartitionLog
+from replica.core.purgatory import Condition, DelayedDeleteRecords, DelayedOperationPurgatory, DelayedProduce
+from replica.core.replica_fetcher_manager import ReplicaFetcherManager
+from replica.core.settings import Settings
+from replica.core.wants import (
+    CONSUMER,
+    Deleted,
+    EpochAnswer,
+    Fetch,
+    Fetched,
+    OffsetAnswer,
+    Produced,
+    Ready,
+    RoleTaken,
+)
+
+
+class Logs(Protocol):
+    """The logs of a broker. Their errors are a `KafkaError` of KAFKA_STORAGE_ERROR."""
+
+    def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
+        """Open or create a log. A log of another topic of that name is set aside for a replica that `begins`; for any
+        other it is INCONSISTENT_TOPIC_ID."""
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        """Return the newest checkpoint of the high watermark; 0 without one."""
+
+    def delete(self, where: TopicPartition) -> None:
+        """Delete a log, if it exists."""
+
+
+class ReplicaManager:
+    """Owns the partitions of a broker and the operations that wait for them, as Kafka's `ReplicaManager`."""
+
+    def __init__(self, me: BrokerId, logs: Logs, settings: Settings | None = None) -> None:
+        self.me = me
+        self.settings = settings or Settings()
+        self.partitions: dict[TopicPartition, Partition] = {}
+        """The partitions whose log is open and works, whatever their role."""
+        self.live: dict[BrokerId, Broker] = {}
+        """The live brokers of the newest metadata."""
+        self._known: dict[TopicPartition, None] = {}
+        """All partitions of the cluster in the newest metadata."""
+        self._offline: dict[TopicPartition, None] = {}
+        """Partitions of this broker whose disk failed. None is in `partitions`."""
+        self._min_insync: dict[str, int] = {}
+        """`min.insync.replicas` of topics that have their own."""
+        self._logs = logs
+        self._outbox = Outbox()
+        self.purgatory = DelayedOperationPurgatory(self._outbox)
+        self.fetchers = ReplicaFetcherManager(
+            me, self.settings, self._outbox, self._fail, self._fail_if_appended, self._end_turn
+        )
+        self.fetches = FetchServer(
+            self.settings, self.partitions, self.find, self._fail, self.live, self.purgatory, self._outbox
+        )
+        self.alter_partition = AlterPartitionManager(
+            self.partitions, self.fetches.sessions, self.settings, self._end_turn
+        )
+
+    def find(self, where: TopicPartition) -> Partition:
+        """Return the partition; raise if this broker does not hold it."""
+        partition = self.partitions.get(where)
+        if partition is not None:
+            return partition
+        if where in self._offline:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {where} failed")
+        if where in self._known:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.me} holds no replica of {where}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """Return what to checkpoint: of all partitions, also without a leader. One that is left out begins at 0
+        again."""
+        return {where: partition.high_watermark for where, partition in self.partitions.items()}
+
+    @property
+    def deadline(self) -> int | None:
+        """When `tick` has something to do."""
+        times = (self.purgatory.deadline, self.alter_partition.deadline)
+        return min((time for time in times if time is not None), default=None)
+
+    def tick(self, now: int) -> None:
+        self.alter_partition.tick(now)
+        for delayed in self.purgatory.expire(now):
+            self.fetches.answer(delayed, now)
+        self._end_turn(now)
+
+    def ready(self) -> Ready:
+        return self._outbox.take()
+
+    def _end_turn(self, now: int) -> None:
+        """Answer the delayed operations that this turn has completed."""
+        purgatory = self.purgatory
+        if purgatory.appended:
+            self.alter_partition.watch(purgatory.appended, now)
+        if purgatory.appended or purgatory.committed or purgatory.changed:
+            self.fetches.complete(now)
+
+    # -- commands of the controller ------------------------------------------------------------------------
+
+    def apply(self, command: Command, now: int) -> dict[TopicPartition, int]:
+        """Carry out a command. Return the errors by partition, as numbers of `ErrorCode`.
+
+        `kraft_controller.core.command_handler` has checked the epochs of broker and controller. The leader epoch of
+        each partition is checked here.
+        """
+        match command:
+            case LeaderAndIsr():
+                errors = self._become_leaders_or_followers(command, now)
+            case UpdateMetadata():
+                errors = self._update_metadata(command, now)
+            case StopReplica():
+                errors = self._stop_replicas(command)
+            case _:
+                assert_never(command)
+        self._end_turn(now)
+        return errors
+
+    def _become_leaders_or_followers(self, command: LeaderAndIsr, now: int) -> dict[TopicPartition, int]:
+        errors = {}
+        self.live.update((broker.id, broker) for broker in command.leaders)
+        for role in command.roles:
+            self._known[role.where] = None
+            try:
+                self._become_leader_or_follower(role, now)
+            except KafkaError as error:
+                errors[role.where] = int(error.code)
+                self._outbox.note(
+                    "role_refused", partition=str(role.where), epoch=role.state.leader_epoch, why=str(error)
+                )
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    partition = self.partitions.get(role.where)
+                    if partition is not None:
+                        self._fail(partition, error.text)  # its role is half changed
+                    self._offline[role.where] = None
+        if command.full:
+            named = {role.where for role in command.roles}
+            for where in [where for where in self.partitions if where not in named]:
+                # Its log stays: a command names the logs to delete.
+                self._outbox.note("stray", partition=str(where))
+                self._stop(self.partitions[where])
+        return errors
+
+    def _become_leader_or_follower(self, role: RoleCommand, now: int) -> None:
+        """Take a role in a newer leader epoch; in the same one, take a newer ISR or assignment."""
+        where, state = role.where, role.state
+        if self.me not in role.assignment.replicas:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {self.me} is to hold no replica of {where}")
+        partition = self._replica(role)
+        if state.leader_epoch < partition.leader_epoch:
+            text = f"{where} is in leader epoch {partition.leader_epoch} already, {state.leader_epoch} is none any more"
+            raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, text)
+        partition.assignment = role.assignment
+        partition.min_insync = self._min_insync.get(where.topic, self.settings.min_insync)
+        if state.leader_epoch == partition.leader_epoch:
+            if isinstance(partition.role, LeaderRole) and state.leader == self.me:
+                self.fetches.sessions.disturb(where)
+                partition.update_leader(role, now)
+            return
+        self.fetchers.remove(partition)
+        if state.leader == self.me:
+            partition.make_leader(self.me, role, now)
+            self.alter_partition.watch((where,), now)
+        else:
+            partition.make_follower(self.me, role)
+            if partition.role is not None:
+                self.fetchers.add(partition)
+        self.purgatory.changed[where] = None
+
+    def _replica(self, role: RoleCommand) -> Partition:
+        """Return the partition of a command. Open its log if it is not open."""
+        where = role.where
+        partition = self.partitions.get(where)
+        if partition is not None and _is_of_another_topic(partition, role):
+            if partition.role is not None:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID, f"{where} is of topic {partition.topic_id}, not {role.topic_id}"
+                )
+            partition = None  # the former topic has no role here, and there is a new one of that name
+        if partition is None:
+            # A member of the ISR that does not begin is a member by its log. An empty one in its place could lead, and
+            # followers would truncate committed records.
+            begins = role.is_new or self.me not in role.state.isr
+            log = self._logs.open(where, role.topic_id, begins=begins)
+            partition = Partition(
+                where,
+                log,
+                self._logs.high_watermark(where),
+                role.topic_id,
+                settings=self.settings,
+                live=self.live,
+                purgatory=self.purgatory,
+                outbox=self._outbox,
+            )
+            self.partitions[where] = partition
+            self._offline.pop(where, None)
+            if partition.durable < partition.log.end_offset:
+                partition.request_flush()
+        return partition
+
+    def _update_metadata(self, command: UpdateMetadata, now: int) -> dict[TopicPartition, int]:
+        live = {broker.id: broker for broker in command.brokers}
+        died = self.live.keys() - live.keys()
+        self.live.clear()
+        self.live.update(live)
+        for role in command.roles:
+            if role.state.leader == DELETED:
+                self._known.pop(role.where, None)
+            else:
+                self._known[role.where] = None
+        if died:
+            # Dead brokers are not waited for, neither to join an ISR nor to delete records.
+            for where in list(self.alter_partition.lagging):
+                if where in self.partitions:
+                    self.partitions[where].advance(now)
+            for where in self.purgatory.awaiting(Condition.DELETED):
+                if where in self.partitions:
+                    self.partitions[where].complete_deletions()
+        return {}
+
+    def _stop_replicas(self, command: StopReplica) -> dict[TopicPartition, int]:
+        errors = {}
+        for stop in command.stops:
+            try:
+                self._stop_replica(stop)
+            except KafkaError as error:
+                errors[stop.where] = int(error.code)
+                self._outbox.note("stop_refused", partition=str(stop.where), epoch=stop.leader_epoch, why=str(error))
+        return errors
+
+    def _stop_replica(self, stop: Stop) -> None:
+        partition = self.partitions.get(stop.where)
+        if partition is not None:
+            if stop.leader_epoch not in (EPOCH_UNKNOWN, EPOCH_OF_DELETION):
+                partition.check_epoch(min(stop.leader_epoch, partition.leader_epoch))
+            self._stop(partition)
+        if stop.delete:
+            self.partitions.pop(stop.where, None)
+            self._offline.pop(stop.where, None)
+            self._logs.delete(stop.where)
+            self._outbox.note("deleted", partition=str(stop.where))
+
+    def _stop(self, partition: Partition) -> None:
+        self.fetchers.remove(partition)
+        partition.stop()
+
+    def require_in_sync(self, topic: str, replicas: int | None, now: int) -> None:
+        """Set `min.insync.replicas` of a topic; None: the broker's own value holds."""
+        if replicas is None:
+            self._min_insync.pop(topic, None)
+        else:
+            self._min_insync[topic] = replicas
+        for partition in self.partitions.values():
+            if partition.where.topic == topic:
+                partition.min_insync = self._min_insync.get(topic, self.settings.min_insync)
+                partition.advance(now)
+                partition.fail_if_too_few()
+        self._end_turn(now)
+
+    # -- clients and followers -----------------------------------------------------------------------------
+
+    def produce(
+        self,
+        token: int,
+        acks: int,
+        timeout_ms: int,
+        entries: Sequence[tuple[TopicPartition, bytes | ExaminedBatch]],
+        now: int,
+        *,
+        origin: int = 0,
+        clock: int | None = None,
+    ) -> list[Produced] | None:
+        """Append batches. Return one result for each entry, in order; None: the operation is delayed.
+
+        acks = 0     the producer gets no answer
+        acks = 1     answered when the records are in this log
+        acks = -1    answered when they are committed: all replicas in sync have them, and those are enough
+
+        `clock` is the time of day, against which the timestamps of records are checked; `now` never goes back.
+        """
+        results = self._produce(token, acks, timeout_ms, entries, now, origin, now if clock is None else clock)
+        self._end_turn(now)
+        return results
+
+    def _produce(
+        self,
+        token: int,
+        acks: int,
+        timeout_ms: int,
+        entries: Sequence[tuple[TopicPartition, bytes | ExaminedBatch]],
+        now: int,
+        origin: int,
+        clock: int,
+    ) -> list[Produced] | None:
+        if acks not in (-1, 0, 1):
+            text = f"acks is -1, 0 or 1, not {acks}"
+            return [Produced(where, ErrorCode.INVALID_REQUIRED_ACKS, text) for where, _ in entries]
+        if acks and len(self.purgatory) >= self.settings.parked_max:
+            text = f"{self.settings.parked_max} requests wait already; nothing was written"
+            return [Produced(where, ErrorCode.REQUEST_TIMED_OUT, text) for where, _ in entries]
+        results: list[Produced] = []
+        awaited: dict[int, tuple[TopicPartition, Condition]] = {}
+        offsets: dict[int, int] = {}
+        for place, (where, records) in enumerate(entries):
+            partition, before = None, 0
+            try:
+                partition = self.find(where)
+                before = partition.log.end_offset
+                result, wanted = partition.append_as_leader(acks, records, now, clock, origin)
+            except KafkaError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR and partition is not None:
+                    self._fail(partition, error.text)
+                results.append(Produced(where, error.code, error.text))
+                continue
+            except Exception as error:
+                self._fail_if_appended(where, before, error)
+                results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"))
+                continue
+            results.append(result)
+            if acks == ALL and partition.high_watermark < wanted:
+                awaited[place], offsets[place] = (where, Condition.COMMITTED), wanted
+            elif acks == 1 and self.settings.sync_writes and partition.durable < wanted:
+                awaited[place], offsets[place] = (where, Condition.DURABLE), wanted
+        if not awaited:
+            return results
+        self.purgatory.delay(DelayedProduce(token, now + max(timeout_ms, 0), results, awaited), offsets)
+        return None
+
+    def fetch(self, token: int, asked: Fetch, now: int) -> list[Fetched] | None:
+        """Return the answer, a `SessionFetched` for a fetch in a session; None: the operation is delayed."""
+        results = self.fetches.fetch(token, asked, now)
+        self._end_turn(now)
+        return results
+
+    def delete_records(
+        self, token: int, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]], now: int
+    ) -> list[Deleted] | None:
+        """Delete records before offsets. None: the operation is delayed until no live replica has them any more."""
+        results: list[Deleted] = []
+        awaited: dict[int, tuple[TopicPartition, Condition]] = {}
+        offsets: dict[int, int] = {}
+        for place, (where, asked) in enumerate(entries):
+            try:
+                offset, least = self.find(where).delete_records(asked)
+            except KafkaError as error:
+                results.append(Deleted(where, error.code))
+                continue
+            results.append(Deleted(where, low_watermark=least))
+            if least < offset:
+                awaited[place], offsets[place] = (where, Condition.DELETED), offset
+        if awaited:
+            self.purgatory.delay(DelayedDeleteRecords(token, now + max(timeout_ms, 0), results, awaited), offsets)
+        self._end_turn(now)
+        return None if awaited else results
+
+    def look_up(
+        self, asked: Lookup, *, replica: BrokerId = CONSUMER, committed: bool = False, search: Search = search
+    ) -> OffsetAnswer:
+        """Find an offset by time. `search`: for callers that searched the log before, because that takes long."""
+        try:
+            return self.find(asked.where).look_up(asked, replica, committed, search)
+        except KafkaError as error:
+            return OffsetAnswer(asked.where, error.code)
+
+    def epoch_end(self, where: TopicPartition, current: int, epoch: int) -> EpochAnswer:
+        try:
+            return self.find(where).epoch_end(current, epoch)
+        except KafkaError as error:
+            return EpochAnswer(where, error.code)
+
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        partition = self.find(where)
+        partition.leading()
+        return partition.log.active_producers()
+
+    # -- the disk ------------------------------------------------------------------------------------------
+
+    def flushed(self, where: TopicPartition, cuts: int, upto: int, now: int) -> None:
+        """A `Flush` has ended: all records before `upto` are on the disk."""
+        partition = self.partitions.get(where)
+        if partition is not None and partition.flushed(cuts, upto, now) and partition.leader != self.me:
+            self._outbox.leaders[partition.leader] = None
+        self._end_turn(now)
+
+    def logs_retired(self) -> None:
+        """Report to leaders and followers where logs begin after retention has run."""
+        for partition in self.partitions.values():
+            if partition.log.start_offset != partition.start_seen:
+                partition.start_seen = partition.log.start_offset
+                self.fetches.sessions.disturb(partition.where)
+                self.fetchers.start_moved(partition)
+
+    def disk_failed(self, where: TopicPartition, why: str, now: int) -> None:
+        partition = self.partitions.get(where)
+        if partition is not None:
+            self._fail(partition, why)
+            self._end_turn(now)
+
+    def _fail_if_appended(self, where: TopicPartition, before: int, error: Exception) -> None:
+        """Handle an unexpected exception in an append. If nothing was appended, the records are to blame and the log is
+        as it was; else the log may be half changed, and goes out of service."""
+        self._outbox.note("not_written", partition=str(where), raised=error)
+        partition = self.partitions.get(where)
+        if partition is not None and partition.log.end_offset != before:
+            self._fail(partition, f"a write ended half way: {error!r}")
+
+    def _fail(self, partition: Partition, text: str) -> None:
+        """Take a partition out of service: its disk failed. The rest of the broker goes on."""
+        where = partition.where
+        self._outbox.note("log_failed", partition=str(where), why=text)
+        self.fetchers.remove(partition)
+        partition.role = None
+        self.partitions.pop(where, None)
+        self._offline[where] = None
+        self.purgatory.changed[where] = None
+        self._outbox.roles.append(RoleTaken(where, None, partition.leader_epoch))
+
+
+def _is_of_another_topic(partition: Partition, role: RoleCommand) -> bool:
+    return None not in (role.topic_id, partition.topic_id) and role.topic_id != partition.topic_id

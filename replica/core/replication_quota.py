@@ -1,0 +1,43 @@
+"""A limit on the replication of chosen partitions, so that reassignments leave bandwidth to replicas in sync (KIP-73).
+
+A batch is never divided, so one answer may exceed the rate. Nothing more is transferred then until time has made up for
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import define, field
+
+from kraft_controller.core.names import TopicPartition
+
+PAUSE_MS: Final = 3_600_000
+"""The time until the next look while the rate is 0."""
+
+
+@define(eq=False)
+class ReplicationQuotaManager:
+    """The rate that the throttled partitions of one broker share, for one direction of replication."""
+
+    bytes_s: int | None = None
+    """None: unlimited; 0: these partitions are not replicated."""
+    partitions: dict[TopicPartition, None] = field(factory=dict)
+    """The throttled partitions. Their replicas in sync are not throttled."""
+    _open_at: float = 0.0
+    """When time has made up for everything recorded so far."""
+
+    def configure(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
+        self.partitions = dict.fromkeys(partitions)
+        self.bytes_s = bytes_s
+
+    def record(self, size: int, now: int) -> None:
+        if self.bytes_s:
+            self._open_at = max(self._open_at, now) + size * 1000 / self.bytes_s
+
+    def open_at(self, now: int) -> int:
+        """Return the earliest time at which more may be transferred."""
+        if self.bytes_s == 0:
+            return now + PAUSE_MS
+        return now if self.bytes_s is None or self._open_at <= now else int(self._open_at) + 1
