@@ -26,7 +26,7 @@ from zab.store.operations import Op
 from zab.store.store_settings import StoreSettings
 
 TICK_MS: Final = 1_000
-DOORS: Final = ClientPortSettings(
+PORTS: Final = ClientPortSettings(
     tick_ms=TICK_MS,
     timeout_ticks_min=10,
     timeout_ticks_max=60,
@@ -135,7 +135,7 @@ def _follower(ports: list[int]) -> int:
 
 async def main(folder: str, port: int, sid: int, ensemble: str) -> None:
     options: dict[str, Any] = {"ensemble": Ensemble.parse(ensemble), "settings": FAST} if ensemble else {}
-    async with open_store(folder, server_id=sid, client_port=port, client_ports=DOORS, store=STORE, **options):
+    async with open_store(folder, server_id=sid, client_port=port, client_ports=PORTS, store=STORE, **options):
         await trio.sleep_forever()
 
 

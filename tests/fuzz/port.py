@@ -28,7 +28,7 @@ from zab.wire.client.connect import ConnectRequest
 
 PATIENCE_S: Final = 20
 CONNECT: Final = connect.encode_connect_request(ConnectRequest(0, 10_000))
-DOORS: Final = ClientPortSettings(connections_per_host_max=0, first_frame_ms=500, linger_ms=50)
+PORTS: Final = ClientPortSettings(connections_per_host_max=0, first_frame_ms=500, linger_ms=50)
 MIB: Final = 1 << 20
 LARGE: Final = "/large"
 """A node with most of a megabyte, for whoever wants to ask for it and not read it."""
@@ -167,7 +167,7 @@ def served(folder: Path) -> Iterator[int]:
     stop: list[Callable[[], None]] = []
 
     async def main() -> None:
-        async with open_store(folder, client_port=0, client_ports=DOORS) as server:
+        async with open_store(folder, client_port=0, client_ports=PORTS) as server:
             scope = trio.CancelScope()
             token = trio.lowlevel.current_trio_token()
             stop.append(lambda: trio.from_thread.run_sync(scope.cancel, trio_token=token))

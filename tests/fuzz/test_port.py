@@ -45,7 +45,7 @@ from tests.fuzz import port as at
 from zab.runtime.store_server.open_store import open_store
 
 async def main():
-    async with open_store(sys.argv[1], client_port=0, client_ports=at.DOORS) as server:
+    async with open_store(sys.argv[1], client_port=0, client_ports=at.PORTS) as server:
         print(server.client_port, flush=True)
         await trio.sleep_forever()
 

@@ -7,13 +7,13 @@ import sys
 import trio
 
 from tests.integration.cluster import FAST
-from tests.integration.stores import DOORS
+from tests.integration.stores import PORTS
 from zab.core.ensemble import Ensemble
 from zab.runtime.store_server.open_store import open_store
 
 
 async def main(sid: int, ensemble: Ensemble, path: str, port: int) -> None:
-    async with open_store(path, server_id=sid, ensemble=ensemble, client_port=port, settings=FAST, client_ports=DOORS):
+    async with open_store(path, server_id=sid, ensemble=ensemble, client_port=port, settings=FAST, client_ports=PORTS):
         await trio.sleep_forever()
 
 

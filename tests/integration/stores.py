@@ -21,7 +21,7 @@ from zab.store.store_settings import StoreSettings
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
 ALL_WORDS = frozenset(FOUR_LETTER_WORDS.values())
-DOORS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
+PORTS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, words=ALL_WORDS)
 """Sessions of 400 ms are possible."""
 
 
@@ -49,7 +49,7 @@ class Stores:
 
     async def start(self, sid: int, ensemble: Ensemble | None = None, **own: Any) -> ServerRuntime:
         """`own`: options of this server alone."""
-        usual = {"settings": FAST, "client_ports": DOORS, "store": StoreSettings(extended_types=True)}
+        usual = {"settings": FAST, "client_ports": PORTS, "store": StoreSettings(extended_types=True)}
         options = {**usual, **self._options, **own}
         server = make_server(self._path / str(sid), server_id=sid, ensemble=ensemble or self.ensemble, **options)
         self.servers[sid] = server

@@ -18,7 +18,7 @@ import zab
 from tests.integration import apache
 from tests.integration.cluster import FAST
 from tests.integration.http_client import get
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from zab.admin.admin_port import AdminPort
 from zab.admin.admin_settings import AdminSettings
 from zab.admin.http import AdminReply, AdminRequest
@@ -35,7 +35,7 @@ from zab.wire.disk_snapshot import SnapshotReader
 from zab.wire.disk_store import arrival
 
 ROOT_AUTH = "digest root:secret"
-SUPER_DOORS = evolve(DOORS, super_digest=digest_id(b"root:secret"))
+SUPER_PORTS = evolve(PORTS, super_digest=digest_id(b"root:secret"))
 ADMIN = (AdminSettings(port=0, snapshot_ms=0),)
 
 
@@ -248,7 +248,7 @@ OF_STATE = (*LISTING, "monitor", "server_stats", "watch_summary")
 
 async def sizes(tmp_path: Path, count: int, listed_max: int = 20) -> dict[str, int]:
     """Return the lengths of all answers of a server with `count` items of each kind that can be listed."""
-    client_ports = evolve(DOORS, listed_max=listed_max, connections_per_host_max=0)
+    client_ports = evolve(PORTS, listed_max=listed_max, connections_per_host_max=0)
     async with open_store(tmp_path, client_port=0, admin_port=0, settings=FAST, client_ports=client_ports) as store:
         where = f"127.0.0.1:{store.client_port}"
         async with AsyncExitStack() as stack:
@@ -312,7 +312,7 @@ async def test_prometheus_reads_the_metrics(tmp_path: Path) -> None:
 
 async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Path) -> None:
     locked: Acl = ((31, "digest", digest_id(b"a:b")),)
-    async with stores(tmp_path, admin=ADMIN, client_ports=SUPER_DOORS) as made:
+    async with stores(tmp_path, admin=ADMIN, client_ports=SUPER_PORTS) as made:
         store = made.servers[1]
         async with store.session() as session:
             for number in range(2000):
@@ -335,7 +335,7 @@ async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Pa
 @apache.needs_apache
 @pytest.mark.slow
 async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
-    async with stores(tmp_path / "ours", admin=ADMIN, client_ports=SUPER_DOORS) as made:
+    async with stores(tmp_path / "ours", admin=ADMIN, client_ports=SUPER_PORTS) as made:
         store = made.servers[1]
         async with store.session() as session:
             await session.create("/kept", b"for ever")
@@ -349,7 +349,7 @@ async def test_zookeeper_starts_from_a_snapshot(tmp_path: Path) -> None:
 
 async def test_snapshot_needs_permission_and_is_rate_limited(tmp_path: Path) -> None:
     admin = AdminSettings(port=0, snapshot_ms=3_600_000)
-    async with open_store(tmp_path, admin=admin, settings=FAST, client_ports=DOORS) as store:
+    async with open_store(tmp_path, admin=admin, settings=FAST, client_ports=PORTS) as store:
         async with store.session() as session:
             await session.set_acl("/", ((31, "digest", digest_id(b"root:secret")), (1, "world", "anyone")))
         path = "/commands/snapshot"
@@ -397,7 +397,7 @@ async def test_a_snapshot_needs_all_permissions_at_the_root_by_name(tmp_path: Pa
 
 
 async def test_super_user_gets_a_snapshot_regardless_of_acls(tmp_path: Path) -> None:
-    async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, client_ports=SUPER_DOORS) as store:
+    async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, client_ports=SUPER_PORTS) as store:
         await store.readable()
         assert (await get(store.admin_port, "/commands/snap", Authorization=ROOT_AUTH)).status == 200
 
@@ -405,7 +405,7 @@ async def test_super_user_gets_a_snapshot_regardless_of_acls(tmp_path: Path) -> 
 async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: Path) -> None:
     """No more are checked than there are places, and the right ones are not checked meanwhile either."""
     waits = FailedLoginSettings(pause_ms=3_600_000, pause_ms_max=3_600_000, waiting_max=2)
-    client_ports = evolve(SUPER_DOORS, failed_logins=waits)
+    client_ports = evolve(SUPER_PORTS, failed_logins=waits)
     async with open_store(tmp_path, admin_port=0, settings=FAST, client_ports=client_ports) as store:
         await store.readable()
         assert store.admin_port is not None
@@ -429,7 +429,7 @@ async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: 
 async def test_a_snapshot_is_refused_to_schemes_that_the_client_port_refuses(
     tmp_path: Path, security: dict[str, Any], status: int
 ) -> None:
-    client_ports = evolve(DOORS, security=SecuritySettings(**security))
+    client_ports = evolve(PORTS, security=SecuritySettings(**security))
     async with open_store(tmp_path, admin=ADMIN[0], settings=FAST, client_ports=client_ports) as store:
         async with store.session() as session:
             await session.set_acl("/", ((31, "ip", "127.0.0.1"),))
@@ -438,7 +438,7 @@ async def test_a_snapshot_is_refused_to_schemes_that_the_client_port_refuses(
 
 async def test_snapshots_can_be_forbidden_and_a_restore_always_is(tmp_path: Path) -> None:
     admin = AdminSettings(port=0, snapshot_enabled=False)
-    async with open_store(tmp_path, admin=admin, client_ports=SUPER_DOORS) as store:
+    async with open_store(tmp_path, admin=admin, client_ports=SUPER_PORTS) as store:
         await store.readable()
         refused = await get(store.admin_port, "/commands/snapshot", Authorization=ROOT_AUTH)
         assert (refused.status, refused.json["error"]) == (503, "Snapshot command is disabled")

@@ -11,7 +11,7 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from tests.integration.test_client_port import Client, raw
 from zab.core.errors import ConfigError
 from zab.runtime.store_server.audit import Audit, AuditSettings
@@ -78,7 +78,10 @@ def short(told: dict[str, str]) -> str:
 
 async def test_audit_lines_of_each_operation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with stores(tmp_path, client_ports=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
+    async with (
+        stores(tmp_path, client_ports=evolve(PORTS, audit=AuditSettings())) as running,
+        raw(running) as client,
+    ):
         await client.connect()
         await doings(client)
         session = f"{client.session:#x}"
@@ -99,7 +102,7 @@ async def test_audit_lines_of_each_operation(tmp_path: Path, caplog: pytest.LogC
 
 async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    client_ports = evolve(DOORS, audit=AuditSettings(str(path)))
+    client_ports = evolve(PORTS, audit=AuditSettings(str(path)))
 
     def rotate() -> str:
         path.rename(tmp_path / "old")
@@ -119,7 +122,10 @@ async def test_into_a_file_that_is_rotated(tmp_path: Path) -> None:
 
 async def test_clients_cannot_forge_an_audit_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with stores(tmp_path, client_ports=evolve(DOORS, audit=AuditSettings())) as running, raw(running) as client:
+    async with (
+        stores(tmp_path, client_ports=evolve(PORTS, audit=AuditSettings())) as running,
+        raw(running) as client,
+    ):
         await client.connect()
         evil = b"x\nsession=0x1\tuser=root\toperation=delete"
         await client.ask(encode_request(Op.AUTH, AUTH_XID, (0, "digest", evil + b":p")))
@@ -134,7 +140,7 @@ async def test_audit_that_raises_costs_one_connection_and_no_server(
     def raises(*_: object) -> None:
         raise KeyError("unforeseen")
 
-    audited = evolve(DOORS, audit=AuditSettings())
+    audited = evolve(PORTS, audit=AuditSettings())
     async with stores(tmp_path, client_ports=audited) as running, raw(running) as client, raw(running) as other:
         await client.connect()
         await other.connect()

@@ -9,7 +9,7 @@ import trio
 from attrs import evolve
 
 import zab
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from zab.store.operations import Op
 from zab.wire.client.connect import ConnectRequest, encode_connect_request
 from zab.wire.client.requests import encode_request
@@ -27,7 +27,7 @@ def asks(connection: socket.socket, path: str, times: int) -> None:
 
 
 async def test_only_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
-    client_ports = evolve(DOORS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
+    client_ports = evolve(PORTS, unsent_total_bytes_max=2 << 20, unsent_bytes_max=1 << 20)
     with trio.fail_after(120):
         async with stores(tmp_path, client_ports=client_ports) as running, zab.connect(running.hosts()) as reader:
             await reader.create("/big", bytes(500_000))

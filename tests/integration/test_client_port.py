@@ -15,7 +15,7 @@ import trio
 from attrs import evolve
 
 import zab
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from zab.core.errors import LeadersLost
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.open_store import open_store
@@ -417,13 +417,16 @@ async def test_noise_ends_only_its_own_connection(noise: bytes, tmp_path: Path) 
 
 
 async def test_silent_connection_is_closed_in_time(tmp_path: Path) -> None:
-    async with stores(tmp_path, client_ports=evolve(DOORS, first_frame_ms=50)) as running, raw(running) as client:
+    async with (
+        stores(tmp_path, client_ports=evolve(PORTS, first_frame_ms=50)) as running,
+        raw(running) as client,
+    ):
         await client.stream.send_all(b"\x00\x00\x00")
         assert await client.rest() == []
 
 
 async def test_one_address_may_not_have_them_all(tmp_path: Path) -> None:
-    async with stores(tmp_path, client_ports=evolve(DOORS, connections_per_host_max=1)) as running:
+    async with stores(tmp_path, client_ports=evolve(PORTS, connections_per_host_max=1)) as running:
         async with raw(running) as first, raw(running) as second:
             assert await first.connect() is not None
             assert await second.rest() == []
@@ -452,7 +455,7 @@ async def test_a_small_request_is_not_answered_with_a_gigabyte(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A multiRead names one large node again and again: it is refused, before the reply is built, and said once."""
-    client_ports = evolve(DOORS, multi_read_bytes_max=1 << 20)
+    client_ports = evolve(PORTS, multi_read_bytes_max=1 << 20)
     many = tuple((Op.GET_DATA, ("/big", False)) for _ in range(4_000))
     async with stores(tmp_path, client_ports=client_ports) as running, raw(running) as client:
         await client.connect()
@@ -567,7 +570,7 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
 async def test_watches_have_a_bound_and_go_in_slices(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client_ports = evolve(DOORS, watches_per_client_max=1_000)
+    client_ports = evolve(PORTS, watches_per_client_max=1_000)
     monkeypatch.setattr("zab.runtime.store_server.server_runtime.WATCHES_DROPPED_AT_ONCE", 100)
     async with stores(tmp_path, client_ports=client_ports) as running:
         watches = running.servers[1].machine.watches
@@ -620,7 +623,7 @@ async def test_repeatable_client_errors_are_logged_once(tmp_path: Path, caplog: 
 
 
 async def test_requests_that_are_not_finished_have_a_bound_for_all_together(tmp_path: Path) -> None:
-    client_ports = evolve(DOORS, unsent_total_bytes_max=1 << 20)
+    client_ports = evolve(PORTS, unsent_total_bytes_max=1 << 20)
     async with stores(tmp_path, client_ports=client_ports) as running, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(raw(running)) for _ in range(4)]
         for client in clients:

@@ -16,7 +16,7 @@ from attrs import evolve
 
 import zab
 from tests.integration import apache
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from zab import SessionState
 from zab.client.remote_session import RemoteSession
 from zab.runtime.store_server.security_settings import SecuritySettings
@@ -129,7 +129,7 @@ async def test_credentials_from_the_start(tmp_path: Path) -> None:
 
 async def test_sasl(tmp_path: Path) -> None:
     security = SecuritySettings(sasl_users=USERS, required=frozenset({"sasl"}))
-    async with stores(tmp_path, client_ports=evolve(DOORS, security=security)) as running:
+    async with stores(tmp_path, client_ports=evolve(PORTS, security=security)) as running:
         await _sasl(running.hosts())
 
 
@@ -172,7 +172,7 @@ async def alone(running: Stores) -> int:
 
 
 async def test_reading_from_a_server_that_is_cut_off(tmp_path: Path) -> None:
-    client_ports = evolve(DOORS, read_only_mode_enabled=True, read_only_after_ms=200)
+    client_ports = evolve(PORTS, read_only_mode_enabled=True, read_only_after_ms=200)
     async with stores(tmp_path, 3, client_ports=client_ports) as running:
         hosts = running.hosts()
         async with zab.connect(hosts) as session:
@@ -202,7 +202,7 @@ async def test_reading_from_a_server_that_is_cut_off(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_was_known_to_all_reads_and_comes_back(tmp_path: Path) -> None:
-    client_ports = evolve(DOORS, read_only_mode_enabled=True, read_only_after_ms=200)
+    client_ports = evolve(PORTS, read_only_mode_enabled=True, read_only_after_ms=200)
     async with stores(tmp_path, 3, client_ports=client_ports) as running:
         hosts = running.hosts()
         async with zab.connect(hosts, timeout_ms=20_000, read_only=True, settings=QUICK) as session:
@@ -227,7 +227,7 @@ async def test_a_session_that_was_known_to_all_reads_and_comes_back(tmp_path: Pa
 
 
 async def test_session_is_read_only_only_on_request(tmp_path: Path) -> None:
-    client_ports = evolve(DOORS, read_only_mode_enabled=True, read_only_after_ms=200)
+    client_ports = evolve(PORTS, read_only_mode_enabled=True, read_only_after_ms=200)
     async with stores(tmp_path, 3, client_ports=client_ports) as running:
         hosts = running.hosts()
         await alone(running)

@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 from attrs import evolve
 
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from tests.integration.test_client_port import create, get, raw
 from zab.runtime.admin.store_metrics import monitor
 from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -28,7 +28,7 @@ async def until(server: ServerRuntime, name: str, count: int) -> None:
 
 async def test_connections_and_their_bytes(tmp_path: Path) -> None:
     async with stores(
-        tmp_path, 1, client_ports=evolve(DOORS, connections_per_host_max=2, first_frame_ms=5_000)
+        tmp_path, 1, client_ports=evolve(PORTS, connections_per_host_max=2, first_frame_ms=5_000)
     ) as running:
         server = running.servers[1]
         before = monitor(server)
@@ -61,7 +61,7 @@ async def test_connections_and_their_bytes(tmp_path: Path) -> None:
 async def test_counts_of_throttled_connections_and_requests(tmp_path: Path) -> None:
     throttle = ThrottleSettings(connection_tokens=1, connection_fill_ms=3_600_000, large_request_threshold=1000,
                                 large_request_max_bytes=2000)  # fmt: skip
-    async with stores(tmp_path, 1, client_ports=evolve(DOORS, throttle=throttle)) as running:
+    async with stores(tmp_path, 1, client_ports=evolve(PORTS, throttle=throttle)) as running:
         server = running.servers[1]
         async with raw(running) as one:
             await one.connect()

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from tests.integration.test_java_clients import needs_compiler, toured
 
 pytestmark = [
@@ -27,6 +27,6 @@ TRIED = 91
 
 @pytest.mark.parametrize("count", [1, 3])
 async def test_the_tour_of_curator(count: int, tmp_path: Path) -> None:
-    async with stores(tmp_path, count, client_ports=evolve(DOORS, containers_ms=200)) as running:
+    async with stores(tmp_path, count, client_ports=evolve(PORTS, containers_ms=200)) as running:
         said = await toured("Tour", running)
     assert len(said) == TRIED

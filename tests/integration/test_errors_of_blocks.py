@@ -1,4 +1,4 @@
-"""Whatever a caller's block raises comes out of every door as it was raised; what fails of ours comes out bare."""
+"""A context manager raises what its block raises unchanged, and our own failures without a group around them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from replica.runtime.requests import ApiKey, Reply, Request
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.settings import PortSettings
 from tests.integration.certificates import Authority
-from tests.integration.stores import DOORS
+from tests.integration.stores import PORTS
 from zab.net.tls.tls_settings import TlsPortSettings
 
 HALF_A_HANDSHAKE: Final = b"\x16\x03\x01\x02\x00"
@@ -61,7 +61,7 @@ async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> 
     tls = TlsPortSettings(ca.issue("server"), ca.trust, handshakes_max=FLOOD, handshake_ms=120_000)
     key = ca.issue("joe").path
     client = zab.ClientTls(ca=str(ca.path), cert=key, key=key)
-    async with zab.open_store(tmp_path / "data", secure_client_port=0, client_ports=evolve(DOORS, tls=tls)) as store:
+    async with zab.open_store(tmp_path / "data", secure_client_port=0, client_ports=evolve(PORTS, tls=tls)) as store:
         port = store.secure_client_port or 0
         async with flood(port, HALF_A_HANDSHAKE) as held:
             with trio.fail_after(60):
@@ -73,7 +73,7 @@ async def test_half_open_tls_handshakes_keep_no_newcomer_out(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("half_a_frame", [b"", b"\0\0\0\x2d\0\0"])
 async def test_connections_without_a_session_keep_no_newcomer_out(tmp_path: Path, half_a_frame: bytes) -> None:
-    client_ports = evolve(DOORS, connections_max=FLOOD, first_frame_ms=120_000)
+    client_ports = evolve(PORTS, connections_max=FLOOD, first_frame_ms=120_000)
     async with zab.open_store(tmp_path / "data", client_port=0, client_ports=client_ports) as store:
         port = store.client_port or 0
         async with zab.connect(f"127.0.0.1:{port}") as old, flood(port, half_a_frame, FLOOD - 1) as held:

@@ -39,8 +39,8 @@ DENY, ALLOW = 2, 3
 async def guarded(path: Path) -> AsyncIterator[tuple[Cluster, int]]:
     """Brokers come in by the plain listener, where they are super users; people by the other."""
     port = free_port()
-    door = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(users=USERS))
-    async with cluster(path, 1, (door,), acls=SETTINGS) as running:
+    listener = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(users=USERS))
+    async with cluster(path, 1, (listener,), acls=SETTINGS) as running:
         yield running, port
 
 

@@ -133,9 +133,9 @@ async def broker() -> AsyncIterator[Running]:
         ApiKey.FETCH: fetch,
     }
     async with trio.open_nursery() as nursery:
-        door = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
-        port = await door.bind()
-        nursery.start_soon(door.run)
+        listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
+        port = await listener.bind()
+        nursery.start_soon(listener.run)
         await nursery.start(groups.run)
         running = Running(groups, storage, port)
         running.lead(True)

@@ -97,10 +97,10 @@ async def all_know(running: Cluster, count: int) -> None:
 
 def test_users_come_and_go(tmp_path: Path) -> None:
     port = free_port()
-    door = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(BOTH))
+    listener = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(BOTH))
 
     async def main() -> None:
-        async with cluster(tmp_path, 1, (door,)) as running:
+        async with cluster(tmp_path, 1, (listener,)) as running:
             made = await in_thread(
                 alter,
                 running.hosts,
@@ -143,10 +143,10 @@ def test_users_come_and_go(tmp_path: Path) -> None:
 
 def test_users_made_by_the_commands_of_operators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
-    door = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(BOTH))
+    listener = Listener("OUT", "127.0.0.1", port, "SASL_PLAINTEXT", sasl=SaslSettings(BOTH))
 
     async def main() -> None:
-        async with cluster(tmp_path, 1, (door,)) as running:
+        async with cluster(tmp_path, 1, (listener,)) as running:
             here = ["--store", f"127.0.0.1:{running.store.client_port}"]
             words = ["--alter", "--entity-type", "users", "--entity-name", "ann", "--add-config", ANN]
             assert await in_thread(command, ["configs", *words, *here]) == 0

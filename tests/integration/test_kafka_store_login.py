@@ -16,7 +16,7 @@ from replica.runtime.broker import Broker
 from tests.integration.brokers import PATIENCE_S, in_thread
 from tests.integration.certificates import Authority
 from tests.integration.kraft_controller.site import Said, command
-from tests.integration.stores import DOORS
+from tests.integration.stores import PORTS
 from zab.config.config_source import BadConfig
 from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.store_server.security_settings import SecuritySettings
@@ -74,7 +74,7 @@ async def test_over_tls_with_a_certificate(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     tls = TlsPortSettings(authority.issue("server"), authority.trust)
     own = authority.as_pkcs12(authority.issue("broker"))
-    client_ports = evolve(DOORS, tls=tls, security=SecuritySettings(required=frozenset({"x509"})))
+    client_ports = evolve(PORTS, tls=tls, security=SecuritySettings(required=frozenset({"x509"})))
     async with zab.open_store(
         tmp_path / "store", client_port=0, secure_client_port=0, client_ports=client_ports
     ) as store:
@@ -93,7 +93,7 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
     module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
     file.write_text(f'Client {{ {module} username="kafka" password="its own"; }};')
     security = SecuritySettings(sasl_users={"kafka": "its own"}, required=frozenset({"sasl"}))
-    client_ports = evolve(DOORS, security=security)
+    client_ports = evolve(PORTS, security=security)
     async with zab.open_store(tmp_path / "store", client_port=0, client_ports=client_ports) as store:
         assert store.client_port is not None
         text = lines(tmp_path, store.client_port, f"java.security.auth.login.config={file}")

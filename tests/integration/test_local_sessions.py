@@ -8,7 +8,7 @@ import pytest
 import trio
 from attrs import evolve
 
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from zab.service.local_sessions import LocalSessions
 from zab.store.acl import OPEN
@@ -17,7 +17,7 @@ from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.requests import encode_request, makes_ephemeral
 
-LOCAL = evolve(DOORS, local_sessions_enabled=True)
+LOCAL = evolve(PORTS, local_sessions_enabled=True)
 UPGRADING = evolve(LOCAL, local_sessions_upgrading_enabled=True)
 PATIENCE_S = 240
 

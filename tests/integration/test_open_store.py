@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from tests.integration.cluster import FAST, Recorder
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from zab.client.remote_session import connect
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Stopped, StorageError
@@ -359,7 +359,7 @@ async def test_a_read_that_waits_for_a_leader_does_not_outlive_its_store(tmp_pat
             await running.stop(left)
 
 
-async def test_all_doors_let_in_the_same(tmp_path: Path) -> None:
+async def test_every_way_to_open_a_store_accepts_the_same(tmp_path: Path) -> None:
     """The size limits agree to the byte, so a node created one way can be written the other way."""
     async with (
         open_store(tmp_path, client_port=0) as store,
@@ -433,7 +433,7 @@ async def test_containers_and_ttl_nodes_go_when_their_time_has_come(tmp_path: Pa
 
 async def test_a_timeout_is_clamped(tmp_path: Path) -> None:
     async with (
-        open_store(tmp_path, settings=FAST, client_ports=DOORS) as store,
+        open_store(tmp_path, settings=FAST, client_ports=PORTS) as store,
         store.session(timeout_ms=1) as hasty,
         store.session(timeout_ms=10**9) as patient,
     ):

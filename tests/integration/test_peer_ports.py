@@ -12,7 +12,7 @@ from attrs import evolve
 import zab
 from tests.integration.certificates import Authority
 from tests.integration.cluster import cluster, loopback
-from tests.integration.stores import DOORS, Stores
+from tests.integration.stores import PORTS, Stores
 from zab.core.ensemble import Ensemble, Role, Server
 from zab.core.zxid import NOTHING, ServerId
 from zab.net.network import TlsConfig
@@ -28,11 +28,11 @@ ROOT = b"super:secret"
 @pytest.mark.parametrize("agreed", [False, True])
 async def test_a_super_user_of_one_server_is_one_where_all_have_it(tmp_path: Path, agreed: bool) -> None:
     """The follower proves its client's identity; the leader decides whether a super user exists."""
-    with_root = evolve(DOORS, super_digest=digest_id(ROOT))
+    with_root = evolve(PORTS, super_digest=digest_id(ROOT))
     async with trio.open_nursery() as nursery:
         running = Stores(nursery, tmp_path, 3, {})
         for sid in running.ports:
-            await running.start(sid, client_ports=with_root if agreed or sid == 1 else DOORS)
+            await running.start(sid, client_ports=with_root if agreed or sid == 1 else PORTS)
         assert await running.leader() != 1
         async with running.servers[2].session() as owner, running.servers[1].session() as root:
             await owner.add_auth("digest", b"joe:joe")
@@ -108,7 +108,7 @@ async def test_server_outside_the_membership_reads_nothing(
 
 
 async def test_a_server_that_was_added_as_an_observer_joins_and_gets_a_vote(tmp_path: Path) -> None:
-    """The order that needs no open door: add it, start it, give it a vote."""
+    """The order that needs no open peer port: add it, start it, give it a vote."""
     async with cluster(tmp_path) as made:
         leader = await made.serving()
         await leader.submit(b"before")
@@ -186,7 +186,7 @@ async def test_a_certificate_speaks_for_its_own_server_only(tmp_path: Path, purp
 
 
 @pytest.mark.parametrize("named", [True, False])
-async def test_an_open_door_admits_certificates_that_name_their_host(
+async def test_open_port_admits_certificates_that_name_their_host(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, named: bool
 ) -> None:
     ca = Authority(tmp_path / "tls")

@@ -13,7 +13,7 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
 from zab.store.error_codes import ErrorCode
@@ -21,7 +21,7 @@ from zab.store.operations import CreateFlag, Op
 from zab.wire.client.connect import ConnectRequest
 from zab.wire.client.requests import encode_request
 
-DOORS_RO = evolve(DOORS, read_only_mode_enabled=True, read_only_after_ms=300, words=DOORS.words - {"isro"})
+READ_ONLY_PORTS = evolve(PORTS, read_only_mode_enabled=True, read_only_after_ms=300, words=PORTS.words - {"isro"})
 ACCEPTS = ConnectRequest(0, 10_000, read_only=True)
 PATIENCE_S = 240
 
@@ -59,7 +59,7 @@ async def others_back(running: Stores, left: int) -> None:
 
 async def test_that_it_begins_and_ends_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "zab")
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         caplog.clear()  # of a start, during which a busy machine may look for a leader that long, too
         left = await alone(running)
         told = [f"read_only server={left}", f"read_only_ended server={left}"]
@@ -73,7 +73,7 @@ async def test_that_it_begins_and_ends_is_logged(tmp_path: Path, caplog: pytest.
 
 
 async def test_reads_and_nothing_else(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         async with raw(running) as client:
             await client.connect()
             await client.ask(create(1, "/a"))
@@ -117,7 +117,7 @@ async def test_reads_and_nothing_else(tmp_path: Path) -> None:
 
 
 async def test_client_without_read_only_is_refused(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         left = await alone(running)
         with trio.fail_after(PATIENCE_S):
             async with raw(running, left) as client:
@@ -125,7 +125,7 @@ async def test_client_without_read_only_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_session_of_all_may_come_and_read_and_is_kept(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         async with raw(running, 1) as client:
             await client.connect(ConnectRequest(0, 20_000, read_only=True))
             await client.ask(create(1, "/here", CreateFlag.EPHEMERAL))
@@ -155,7 +155,7 @@ async def test_a_session_of_all_may_come_and_read_and_is_kept(tmp_path: Path) ->
 
 
 async def test_a_session_made_here_ends_here(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         left = await alone(running)
         server = running.servers[left]
         with trio.fail_after(PATIENCE_S):
@@ -231,7 +231,7 @@ def _until(holds: object) -> None:
 
 async def test_kazoo(tmp_path: Path) -> None:
     pytest.importorskip("kazoo", reason="kazoo is not installed")
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         left: list[int] = []
 
         async def stop() -> None:
@@ -251,7 +251,7 @@ async def test_kazoo(tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.slow
 async def test_the_java_client(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=DOORS_RO) as running:
+    async with stores(tmp_path, 3, client_ports=READ_ONLY_PORTS) as running:
         left = await alone(running)
         async with program("ReadOnly", running.hosts(left, *[sid for sid in running.ports if sid != left])) as java:
             assert await java.hear() == "state CONNECTEDREADONLY"

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 import trio
 
-from tests.integration.doors import DOORS, opened, until
+from tests.integration.recipe_stores import SESSION_KINDS, opened, until
 from tests.integration.stores import stores
 from zab.client.remote_session import connect
 from zab.core.errors import LocalProtocolError
@@ -17,7 +17,7 @@ from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.session.session_errors import NodeExists, NoNode, NotEmpty, SessionExpired
 from zab.session.state import SessionState
 
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
 def data(cached: Cached | None) -> bytes | None:
@@ -28,9 +28,9 @@ def told(change: Change) -> tuple[str, bytes | None, bytes | None]:
     return change.path, data(change.before), data(change.now)
 
 
-@doors
-async def test_one_node_that_comes_changes_and_goes(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_one_node_that_comes_changes_and_goes(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         async with NodeCache(session, "/n") as cache:
             assert cache.node is None
             changes = cache.changes()
@@ -52,9 +52,9 @@ async def test_one_node_that_comes_changes_and_goes(tmp_path: Path, door: str) -
                 raise AssertionError("unreachable")
 
 
-@doors
-async def test_children_and_only_they(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_children_and_only_they(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         for path in ("/c", "/c/a", "/c/b", "/c/a/deeper", "/cc"):
             await other.create(path, path.encode())
         async with ChildrenCache(session, "/c") as cache:
@@ -74,9 +74,9 @@ async def test_children_and_only_they(tmp_path: Path, door: str) -> None:
             assert {told(await anext(late)) for _ in range(2)} == {("/c/a", None, b"/c/a"), ("/c/c", None, b"new")}
 
 
-@doors
-async def test_a_whole_tree(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_a_whole_tree(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         async with TreeCache(session, "/t") as cache:
             assert dict(cache.nodes) == {}
             for path in ("/t", "/t/a", "/t/a/b", "/t/a/b/c"):
@@ -90,9 +90,9 @@ async def test_a_whole_tree(tmp_path: Path, door: str) -> None:
             assert set(cache.nodes) == {"", "t", "zookeeper"}
 
 
-@doors
-async def test_slow_reader_misses_only_superseded_changes(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_slow_reader_misses_only_superseded_changes(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         await other.create("/c")
         async with ChildrenCache(session, "/c") as cache:
             changes = cache.changes()
@@ -108,11 +108,11 @@ async def test_slow_reader_misses_only_superseded_changes(tmp_path: Path, door: 
             ]
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("seed", range(3))
-async def test_random_changes_all_arrive_and_in_order(tmp_path: Path, door: str, seed: int) -> None:
+async def test_random_changes_all_arrive_and_in_order(tmp_path: Path, via: str, seed: int) -> None:
     chance = Random(seed)
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         newest: dict[str, int] = {}
 
         async def follow(cache: TreeCache) -> None:
@@ -159,10 +159,10 @@ async def test_a_watch_that_overflows_is_begun_anew(tmp_path: Path) -> None:
             await until(lambda: len(cache.children) == 100)
 
 
-@doors
-async def test_cache_survives_the_removal_of_its_watch(tmp_path: Path, door: str) -> None:
+@each_session_kind
+async def test_cache_survives_the_removal_of_its_watch(tmp_path: Path, via: str) -> None:
     async with (
-        opened(tmp_path, door) as store,
+        opened(tmp_path, via) as store,
         store.session() as session,
         store.session() as other,
         NodeCache(session, "/n") as cache,
@@ -172,9 +172,9 @@ async def test_cache_survives_the_removal_of_its_watch(tmp_path: Path, door: str
         await until(lambda: cache.value == b"seen all the same")
 
 
-@doors
-async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         with pytest.raises(SessionExpired):
             async with TreeCache(session, "/t"):
                 store.expire(session)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import trio
 
-from tests.integration.doors import DOORS, Door, cancelled_at, opened
+from tests.integration.recipe_stores import SESSION_KINDS, RecipeStore, cancelled_at, opened
 from zab.recipes import DoubleBarrier, Lock, LockingQueue, Party, Queue, ReadLock, Semaphore, ShallowParty
 from zab.session.api import Session
 from zab.store.znode import OWNER
 
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
 BLOCKS: dict[str, Callable[[Session], AbstractAsyncContextManager[Any]]] = {
@@ -28,14 +28,14 @@ BLOCKS: dict[str, Callable[[Session], AbstractAsyncContextManager[Any]]] = {
 }
 
 
-def left(store: Door) -> list[str]:
+def left(store: RecipeStore) -> list[str]:
     return [path for path, node in store.server.machine.tree.nodes.items() if node[OWNER] > 0]
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("name", BLOCKS)
-async def test_a_block(tmp_path: Path, door: str, name: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+async def test_a_block(tmp_path: Path, via: str, name: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
 
         async def work() -> None:
             async with BLOCKS[name](session):
@@ -50,9 +50,9 @@ async def test_a_block(tmp_path: Path, door: str, name: str) -> None:
         assert step > 1
 
 
-@doors
-async def test_cancelled_take_of_an_entry(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_cancelled_take_of_an_entry(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         done = 0
 
         async def work() -> None:
@@ -75,9 +75,9 @@ async def test_cancelled_take_of_an_entry(tmp_path: Path, door: str) -> None:
         assert done
 
 
-@doors
-async def test_cancelled_get_of_an_entry(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_cancelled_get_of_an_entry(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         got: list[bytes] = []
 
         async def work() -> None:
@@ -93,9 +93,9 @@ async def test_cancelled_get_of_an_entry(tmp_path: Path, door: str) -> None:
         assert step > 1
 
 
-@doors
-async def test_cancellation_after_returning_an_entry(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_cancellation_after_returning_an_entry(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         with trio.CancelScope() as scope:
             async with Lock(session, "/x"):
                 scope.cancel()

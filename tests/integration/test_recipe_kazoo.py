@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import pytest
 import trio
 
-from tests.integration.doors import DOORS, Door, opened, until
+from tests.integration.recipe_stores import SESSION_KINDS, RecipeStore, opened, until
 from zab.core.errors import ConfigError
 from zab.recipes import (
     Barrier,
@@ -44,7 +44,7 @@ from kazoo.exceptions import LockTimeout
 PATIENCE_S = 240
 T = TypeVar("T")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +58,8 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
 
 
 @asynccontextmanager
-async def both(path: Path, door: str = "process") -> AsyncIterator[tuple[Door, Session, Any]]:
-    async with opened(path, door) as store, store.session() as session:
+async def both(path: Path, via: str = "process") -> AsyncIterator[tuple[RecipeStore, Session, Any]]:
+    async with opened(path, via) as store, store.session() as session:
         zk = KazooClient(hosts=store.hosts, timeout=20.0)
         await in_thread(zk.start, PATIENCE_S)
         try:
@@ -81,12 +81,12 @@ EXCLUDING: Final = [
 ]
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize(("ours", "theirs", "excludes"), EXCLUDING)
 async def test_our_lock_keeps_theirs_out(
-    tmp_path: Path, door: str, ours: type[Lock], theirs: str, excludes: bool
+    tmp_path: Path, via: str, ours: type[Lock], theirs: str, excludes: bool
 ) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+    async with both(tmp_path, via) as (_, session, zk):
         lock = getattr(zk, theirs)("/l", "theirs")
         async with ours(session, "/l", "ours") as held:
             assert await in_thread(partial(lock.acquire, blocking=False)) is not excludes
@@ -102,7 +102,7 @@ async def waits_for_nothing(lock: Any) -> None:
     await in_thread(lock.release)
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize(("theirs", "ours", "excludes"), [
     ("Lock", Lock, True),
     ("ReadLock", WriteLock, True),
@@ -113,9 +113,9 @@ async def waits_for_nothing(lock: Any) -> None:
     ("Lock", ReadLock, True),
 ])  # fmt: skip
 async def test_their_lock_keeps_ours_out(
-    tmp_path: Path, door: str, theirs: str, ours: type[Lock], excludes: bool
+    tmp_path: Path, via: str, theirs: str, ours: type[Lock], excludes: bool
 ) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+    async with both(tmp_path, via) as (_, session, zk):
         lock, mine = getattr(zk, theirs)("/l", "theirs"), ours(session, "/l", "ours")
         assert await in_thread(lock.acquire)
         assert await WriteLock(session, "/l").contenders() == ["theirs"]
@@ -168,9 +168,9 @@ async def test_an_election_of_both(tmp_path: Path) -> None:
         assert led == ["theirs"]
 
 
-@doors
-async def test_a_semaphore_of_both(tmp_path: Path, door: str) -> None:
-    async with both(tmp_path, door) as (store, session, zk):
+@each_session_kind
+async def test_a_semaphore_of_both(tmp_path: Path, via: str) -> None:
+    async with both(tmp_path, via) as (store, session, zk):
         ours = Semaphore(session, "/s", "ours", leases=2)
         theirs, other = (zk.Semaphore("/s", name, max_leases=2) for name in ("theirs", "other"))
         async with ours:
@@ -213,9 +213,9 @@ async def test_a_lock_that_they_wait_for_in_vain(tmp_path: Path) -> None:
 # -- together ------------------------------------------------------------------------------------------
 
 
-@doors
-async def test_a_barrier_of_both(tmp_path: Path, door: str) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+@each_session_kind
+async def test_a_barrier_of_both(tmp_path: Path, via: str) -> None:
+    async with both(tmp_path, via) as (_, session, zk):
         ours, theirs = Barrier(session, "/b"), zk.Barrier("/b")
         await ours.create()
         assert not await in_thread(theirs.wait, 0.01)
@@ -232,11 +232,11 @@ async def test_a_barrier_of_both(tmp_path: Path, door: str) -> None:
         assert not await in_thread(theirs.remove)
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-async def test_a_double_barrier_of_both(tmp_path: Path, door: str, first: str) -> None:
+async def test_a_double_barrier_of_both(tmp_path: Path, via: str, first: str) -> None:
     """In every round all begin and end together."""
-    async with both(tmp_path, door) as (store, session, zk):
+    async with both(tmp_path, via) as (store, session, zk):
         began, ended = [], []
         theirs = [zk.DoubleBarrier("/d", 3, f"{number}") for number in range(2)]
 
@@ -271,10 +271,10 @@ async def test_a_double_barrier_of_both(tmp_path: Path, door: str, first: str) -
         assert len(ended) == 9
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize(("ours", "theirs"), [(Party, "Party"), (ShallowParty, "ShallowParty")])
-async def test_a_party_of_both(tmp_path: Path, door: str, ours: type[Party | ShallowParty], theirs: str) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+async def test_a_party_of_both(tmp_path: Path, via: str, ours: type[Party | ShallowParty], theirs: str) -> None:
+    async with both(tmp_path, via) as (_, session, zk):
         mine, yours = ours(session, "/p", "me"), getattr(zk, theirs)("/p", "you-too")
         await in_thread(yours.join)
         assert await mine.members() == ["you-too"]
@@ -289,9 +289,9 @@ async def test_a_party_of_both(tmp_path: Path, door: str, ours: type[Party | Sha
 # -- what passes from one to another ---------------------------------------------------------------------
 
 
-@doors
-async def test_a_queue_of_both(tmp_path: Path, door: str) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+@each_session_kind
+async def test_a_queue_of_both(tmp_path: Path, via: str) -> None:
+    async with both(tmp_path, via) as (_, session, zk):
         ours, theirs = Queue(session, "/q"), zk.Queue("/q")
         await ours.put(b"second")
         await in_thread(theirs.put, b"third")
@@ -310,9 +310,9 @@ async def test_a_queue_of_both(tmp_path: Path, door: str) -> None:
             assert await ours.get() == b"at last"
 
 
-@doors
-async def test_a_locking_queue_of_both(tmp_path: Path, door: str) -> None:
-    async with both(tmp_path, door) as (store, session, zk):
+@each_session_kind
+async def test_a_locking_queue_of_both(tmp_path: Path, via: str) -> None:
+    async with both(tmp_path, via) as (store, session, zk):
         ours, theirs = LockingQueue(session, "/q"), zk.LockingQueue("/q")
         await in_thread(theirs.put_all, [b"one", b"two"])
         await ours.put_all([b"three", b"four"], 200)
@@ -340,9 +340,9 @@ async def taken_once(queue: LockingQueue, data: bytes) -> None:
         assert entry.data == data
 
 
-@doors
-async def test_a_counter_of_both(tmp_path: Path, door: str) -> None:
-    async with both(tmp_path, door) as (_, session, zk):
+@each_session_kind
+async def test_a_counter_of_both(tmp_path: Path, via: str) -> None:
+    async with both(tmp_path, via) as (_, session, zk):
         whole, theirs = Counter(session, "/whole"), zk.Counter("/whole")
         assert await whole.add(2) == 2
         assert await in_thread(lambda: (theirs + 3).value) == 5

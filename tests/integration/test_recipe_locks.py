@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.integration.doors import DOORS, Door, cancelled_at, in_doubt, opened, until
+from tests.integration.recipe_stores import SESSION_KINDS, RecipeStore, cancelled_at, in_doubt, opened, until
 from tests.integration.stores import stores
 from zab.core.errors import ConfigError, LocalProtocolError
 from zab.recipes import Election, Held, Lock, Lost, ReadLock, Semaphore, Taken, WriteLock
@@ -24,12 +24,12 @@ from zab.store.error_codes import ErrorCode
 from zab.store.operations import WRITES, Op
 from zab.store.paths import child_of
 
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
-@doors
-async def test_one_at_a_time_in_the_order_of_coming(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_one_at_a_time_in_the_order_of_coming(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         held: list[Held] = []
         inside = 0
 
@@ -54,14 +54,14 @@ async def test_one_at_a_time_in_the_order_of_coming(tmp_path: Path, door: str) -
         assert store.names("/locks/a") == []
 
 
-@doors
-async def test_each_watches_only_the_one_before(tmp_path: Path, door: str) -> None:
+@each_session_kind
+async def test_each_watches_only_the_one_before(tmp_path: Path, via: str) -> None:
     async def wait(session: Session) -> None:
         async with Lock(session, "/l"):
             await trio.sleep_forever()
 
     async with (
-        opened(tmp_path, door) as store,
+        opened(tmp_path, via) as store,
         store.session() as one,
         store.session() as two,
         trio.open_nursery() as nursery,
@@ -79,9 +79,9 @@ async def test_each_watches_only_the_one_before(tmp_path: Path, door: str) -> No
         nursery.cancel_scope.cancel()
 
 
-@doors
-async def test_a_lock_that_is_taken(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_a_lock_that_is_taken(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         lock = Lock(two, "/l")
         async with Lock(one, "/l"):
             with pytest.raises(Taken, match="/l is taken"):
@@ -96,9 +96,9 @@ async def test_a_lock_that_is_taken(tmp_path: Path, door: str) -> None:
             assert len(store.names("/l")) == 1
 
 
-@doors
-async def test_taking_a_lock_twice_raises(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_taking_a_lock_twice_raises(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         lock = Lock(session, "/l")
         async with lock:
             with pytest.raises(LocalProtocolError, match="would wait for itself"):
@@ -108,9 +108,9 @@ async def test_taking_a_lock_twice_raises(tmp_path: Path, door: str) -> None:
             pass
 
 
-@doors
-async def test_one_object_serves_many_tasks(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_one_object_serves_many_tasks(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         lock, inside, served = Lock(session, "/l"), 0, 0
 
         async def use() -> None:
@@ -128,9 +128,9 @@ async def test_one_object_serves_many_tasks(tmp_path: Path, door: str) -> None:
         assert served == 5
 
 
-@doors
-async def test_waiter_cancelled_at_any_step_leaves_no_node(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two, Lock(two, "/l"):
+@each_session_kind
+async def test_waiter_cancelled_at_any_step_leaves_no_node(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two, Lock(two, "/l"):
 
         async def take() -> None:
             async with Lock(one, "/l"):
@@ -147,10 +147,10 @@ async def test_waiter_cancelled_at_any_step_leaves_no_node(tmp_path: Path, door:
         assert step > 3
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("what", [Lock, Semaphore])
-async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str, what: type[Lock | Semaphore]) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, via: str, what: type[Lock | Semaphore]) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         with pytest.raises(Lost, match="session"):
             async with what(session, "/l"):
                 store.expire(session)
@@ -159,18 +159,18 @@ async def test_the_end_of_the_session_ends_the_block(tmp_path: Path, door: str, 
             pass
 
 
-@doors
-async def test_block_that_missed_the_loss_raises_it_at_its_end(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_block_that_missed_the_loss_raises_it_at_its_end(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         with pytest.raises(Lost):
             async with Lock(session, "/l") as held:
                 with trio.CancelScope(shield=True):
                     await other.delete(held.path)
 
 
-@doors
-async def test_a_lock_that_an_operator_removes_is_lost(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session, store.session() as other:
+@each_session_kind
+async def test_a_lock_that_an_operator_removes_is_lost(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session, store.session() as other:
         with pytest.raises(Lost, match="was deleted by another client"):
             async with Lock(session, "/l") as held:
                 await other.set(held.path, b"this changes nothing")
@@ -179,10 +179,10 @@ async def test_a_lock_that_an_operator_removes_is_lost(tmp_path: Path, door: str
                 await trio.sleep_forever()
 
 
-@doors
-async def test_the_end_of_the_session_ends_the_waiting(tmp_path: Path, door: str) -> None:
+@each_session_kind
+async def test_the_end_of_the_session_ends_the_waiting(tmp_path: Path, via: str) -> None:
     async with (
-        opened(tmp_path, door) as store,
+        opened(tmp_path, via) as store,
         store.session() as one,
         store.session() as two,
         Lock(two, "/l"),
@@ -194,15 +194,15 @@ async def test_the_end_of_the_session_ends_the_waiting(tmp_path: Path, door: str
                 raise AssertionError("unreachable")
 
 
-async def ends(store: Door, session: Session) -> None:
+async def ends(store: RecipeStore, session: Session) -> None:
     await until(lambda: len(store.names("/l")) == 2)
     await wait_all_tasks_blocked()
     store.expire(session)
 
 
-@doors
-async def test_an_error_of_the_block_comes_out_as_it_is(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_an_error_of_the_block_comes_out_as_it_is(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         mistake = ValueError("mine")
         with pytest.raises(ValueError, match="mine") as caught:
             async with Lock(session, "/l"):
@@ -340,10 +340,10 @@ async def test_a_lock_is_kept_while_the_connection_is_lost(tmp_path: Path) -> No
             assert await session.exists(held.path) is not None
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("seed", range(5))
-async def test_lock_finds_its_node_after_a_lost_reply(tmp_path: Path, door: str, seed: int) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+async def test_lock_finds_its_node_after_a_lost_reply(tmp_path: Path, via: str, seed: int) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         in_doubt(one, Random(seed), 0.5)
         for what in (Lock, Semaphore, ReadLock):
             for _ in range(5):
@@ -358,9 +358,9 @@ async def test_lock_finds_its_node_after_a_lost_reply(tmp_path: Path, door: str,
 # -- many readers, one writer --------------------------------------------------------------------------
 
 
-@doors
-async def test_readers_together_writers_alone(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_readers_together_writers_alone(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         read, write = ReadLock(one, "/rw", "r"), WriteLock(two, "/rw", "w")
         async with read.hold(wait=False), read.hold(wait=False):
             with pytest.raises(Taken):
@@ -374,9 +374,9 @@ async def test_readers_together_writers_alone(tmp_path: Path, door: str) -> None
         assert store.names("/rw") == []
 
 
-@doors
-async def test_a_writer_that_waits_is_not_overtaken_by_readers(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_a_writer_that_waits_is_not_overtaken_by_readers(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         order: list[str] = []
 
         async def take(lock: Lock) -> None:
@@ -393,10 +393,10 @@ async def test_a_writer_that_waits_is_not_overtaken_by_readers(tmp_path: Path, d
         assert (order[0], set(order[1:3]), order[3]) == ("0", {"1", "2"}, "3")
 
 
-@doors
-async def test_a_plain_lock_does_not_see_readers(tmp_path: Path, door: str) -> None:
+@each_session_kind
+async def test_a_plain_lock_does_not_see_readers(tmp_path: Path, via: str) -> None:
     """As in kazoo, only a writer waits for readers."""
-    async with opened(tmp_path, door) as store, store.session() as session, ReadLock(session, "/rw"):
+    async with opened(tmp_path, via) as store, store.session() as session, ReadLock(session, "/rw"):
         async with Lock(session, "/rw").hold(wait=False):
             pass
         with pytest.raises(Taken):
@@ -407,9 +407,9 @@ async def test_a_plain_lock_does_not_see_readers(tmp_path: Path, door: str) -> N
 # -- elections -----------------------------------------------------------------------------------------
 
 
-@doors
-async def test_one_leads_until_it_has_enough(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_one_leads_until_it_has_enough(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         first, second = Election(one, "/e", "first"), Election(two, "/e", "second")
         assert await first.leader() is None
 
@@ -432,9 +432,9 @@ async def test_one_leads_until_it_has_enough(tmp_path: Path, door: str) -> None:
         assert led == [7]
 
 
-@doors
-async def test_deposed_candidate_stops(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_deposed_candidate_stops(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         election, stopped = Election(one, "/e", "first"), trio.Event()
 
         async def lead() -> None:
@@ -454,9 +454,9 @@ async def test_deposed_candidate_stops(tmp_path: Path, door: str) -> None:
 # -- semaphores ----------------------------------------------------------------------------------------
 
 
-@doors
-async def test_as_many_as_there_are_leases(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_as_many_as_there_are_leases(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         inside = most = served = 0
         full = trio.Event()
 
@@ -480,9 +480,9 @@ async def test_as_many_as_there_are_leases(tmp_path: Path, door: str) -> None:
         assert (await one.get("/s"))[0] == b"3"
 
 
-@doors
-async def test_leases_are_counted_and_agreed_upon(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_leases_are_counted_and_agreed_upon(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         with pytest.raises(ConfigError, match="at least one lease, not 0"):
             Semaphore(session, "/s", leases=0)
         semaphore = Semaphore(session, "/s", "me", leases=2)

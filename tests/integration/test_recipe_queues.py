@@ -11,18 +11,18 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.integration.doors import DOORS, Door, in_doubt, opened, until
+from tests.integration.recipe_stores import SESSION_KINDS, RecipeStore, in_doubt, opened, until
 from zab.core.errors import ConfigError, OutcomeUnknown
 from zab.recipes import Contended, Counter, EntryInDoubt, LockingQueue, Lost, Queue, RecipeSettings, Taken
 from zab.session.api import Session
 from zab.session.session_errors import SessionExpired
 
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
-@doors
-async def test_the_most_urgent_first_and_then_in_the_order_of_coming(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_the_most_urgent_first_and_then_in_the_order_of_coming(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         queue = Queue(session, "/some/q")
         with pytest.raises(trio.WouldBlock):
             await queue.get_nowait()
@@ -34,16 +34,16 @@ async def test_the_most_urgent_first_and_then_in_the_order_of_coming(tmp_path: P
             await queue.put(b"", 1000)
 
 
-@doors
-async def test_every_entry_goes_to_one_consumer(tmp_path: Path, door: str) -> None:
+@each_session_kind
+async def test_every_entry_goes_to_one_consumer(tmp_path: Path, via: str) -> None:
     got: list[bytes] = []
 
-    async def consume(store: Door) -> None:
+    async def consume(store: RecipeStore) -> None:
         async with store.session() as session:
             async for entry in Queue(session, "/q"):
                 got.append(entry)
 
-    async with opened(tmp_path, door) as store, store.session() as session, trio.open_nursery() as nursery:
+    async with opened(tmp_path, via) as store, store.session() as session, trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(consume, store)
         queue = Queue(session, "/q")
@@ -54,9 +54,9 @@ async def test_every_entry_goes_to_one_consumer(tmp_path: Path, door: str) -> No
         nursery.cancel_scope.cancel()
 
 
-@doors
-async def test_cancelled_get_takes_nothing(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_cancelled_get_takes_nothing(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         queue, chance = Queue(session, "/q"), Random(1)
         for number in range(100):
             await queue.put(b"%d" % number)
@@ -91,9 +91,9 @@ async def test_entry_with_an_unknown_consumer_is_reported(tmp_path: Path) -> Non
 # -- with locks ----------------------------------------------------------------------------------------
 
 
-@doors
-async def test_an_entry_stays_until_it_is_done_with(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_an_entry_stays_until_it_is_done_with(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         queue, other = LockingQueue(one, "/q"), LockingQueue(two, "/q")
         await queue.put_all([])
         assert await queue.size() == 0
@@ -114,9 +114,9 @@ async def test_an_entry_stays_until_it_is_done_with(tmp_path: Path, door: str) -
         assert store.names("/q/taken") == []
 
 
-@doors
-async def test_entry_of_an_ended_consumer_goes_to_the_next(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_entry_of_an_ended_consumer_goes_to_the_next(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         await LockingQueue(one, "/q").put(b"work")
         taken = trio.Event()
 
@@ -142,7 +142,7 @@ async def test_every_entry_is_done_with_once(tmp_path: Path, doubt: float, seed:
     done = Multiset[bytes]()
     lost: set[bytes] = set()
 
-    async def consume(store: Door, chance: Random) -> None:
+    async def consume(store: RecipeStore, chance: Random) -> None:
         while store.names("/q/entries"):
             try:
                 async with store.session() as session:
@@ -155,7 +155,7 @@ async def test_every_entry_is_done_with_once(tmp_path: Path, doubt: float, seed:
             except SessionExpired:
                 pass
 
-    async def work(store: Door, session: Session, chance: Random) -> None:
+    async def work(store: RecipeStore, session: Session, chance: Random) -> None:
         entry, fate = None, chance.random()
         try:
             async with LockingQueue(session, "/q").take() as entry:
@@ -186,9 +186,9 @@ async def test_every_entry_is_done_with_once(tmp_path: Path, doubt: float, seed:
 # -- counters ------------------------------------------------------------------------------------------
 
 
-@doors
-async def test_nothing_is_counted_twice_or_not_at_all(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_nothing_is_counted_twice_or_not_at_all(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         seen: list[int] = []
 
         async def count(session: Session) -> None:
@@ -238,9 +238,9 @@ async def test_a_change_in_doubt_is_made_at_most_once(tmp_path: Path) -> None:
         assert doubts
 
 
-@doors
-async def test_invalid_number_is_reported(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as session:
+@each_session_kind
+async def test_invalid_number_is_reported(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as session:
         await session.create("/c", b"many")
         with pytest.raises(ConfigError, match="/c holds b'many', which is not of type int"):
             await Counter(session, "/c").get()

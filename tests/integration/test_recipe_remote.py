@@ -13,7 +13,7 @@ import trio.testing
 
 import zab
 from tests.integration import apache
-from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
+from tests.integration.session_kinds import REMOTE, Opened, Proxy, SessionKind, one_apache, proxied, session_kind_of
 from tests.integration.stores import stores
 from zab.recipes import (
     Barrier,
@@ -48,8 +48,8 @@ def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.S
 
 
 @pytest.fixture(params=REMOTE)
-def door(request: pytest.FixtureRequest) -> Door:
-    return door_of(request.param, request)
+def via(request: pytest.FixtureRequest) -> SessionKind:
+    return session_kind_of(request.param, request)
 
 
 @asynccontextmanager
@@ -71,8 +71,8 @@ async def cut(proxies: list[Proxy], seconds: float, progress: Callable[[], int])
             await trio.sleep(seconds / 10)
 
 
-async def test_each_recipe_once(door: Door) -> None:
-    async with door.open() as it, it.session() as one, it.session() as two:
+async def test_each_recipe_once(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as one, it.session() as two:
         pairs: list[tuple[Lock | Semaphore, Lock | Semaphore]] = [
             (Lock(one, f"{it.root}/l"), Lock(two, f"{it.root}/l")),
             (ReadLock(one, f"{it.root}/rw"), WriteLock(two, f"{it.root}/rw")),
@@ -118,7 +118,7 @@ async def takes_part(what: Holdable) -> None:
 
 
 @pytest.mark.parametrize("kind", [Lock, Semaphore])
-async def test_lock_excludes_others_while_connections_break(door: Door, kind: type[Lock | Semaphore]) -> None:
+async def test_lock_excludes_others_while_connections_break(via: SessionKind, kind: type[Lock | Semaphore]) -> None:
     inside: list[Held] = []
     tokens: list[int] = []
     turns = 0
@@ -139,7 +139,7 @@ async def test_lock_excludes_others_while_connections_break(door: Door, kind: ty
             turns += 1
 
     async with (
-        door.open() as it,
+        via.open() as it,
         behind_a_proxy(it) as (one, first),
         behind_a_proxy(it) as (two, second),
         it.session() as last,
@@ -158,8 +158,8 @@ async def test_lock_excludes_others_while_connections_break(door: Door, kind: ty
             pass
 
 
-async def test_queue_delivers_each_entry_while_connections_break(door: Door) -> None:
-    async with door.open() as it, it.session() as sure, behind_a_proxy(it) as (session, proxy):
+async def test_queue_delivers_each_entry_while_connections_break(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as sure, behind_a_proxy(it) as (session, proxy):
         await LockingQueue(sure, f"{it.root}/lq").put_all([b"%d" % number for number in range(40)])
         for number in range(40):
             await Queue(sure, f"{it.root}/q").put(b"%d" % number)
@@ -180,7 +180,7 @@ async def test_queue_delivers_each_entry_while_connections_break(door: Door) -> 
         assert got == done == list(range(40))
 
 
-async def test_lock_excludes_others_when_a_connection_falls_silent(door: Door) -> None:
+async def test_lock_excludes_others_when_a_connection_falls_silent(via: SessionKind) -> None:
     inside: list[str] = []
 
     async def inherit() -> None:
@@ -188,7 +188,7 @@ async def test_lock_excludes_others_when_a_connection_falls_silent(door: Door) -
             assert inside == []
             inside.append("heir")
 
-    async with door.open() as it, it.session() as other, proxied(it.hosts or "") as (proxy, hosts):
+    async with via.open() as it, it.session() as other, proxied(it.hosts or "") as (proxy, hosts):
         async with it.session(at=hosts, timeout_ms=4_000, settings=QUICK) as session, trio.open_nursery() as nursery:
             with pytest.raises(Lost, match="the connection is lost, and the session may be over"):
                 async with Lock(session, f"{it.root}/l"):
@@ -205,10 +205,10 @@ async def test_lock_excludes_others_when_a_connection_falls_silent(door: Door) -
         assert inside == ["heir"]
 
 
-async def test_holder_gives_up_without_contact_to_the_store(door: Door) -> None:
+async def test_holder_gives_up_without_contact_to_the_store(via: SessionKind) -> None:
     """It gives up long before its session's end, as set; and removes its node as soon as possible."""
     settings = RecipeSettings(suspended_ms=50)
-    async with door.open() as it, behind_a_proxy(it) as (session, proxy), it.session() as other:
+    async with via.open() as it, behind_a_proxy(it) as (session, proxy), it.session() as other:
         with pytest.raises(Lost, match="the connection is lost, and the session may be over"):
             async with Lock(session, f"{it.root}/l", settings=settings):
                 with pytest.raises(Taken):

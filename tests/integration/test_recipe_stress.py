@@ -13,7 +13,7 @@ from random import Random
 import pytest
 import trio
 
-from tests.integration.doors import Door, in_doubt, opened
+from tests.integration.recipe_stores import RecipeStore, in_doubt, opened
 from zab.recipes import Lock, Lost, ReadLock, Semaphore, WriteLock
 from zab.recipes.holding import Holdable
 from zab.session.api import Session
@@ -40,7 +40,7 @@ def semaphore(session: Session, chance: Random) -> Holdable:
 class Inside:
     """The assumed holders, compared with the store."""
 
-    def __init__(self, store: Door) -> None:
+    def __init__(self, store: RecipeStore) -> None:
         self._store = store
         self._paths: dict[str, Holdable] = {}
         self._newest = 0
@@ -67,7 +67,7 @@ class Inside:
         del self._paths[path]
 
 
-async def contend(store: Door, inside: Inside, make: Make, chance: Random, doubt: float) -> None:
+async def contend(store: RecipeStore, inside: Inside, make: Make, chance: Random, doubt: float) -> None:
     turns = TURNS
     while turns:
         try:
@@ -80,7 +80,7 @@ async def contend(store: Door, inside: Inside, make: Make, chance: Random, doubt
             pass
 
 
-async def take(store: Door, session: Session, inside: Inside, what: Holdable, chance: Random) -> None:
+async def take(store: RecipeStore, session: Session, inside: Inside, what: Holdable, chance: Random) -> None:
     with trio.CancelScope() as scope:
         if chance.random() < 0.4:
             scope.deadline = trio.current_time() + chance.random() * 0.02

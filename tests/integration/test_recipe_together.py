@@ -10,17 +10,17 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.integration.doors import DOORS, in_doubt, opened, until
+from tests.integration.recipe_stores import SESSION_KINDS, in_doubt, opened, until
 from zab.core.errors import ConfigError
 from zab.recipes import Barrier, DoubleBarrier, Lost, Party, ShallowParty
 from zab.session.api import Session
 
-doors = pytest.mark.parametrize("door", DOORS)
+each_session_kind = pytest.mark.parametrize("via", SESSION_KINDS)
 
 
-@doors
-async def test_a_barrier_is_in_the_way_until_it_is_removed(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_a_barrier_is_in_the_way_until_it_is_removed(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         barrier, passed = Barrier(one, "/some/barrier"), trio.Event()
         await barrier.wait()
         await barrier.create()
@@ -41,9 +41,9 @@ async def test_a_barrier_is_in_the_way_until_it_is_removed(tmp_path: Path, door:
         assert not await barrier.remove()
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("doubt", [0, 0.3])
-async def test_double_barrier_starts_and_ends_together(tmp_path: Path, door: str, doubt: float) -> None:
+async def test_double_barrier_starts_and_ends_together(tmp_path: Path, via: str, doubt: float) -> None:
     """Round after round, without a pause in between, at the same node."""
     count, rounds = 4, 10
     began, through = [0] * rounds, [0] * rounds
@@ -56,7 +56,7 @@ async def test_double_barrier_starts_and_ends_together(tmp_path: Path, door: str
                 through[number] += 1
             assert through[number] == count
 
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         in_doubt(one, Random(1), doubt)
         async with trio.open_nursery() as nursery:
             for number in range(count):
@@ -65,9 +65,9 @@ async def test_double_barrier_starts_and_ends_together(tmp_path: Path, door: str
         assert store.names("/some/d") == []
 
 
-@doors
-async def test_failed_participant_does_not_block_a_double_barrier(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_failed_participant_does_not_block_a_double_barrier(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         ended = trio.Event()
 
         async def stays() -> None:
@@ -90,9 +90,9 @@ async def test_failed_participant_does_not_block_a_double_barrier(tmp_path: Path
         assert store.names("/d") == []
 
 
-@doors
-async def test_leftover_ready_node_opens_no_double_barrier(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_leftover_ready_node_opens_no_double_barrier(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         await one.ensure_path("/d/ready")
         began: list[int] = []
 
@@ -109,9 +109,9 @@ async def test_leftover_ready_node_opens_no_double_barrier(tmp_path: Path, door:
         assert sorted(began) == [1, 2]
 
 
-@doors
-async def test_the_end_of_a_session_is_the_end_of_its_part(tmp_path: Path, door: str) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+@each_session_kind
+async def test_the_end_of_a_session_is_the_end_of_its_part(tmp_path: Path, via: str) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         for what in (DoubleBarrier(one, "/d", 1), Party(two, "/p")):
             with pytest.raises(Lost):
                 async with what:
@@ -119,10 +119,10 @@ async def test_the_end_of_a_session_is_the_end_of_its_part(tmp_path: Path, door:
                     await trio.sleep_forever()
 
 
-@doors
+@each_session_kind
 @pytest.mark.parametrize("kind", [Party, ShallowParty])
-async def test_party_lists_present_members(tmp_path: Path, door: str, kind: type[Party | ShallowParty]) -> None:
-    async with opened(tmp_path, door) as store, store.session() as one, store.session() as two:
+async def test_party_lists_present_members(tmp_path: Path, via: str, kind: type[Party | ShallowParty]) -> None:
+    async with opened(tmp_path, via) as store, store.session() as one, store.session() as two:
         in_doubt(one, Random(2), 0.5)
         look = kind(two, "/some/party")
         assert await look.members() == []

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from bench.ports import free_ports
 from tests.integration import apache
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from tests.integration.test_java_clients import needs_compiler, program
 from zab.core.ensemble import Ensemble, Role, Server
@@ -33,7 +33,7 @@ from zab.wire.client.client_frames import Reply
 from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
 from zab.wire.client.requests import AUTH_XID, encode_request
 
-DOORS_OPEN = evolve(DOORS, reconfig_enabled=True, super_digest=digest_id(b"super:test"))
+DOORS_OPEN = evolve(PORTS, reconfig_enabled=True, super_digest=digest_id(b"super:test"))
 AS_SUPER = encode_request(Op.AUTH, AUTH_XID, (0, "digest", b"super:test"))
 PATIENCE_S = 240
 

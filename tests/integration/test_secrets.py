@@ -28,10 +28,10 @@ def fetch(port: int, path: str, method: str = "GET") -> str:
 
 
 def word(port: int, name: str) -> str:
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as door:
-        door.sendall(name.encode())
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(name.encode())
         said = b""
-        while data := door.recv(1 << 16):
+        while data := connection.recv(1 << 16):
             said += data
     return said.decode("utf-8", "replace")
 

@@ -16,7 +16,7 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
 from zab.core.failed_logins import FailedLoginSettings
@@ -43,7 +43,7 @@ def _sockets_that_kazoo_forgets() -> Iterator[None]:
 
 @asynccontextmanager
 async def secured(path: Path, security: SecuritySettings, **more: Any) -> AsyncIterator[Stores]:
-    async with stores(path, client_ports=evolve(DOORS, security=security, **more)) as running:
+    async with stores(path, client_ports=evolve(PORTS, security=security, **more)) as running:
         yield running
 
 

@@ -12,7 +12,7 @@ import trio.testing
 
 import zab
 from tests.integration import apache
-from tests.integration.session_doors import ALL, TIMEOUT_MS, Door, door_of, one_apache
+from tests.integration.session_kinds import ALL, TIMEOUT_MS, SessionKind, one_apache, session_kind_of
 from zab import Event, Multi, MultiRead, SessionState, Stat, WatchKind
 from zab.store.acl import OPEN
 
@@ -27,8 +27,8 @@ def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.S
 
 
 @pytest.fixture(params=ALL)
-def door(request: pytest.FixtureRequest) -> Door:
-    return door_of(request.param, request)
+def via(request: pytest.FixtureRequest) -> SessionKind:
+    return session_kind_of(request.param, request)
 
 
 def heard(events: list[zab.WatchEvent]) -> list[tuple[Event, str]]:
@@ -38,8 +38,8 @@ def heard(events: list[zab.WatchEvent]) -> list[tuple[Event, str]]:
 # -- nodes ---------------------------------------------------------------------------------------------
 
 
-async def test_nodes(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_nodes(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         path = f"{it.root}/a"
         assert await session.create(path, b"one") == path
         data, stat = await session.get(path)
@@ -71,8 +71,8 @@ async def test_nodes(door: Door) -> None:
         assert await session.exists(path) is None
 
 
-async def test_nothing_is_not_empty(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_nothing_is_not_empty(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         for name, data in [("null", None), ("empty", b""), ("bytes", bytes(range(256)))]:
             path = await session.create(f"{it.root}/{name}", data)
             assert (await session.get(path))[0] == data
@@ -82,8 +82,8 @@ async def test_nothing_is_not_empty(door: Door) -> None:
         assert (await session.get(path))[0] == b"as bytes"
 
 
-async def test_kinds_of_nodes(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_kinds_of_nodes(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         root = await session.create(f"{it.root}/kinds")
         assert await session.create(f"{root}/s-", sequential=True) == f"{root}/s-0000000000"
         assert await session.create(f"{root}/", sequential=True) == f"{root}/0000000001"
@@ -111,8 +111,8 @@ async def test_kinds_of_nodes(door: Door) -> None:
             await session.create(f"{root}/x", ttl_ms=0)
 
 
-async def test_empty_containers_and_ttl_nodes_are_deleted(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_empty_containers_and_ttl_nodes_are_deleted(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         await session.create(f"{it.root}/box", container=True)
         await session.create(f"{it.root}/box/x")
         async with session.watch(it.root or "/", recursive=True) as events:
@@ -127,8 +127,8 @@ async def _some(events: zab.Watch, count: int) -> Any:
         yield await anext(events)
 
 
-async def test_arguments_that_cannot_be(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_arguments_that_cannot_be(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         for path in ("a", "", "x/a"):
             with pytest.raises(zab.BadArguments):
                 await session.get(path)
@@ -151,8 +151,8 @@ async def test_arguments_that_cannot_be(door: Door) -> None:
         assert (await session.get(f"{it.root}/a"))[0] == bytes(900_000)
 
 
-async def test_error_names_path_and_reason(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_error_names_path_and_reason(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         a = await session.create(f"{it.root}/a")
         for call, kind, path, text in (
             (session.get(f"{it.root}/x"), zab.NoNode, f"{it.root}/x", f"{it.root}/x: no node"),
@@ -180,8 +180,8 @@ async def test_error_names_path_and_reason(door: Door) -> None:
         assert found.path == f"{it.root}/x"
 
 
-async def test_arguments_of_wrong_type_are_reported(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_arguments_of_wrong_type_are_reported(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         a = f"{it.root}/a"
         wrong: Any = [("x",), 5, "all", [(31, "world")], [("31", "world", "anyone")]]
         for acl in [None, *wrong]:
@@ -208,8 +208,8 @@ async def test_ttl_error_names_the_setting(tmp_path: Path) -> None:
 # -- several at once -----------------------------------------------------------------------------------
 
 
-async def test_multi(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_multi(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         root = it.root
         done = await session.multi(
             Multi()
@@ -239,8 +239,8 @@ async def test_multi(door: Door) -> None:
         assert await session.multi(Multi()) == []
 
 
-async def test_many_reads_at_once_each_for_itself(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_many_reads_at_once_each_for_itself(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         await session.create(f"{it.root}/a", b"x")
         await session.create(f"{it.root}/a/b", None)
         reads = MultiRead().get(f"{it.root}/a").children(f"{it.root}/a").get(f"{it.root}/no").get(f"{it.root}/a/b")
@@ -253,8 +253,8 @@ async def test_many_reads_at_once_each_for_itself(door: Door) -> None:
         assert await session.read_many(MultiRead()) == []
 
 
-async def test_many_tasks_ask_at_once(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_many_tasks_ask_at_once(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         found: dict[int, bytes | None] = {}
 
         async def write_and_read(number: int) -> None:
@@ -269,8 +269,8 @@ async def test_many_tasks_ask_at_once(door: Door) -> None:
         assert await session.count_below(it.root or "/") == 200
 
 
-async def test_a_path_is_made_and_a_tree_is_felled(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_a_path_is_made_and_a_tree_is_felled(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         await session.ensure_path(f"{it.root}/x/y/z")
         await session.ensure_path(f"{it.root}/x/y/z")
         await session.ensure_path("/")
@@ -282,9 +282,9 @@ async def test_a_path_is_made_and_a_tree_is_felled(door: Door) -> None:
         await session.delete_tree(f"{it.root}/x")
 
 
-async def test_long_paths_and_large_trees_take_few_steps(door: Door) -> None:
+async def test_long_paths_and_large_trees_take_few_steps(via: SessionKind) -> None:
     """Each step is a write to the disks of a quorum."""
-    async with door.open() as it, it.session() as session:
+    async with via.open() as it, it.session() as session:
         deep = f"{it.root}/deep" + "".join(f"/{number}" for number in range(90))
         await session.ensure_path(deep)
         first, last = await session.exists(f"{it.root}/deep"), await session.exists(deep)
@@ -301,8 +301,8 @@ async def test_long_paths_and_large_trees_take_few_steps(door: Door) -> None:
         assert after.czxid - before.czxid <= 6
 
 
-async def test_trees_are_made_and_felled_while_others_are_at_it(door: Door) -> None:
-    async with door.open() as it, it.session() as session, it.session() as other:
+async def test_trees_are_made_and_felled_while_others_are_at_it(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, it.session() as other:
         paths = [f"{it.root}/t/{number % 3}/{number % 5}/{number}" for number in range(30)]
 
         async def make(who: zab.Session, path: str) -> None:
@@ -323,8 +323,8 @@ async def test_trees_are_made_and_felled_while_others_are_at_it(door: Door) -> N
             assert await session.exists(f"{it.root}/t") is None
 
 
-async def test_delete_tree_raises_the_error_of_a_node(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_delete_tree_raises_the_error_of_a_node(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         await session.ensure_path(f"{it.root}/t/a")
         await session.create(f"{it.root}/t/b", acl=zab.digest_acl("somebody", "else"))
         with pytest.raises(zab.NoAuth):
@@ -332,8 +332,8 @@ async def test_delete_tree_raises_the_error_of_a_node(door: Door) -> None:
         await session.delete_tree(f"{it.root}/t/a")
 
 
-async def test_a_protected_create_bears_its_token(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_a_protected_create_bears_its_token(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         path = await session.create_protected(f"{it.root}/lock-", b"me")
         assert path.startswith(f"{it.root}/_c_")
         assert path.endswith("-lock-0000000000")
@@ -349,8 +349,8 @@ async def test_a_protected_create_bears_its_token(door: Door) -> None:
 # -- who may -------------------------------------------------------------------------------------------
 
 
-async def test_permissions_of_each_operation(door: Door) -> None:
-    async with door.open() as it, it.session() as mine, it.session() as yours:
+async def test_permissions_of_each_operation(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as mine, it.session() as yours:
         path = f"{it.root}/mine"
         with pytest.raises(zab.InvalidAcl):
             await mine.create(path, acl=MINE)
@@ -383,8 +383,8 @@ async def test_permissions_of_each_operation(door: Door) -> None:
             await yours.set(path, b"")
 
 
-async def test_lists_of_permissions_have_names(door: Door) -> None:
-    async with door.open() as it, it.session() as mine, it.session() as yours:
+async def test_lists_of_permissions_have_names(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as mine, it.session() as yours:
         await mine.add_auth("digest", b"me:secret")
         await mine.create(f"{it.root}/mine", acl=zab.CREATOR_ACL)
         await mine.create(f"{it.root}/read", acl=zab.READ_ONLY_ACL)
@@ -406,8 +406,8 @@ async def test_lists_of_permissions_have_names(door: Door) -> None:
         assert (await mine.acl(it.root or "/"))[0] == zab.OPEN_ACL
 
 
-async def test_refused_credentials_end_the_session(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_refused_credentials_end_the_session(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         async with session.watch(it.root or "/") as events:
             with pytest.raises(zab.AuthFailed):
                 await session.add_auth("trust-me", b"")
@@ -421,8 +421,8 @@ async def test_refused_credentials_end_the_session(door: Door) -> None:
 # -- watches -------------------------------------------------------------------------------------------
 
 
-async def test_watches_for_once(door: Door) -> None:
-    async with door.open() as it, it.session() as session, it.session() as other:
+async def test_watches_for_once(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, it.session() as other:
         root = it.root or "/"
         a, b = f"{it.root}/a", f"{it.root}/b"
         async with session.watcher() as events, session.watcher() as more:
@@ -450,8 +450,8 @@ async def test_watches_for_once(door: Door) -> None:
             assert heard(await events.take()) == heard(await more.take()) == [(Event.DELETED, a)]
 
 
-async def test_watches_that_stay(door: Door) -> None:
-    async with door.open() as it, it.session() as session, it.session() as other:
+async def test_watches_that_stay(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, it.session() as other:
         a = f"{it.root}/a"
         async with session.watch(a) as events, session.watch(a, recursive=True) as below:
             await other.create(a)
@@ -471,8 +471,8 @@ async def test_watches_that_stay(door: Door) -> None:
             ]  # fmt: skip
 
 
-async def test_one_watch_of_several_nodes(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_one_watch_of_several_nodes(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         async with session.watcher() as events:
             for name in "abc":
                 await session.add_watch(f"{it.root}/{name}", events, recursive=name == "c")
@@ -484,8 +484,8 @@ async def test_one_watch_of_several_nodes(door: Door) -> None:
                 await session.get(f"{it.root}/a", events)
 
 
-async def test_an_event_comes_before_any_answer_that_shows_the_change(door: Door) -> None:
-    async with door.open() as it, it.session() as session, it.session() as other:
+async def test_an_event_comes_before_any_answer_that_shows_the_change(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, it.session() as other:
         path = await session.create(f"{it.root}/a", b"0")
         for number in range(1, 30):
             async with session.watcher() as events:
@@ -497,8 +497,8 @@ async def test_an_event_comes_before_any_answer_that_shows_the_change(door: Door
                     assert len(events) == 1
 
 
-async def test_watches_are_removed(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_watches_are_removed(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         a = await session.create(f"{it.root}/a")
         assert not await session.has_watch(a)
         with pytest.raises(zab.NoWatcher):
@@ -522,8 +522,8 @@ async def test_watches_are_removed(door: Door) -> None:
             assert len(events) + len(stays) + len(below) == 0
 
 
-async def test_a_watch_ends_with_its_block(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_a_watch_ends_with_its_block(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         a = await session.create(f"{it.root}/a")
         async with session.watch(a) as stays:
             async with session.watch(a) as events:
@@ -537,8 +537,8 @@ async def test_a_watch_ends_with_its_block(door: Door) -> None:
         assert not await session.has_watch(a)
 
 
-async def test_a_watch_that_is_over_watches_nothing_more(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_a_watch_that_is_over_watches_nothing_more(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         async with session.watcher() as events:
             pass
         for ask in (session.get, session.exists, session.children, session.add_watch):
@@ -547,8 +547,8 @@ async def test_a_watch_that_is_over_watches_nothing_more(door: Door) -> None:
         assert not await session.has_watch(it.root or "/")
 
 
-async def test_invalid_watch_is_reported(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_invalid_watch_is_reported(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         for watch in (True, False, print, session.watcher()):
             with pytest.raises(TypeError, match="a watch is what `async with session.watcher"):
                 await session.get(it.root or "/", watch)  # type: ignore[arg-type]
@@ -556,8 +556,8 @@ async def test_invalid_watch_is_reported(door: Door) -> None:
                 await session.add_watch(it.root or "/", watch)  # type: ignore[arg-type]
 
 
-async def test_a_watch_is_for_one_task(door: Door) -> None:
-    async with door.open() as it, it.session() as session, session.watch(it.root or "/") as events:
+async def test_a_watch_is_for_one_task(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, session.watch(it.root or "/") as events:
         got: list[zab.WatchEvent] = []
 
         async def waits() -> None:
@@ -576,8 +576,8 @@ async def test_a_watch_is_for_one_task(door: Door) -> None:
 # -- sessions ------------------------------------------------------------------------------------------
 
 
-async def test_ephemerals_go_with_their_session(door: Door) -> None:
-    async with door.open() as it, it.session() as other:
+async def test_ephemerals_go_with_their_session(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other:
         with trio.CancelScope() as scope:
             async with it.session() as session:
                 path = await session.create(f"{it.root}/e", ephemeral=True)
@@ -600,8 +600,8 @@ async def test_ephemerals_go_with_their_session(door: Door) -> None:
         assert [state async for state in session.states()] == [SessionState.CLOSED]
 
 
-async def test_cancelling_a_call_leaves_the_session_usable(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_cancelling_a_call_leaves_the_session_usable(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         for number in range(20):
             with trio.move_on_after(0):
                 await session.create(f"{it.root}/c{number}")
@@ -615,8 +615,8 @@ async def test_cancelling_a_call_leaves_the_session_usable(door: Door) -> None:
         assert not await session.has_watch(f"{it.root}/x")
 
 
-async def test_the_servers_know_when_all_is_seen(door: Door) -> None:
-    async with door.open() as it, it.session() as session, it.session() as other:
+async def test_the_servers_know_when_all_is_seen(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, it.session() as other:
         assert session.state is SessionState.CONNECTED
         assert session.over is None
         assert (session.timeout_ms, await anext(session.states())) == (TIMEOUT_MS, SessionState.CONNECTED)
@@ -626,8 +626,8 @@ async def test_the_servers_know_when_all_is_seen(door: Door) -> None:
         assert await session.exists(f"{it.root}/a") is not None
 
 
-async def test_config_ignores_the_sessions_root(door: Door) -> None:
-    async with door.open() as it, it.session() as session, session.watcher() as events:
+async def test_config_ignores_the_sessions_root(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session, session.watcher() as events:
         data, stat = await session.config(events)
         assert data is None or isinstance(data, bytes)
         assert stat.num_children == 0
@@ -640,7 +640,7 @@ async def test_a_read_comes_after_the_writes_that_its_session_asked_for_before(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     """This includes cancelled writes."""
-    async with door_of(name, request).open() as it, it.session() as session:
+    async with session_kind_of(name, request).open() as it, it.session() as session:
         path = await session.create(f"{it.root}/a", b"0")
         async with trio.open_nursery() as nursery:
             for number in range(1, 6):
@@ -665,7 +665,7 @@ LONELY = "a\ud800"
 @pytest.mark.parametrize("name", ["process", "client"])
 async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, request: pytest.FixtureRequest) -> None:
     """A node with such a list would break `acl` for every client, and the way out of the store."""
-    async with door_of(name, request).open() as it, it.session() as session:
+    async with session_kind_of(name, request).open() as it, it.session() as session:
         path = f"{it.root}/a"
         for acl in (((1 << 31, "world", "anyone"),), ((31, LONELY, "x"),), ((31, "digest", f"{LONELY}:b"),)):
             for act in (session.create(path, acl=acl), session.set_acl(it.root or "/", acl)):

@@ -15,8 +15,8 @@ from attrs import evolve
 
 import zab
 from tests.integration import apache
-from tests.integration.session_doors import REMOTE, Door, Opened, Proxy, door_of, one_apache, proxied
-from tests.integration.stores import DOORS, stores
+from tests.integration.session_kinds import REMOTE, Opened, Proxy, SessionKind, one_apache, proxied, session_kind_of
+from tests.integration.stores import PORTS, stores
 from zab import Event, SessionState
 from zab.client.remote_session import RemoteSession
 
@@ -31,8 +31,8 @@ def apache_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.S
 
 
 @pytest.fixture(params=REMOTE)
-def door(request: pytest.FixtureRequest) -> Door:
-    return door_of(request.param, request)
+def via(request: pytest.FixtureRequest) -> SessionKind:
+    return session_kind_of(request.param, request)
 
 
 @asynccontextmanager
@@ -67,8 +67,8 @@ async def again(session: zab.Session, proxy: Proxy) -> None:
 # -- a connection breaks -------------------------------------------------------------------------------
 
 
-async def test_a_session_outlives_its_connection(door: Door) -> None:
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+async def test_a_session_outlives_its_connection(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         path = await session.create(f"{it.root}/e", b"x", ephemeral=True)
         session_id = session.id
         for _ in range(3):
@@ -79,16 +79,16 @@ async def test_a_session_outlives_its_connection(door: Door) -> None:
         assert (await other.get(path))[0] == b"x"
 
 
-async def test_identity_file_survives_a_restart(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+async def test_identity_file_survives_a_restart(via: SessionKind) -> None:
+    async with via.open() as it, behind_a_proxy(it) as (session, proxy):
         await session.add_auth("digest", b"me:secret")
         path = await session.create(f"{it.root}/mine", b"x", acl=((31, "auth", ""),))
         await again(session, proxy)
         assert (await session.get(path))[0] == b"x"
 
 
-async def test_watches_outlive_their_connection(door: Door) -> None:
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+async def test_watches_outlive_their_connection(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         for name in ("a", "b", "c", "d", "p", "r"):
             await session.create(f"{it.root}/{name}")
         async with (
@@ -131,9 +131,9 @@ async def test_watches_outlive_their_connection(door: Door) -> None:
                 ]
 
 
-async def test_ten_thousand_watches_outlive_their_connection(door: Door) -> None:
+async def test_ten_thousand_watches_outlive_their_connection(via: SessionKind) -> None:
     async with (
-        door.open() as it,
+        via.open() as it,
         behind_a_proxy(it, timeout_ms=20_000) as (session, proxy),
         session.watcher() as events,
     ):
@@ -152,8 +152,8 @@ async def _created(session: zab.Session, path: str) -> int:
     return stat.czxid
 
 
-async def test_a_change_without_an_answer_is_in_doubt_and_a_read_is_asked_again(door: Door) -> None:
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+async def test_a_change_without_an_answer_is_in_doubt_and_a_read_is_asked_again(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         await session.create(f"{it.root}/a", b"0")
         proxy.silent_down = True
         async with trio.open_nursery() as nursery:
@@ -179,8 +179,8 @@ async def test_a_change_without_an_answer_is_in_doubt_and_a_read_is_asked_again(
         assert sorted(each for each in found if each) == [b"1", b"synced"]
 
 
-async def test_a_protected_create_is_made_once(door: Door) -> None:
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+async def test_a_protected_create_is_made_once(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         parent = it.root or "/"
         for number in range(3):
             proxy.silent_down = True
@@ -200,8 +200,8 @@ async def test_a_protected_create_is_made_once(door: Door) -> None:
             assert made[0].rpartition("/")[2] in children
 
 
-async def test_create_that_never_arrived_is_repeated_on_the_next_connection(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+async def test_create_that_never_arrived_is_repeated_on_the_next_connection(via: SessionKind) -> None:
+    async with via.open() as it, behind_a_proxy(it) as (session, proxy):
         proxy.silent_up = True
         async with trio.open_nursery() as nursery:
 
@@ -215,8 +215,8 @@ async def test_create_that_never_arrived_is_repeated_on_the_next_connection(door
             proxy.cut()
 
 
-async def test_client_leaves_a_silent_server(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it, timeout_ms=5_000) as (session, proxy):
+async def test_client_leaves_a_silent_server(via: SessionKind) -> None:
+    async with via.open() as it, behind_a_proxy(it, timeout_ms=5_000) as (session, proxy):
         await session.create(f"{it.root}/e", ephemeral=True)
         proxy.silent_down = True
         await reached(session, SUSPENDED)
@@ -225,9 +225,13 @@ async def test_client_leaves_a_silent_server(door: Door) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
-async def test_heard_at_is_the_request_time_of_the_last_answered_sync(door: Door) -> None:
+async def test_heard_at_is_the_request_time_of_the_last_answered_sync(via: SessionKind) -> None:
     """Events and other replies do not prove a sign of life at the leader."""
-    async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=8_000) as (session, proxy):
+    async with (
+        via.open() as it,
+        it.session() as other,
+        behind_a_proxy(it, timeout_ms=8_000) as (session, proxy),
+    ):
         path = await session.create(f"{it.root}/a")
         async with session.watch(path) as events:
             before = trio.current_time()
@@ -264,8 +268,8 @@ async def test_heard_at_in_process_is_set_by_a_leaders_reply(tmp_path: Path) -> 
         assert session.heard_at > lost
 
 
-async def test_an_idle_session_is_kept_alive(door: Door) -> None:
-    async with door.open() as it, it.session(timeout_ms=8_000) as session:
+async def test_an_idle_session_is_kept_alive(via: SessionKind) -> None:
+    async with via.open() as it, it.session(timeout_ms=8_000) as session:
         states = session.states()
         assert await anext(states) is CONNECTED
         await session.create(f"{it.root}/e", ephemeral=True)
@@ -277,8 +281,8 @@ async def test_an_idle_session_is_kept_alive(door: Door) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
-async def test_suspended_process_expires_no_session(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it, timeout_ms=10_000) as (session, proxy):
+async def test_suspended_process_expires_no_session(via: SessionKind) -> None:
+    async with via.open() as it, behind_a_proxy(it, timeout_ms=10_000) as (session, proxy):
         await session.sync()
         time.sleep(7)  # noqa: ASYNC251  # that is what it is about: more than two thirds, less than all of it
         await trio.sleep(1)
@@ -286,8 +290,8 @@ async def test_suspended_process_expires_no_session(door: Door) -> None:
         assert proxy.accepted == 1
 
 
-async def test_calls_wait_for_a_connection_and_can_be_cancelled(door: Door) -> None:
-    async with door.open() as it, behind_a_proxy(it) as (session, proxy):
+async def test_calls_wait_for_a_connection_and_can_be_cancelled(via: SessionKind) -> None:
+    async with via.open() as it, behind_a_proxy(it) as (session, proxy):
         proxy.refusing = True
         proxy.cut()
         await reached(session, SUSPENDED)
@@ -304,8 +308,12 @@ async def test_calls_wait_for_a_connection_and_can_be_cancelled(door: Door) -> N
 # -- a session ends ------------------------------------------------------------------------------------
 
 
-async def test_disconnected_session_expires_on_a_servers_report(door: Door) -> None:
-    async with door.open() as it, it.session() as other, behind_a_proxy(it, timeout_ms=2_000) as (session, proxy):
+async def test_disconnected_session_expires_on_a_servers_report(via: SessionKind) -> None:
+    async with (
+        via.open() as it,
+        it.session() as other,
+        behind_a_proxy(it, timeout_ms=2_000) as (session, proxy),
+    ):
         path = await session.create(f"{it.root}/e", ephemeral=True)
         async with session.watch(path) as events, other.watch(path) as watch:
             proxy.refusing = True
@@ -329,8 +337,8 @@ async def test_disconnected_session_expires_on_a_servers_report(door: Door) -> N
         assert await other.exists(f"{it.root}/never") is None
 
 
-async def test_session_closed_by_another_client_is_over(door: Door) -> None:
-    async with door.open() as it, it.session(settings=QUICK) as session:
+async def test_session_closed_by_another_client_is_over(via: SessionKind) -> None:
+    async with via.open() as it, it.session(settings=QUICK) as session:
         assert isinstance(session, RemoteSession)
         async with session.watch(it.root or "/") as events:
             async with it.session(reattach=(session.id, session.password)) as thief:
@@ -341,25 +349,25 @@ async def test_session_closed_by_another_client_is_over(door: Door) -> None:
                     await anext(events)
 
 
-async def test_a_wrong_password_is_no_session(door: Door) -> None:
-    async with door.open() as it, it.session() as session:
+async def test_a_wrong_password_is_no_session(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
         with pytest.raises(zab.SessionExpired, match="the session has expired, or its password is wrong"):
             async with it.session(reattach=(session.id, b"guess" * 3 + b"!")):
                 raise AssertionError("never")
         assert await session.exists(it.root or "/") is not None
 
 
-async def test_leaving_without_a_server_takes_its_time_and_no_more(door: Door) -> None:
+async def test_leaving_without_a_server_takes_its_time_and_no_more(via: SessionKind) -> None:
     settings = zab.ClientSettings(close_ms=200)
-    async with door.open() as it, behind_a_proxy(it, settings=settings) as (session, proxy):
+    async with via.open() as it, behind_a_proxy(it, settings=settings) as (session, proxy):
         proxy.refusing = True
         proxy.cut()
         await reached(session, SUSPENDED)
     assert session.state is SessionState.CLOSED
 
 
-async def test_session_is_closed_on_the_next_connection_if_necessary(door: Door) -> None:
-    async with door.open() as it, it.session() as other:
+async def test_session_is_closed_on_the_next_connection_if_necessary(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as other:
         async with behind_a_proxy(it, timeout_ms=20_000) as (session, proxy):
             path = await session.create(f"{it.root}/e", ephemeral=True)
             proxy.cut()
@@ -487,10 +495,10 @@ async def test_three_of_apache_lose_their_leader_and_then_their_quorum(
 # -- all of it at once ---------------------------------------------------------------------------------
 
 
-async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: Door) -> None:
+async def test_nothing_is_doubled_lost_or_missed_while_connections_break(via: SessionKind) -> None:
     """Ten tasks count and queue up behind a proxy that keeps cutting; a mirror of the tree is kept by its watches."""
     chance = Random(7)
-    async with door.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
+    async with via.open() as it, it.session() as other, behind_a_proxy(it) as (session, proxy):
         counter, queue = await session.create(f"{it.root}/counter", b"0"), await session.create(f"{it.root}/queue")
         added = doubts = queued = 0
         mirror: dict[str, bytes | None] = {}
@@ -554,7 +562,7 @@ async def test_nothing_is_doubled_lost_or_missed_while_connections_break(door: D
 
 async def test_server_without_a_quorum_lets_its_clients_go(tmp_path: Path) -> None:
     """A third of this session's timeout is longer than the test may take: only the missing quorum can be the reason."""
-    async with stores(tmp_path, 3, client_ports=evolve(DOORS, timeout_ticks_max=10_000)) as running:
+    async with stores(tmp_path, 3, client_ports=evolve(PORTS, timeout_ticks_max=10_000)) as running:
         leader = await running.leader()
         survivor, *others = sorted(running.servers, key=lambda sid: sid == leader)
         async with zab.connect(running.hosts(survivor), timeout_ms=1_200_000, settings=QUICK) as session:

@@ -157,8 +157,8 @@ class Three:
         (leader,) = [sid for sid, each in self.servers.items() if each.member.status().role.state is State.LEADING]
         return leader, [sid for sid in self.servers if sid != leader]
 
-    def session(self, door: str, sid: int) -> AbstractAsyncContextManager[zab.Session]:
-        if door == "process":
+    def session(self, via: str, sid: int) -> AbstractAsyncContextManager[zab.Session]:
+        if via == "process":
             return self.servers[sid].session(TIMEOUT_MS)
         return zab.connect(f"host{sid}", timeout_ms=TIMEOUT_MS)
 
@@ -209,10 +209,10 @@ HELD: dict[str, Callable[[zab.Session], AbstractAsyncContextManager[object]]] = 
 
 
 @pytest.mark.parametrize("recipe", HELD)
-@pytest.mark.parametrize("door", ["process", "client"])
+@pytest.mark.parametrize("via", ["process", "client"])
 @pytest.mark.parametrize("idle_s", [1.0, 60.0])
 @on_virtual_time
-async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, door: str, recipe: str, idle_s: float) -> None:
+async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, via: str, recipe: str, idle_s: float) -> None:
     """The network of a follower falls silent. It believes in its leader for some seconds more, and answers pings."""
     hold = HELD[recipe]
     inside: list[str] = []
@@ -236,7 +236,7 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, door: s
     async with three(monkeypatch) as made:
         _, (cut, well) = made.roles
         async with (
-            made.session(door, cut) as mine,
+            made.session(via, cut) as mine,
             made.session("process", well) as yours,
             trio.open_nursery() as tasks,
         ):
@@ -251,13 +251,13 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, door: s
             await lost.wait()
 
 
-@pytest.mark.parametrize("door", ["process", "client"])
+@pytest.mark.parametrize("via", ["process", "client"])
 @on_virtual_time
-async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
     """Pings are answered meanwhile, and a `sync` waits; the new leader gives every session its full timeout again."""
     async with three(monkeypatch) as made:
         leader, (follower, _) = made.roles
-        async with made.session(door, follower) as session, Lock(session, "/held") as held:
+        async with made.session(via, follower) as session, Lock(session, "/held") as held:
             states = session.states()
             before = trio.current_time()
             made.scopes[leader].cancel()
@@ -265,19 +265,19 @@ async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyP
             assert session.heard_at > before + 20
             assert await session.exists(held.path) is not None
             assert await anext(states) is SessionState.CONNECTED
-            if door == "client":
+            if via == "client":
                 assert session.state is SessionState.CONNECTED
                 with trio.move_on_after(1) as nothing_more:
                     await anext(states)
                 assert nothing_more.cancelled_caught, "its connection is the first one"
 
 
-@pytest.mark.parametrize("door", ["process", "client"])
+@pytest.mark.parametrize("via", ["process", "client"])
 @on_virtual_time
-async def test_heard_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+async def test_heard_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
     async with three(monkeypatch) as made:
         _, (cut, _) = made.roles
-        async with made.session(door, cut) as session:
+        async with made.session(via, cut) as session:
             await trio.sleep(5)
             asked_at = trio.current_time()
             await session.sync()

@@ -12,7 +12,7 @@ from attrs import evolve
 
 import zab
 from tests.integration.http_client import get
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from zab.admin.admin_settings import AdminSettings
 from zab.host.watchdog import STALL_S
 from zab.runtime.store_server.security_settings import SecuritySettings
@@ -37,7 +37,7 @@ class SlowScheme:
 
 
 async def test_slow_read_and_slow_write_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    client_ports = evolve(DOORS, security=SecuritySettings(providers={"slow": SlowScheme()}))
+    client_ports = evolve(PORTS, security=SecuritySettings(providers={"slow": SlowScheme()}))
     admin = (AdminSettings("127.0.0.1", 0),)
     with caplog.at_level(logging.WARNING, "zab"):
         async with stores(tmp_path, 1, client_ports=client_ports, admin=admin) as made:

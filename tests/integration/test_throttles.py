@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 from attrs import evolve
 
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from tests.integration.test_client_port import Client, create, get, raw
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.throttle import ThrottleSettings
@@ -19,12 +19,12 @@ from zab.wire.client.requests import PING, PING_XID, encode_request
 PATIENCE_S = 240
 
 
-def doors(**options: int) -> ClientPortSettings:
-    return evolve(DOORS, throttle=ThrottleSettings(**options))  # type: ignore[arg-type]
+def client_ports(**options: int) -> ClientPortSettings:
+    return evolve(PORTS, throttle=ThrottleSettings(**options))  # type: ignore[arg-type]
 
 
 async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path: Path) -> None:
-    async with stores(tmp_path, 3, client_ports=doors(request_max_requests=3, request_stall_ms=1)) as running:
+    async with stores(tmp_path, 3, client_ports=client_ports(request_max_requests=3, request_stall_ms=1)) as running:
         leader = await running.leader()
         sid = next(sid for sid in running.servers if sid != leader)
         server, most = running.servers[sid], 0
@@ -44,7 +44,7 @@ async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path
 
 async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) -> None:
     """The first one is under way, and stays so for want of a quorum."""
-    throttle = doors(request_max_requests=1, request_stall_ms=10, op_wait_ms=500)
+    throttle = client_ports(request_max_requests=1, request_stall_ms=10, op_wait_ms=500)
     async with stores(tmp_path, 1, client_ports=throttle) as running, raw(running) as slow, raw(running) as client:
         await slow.connect()
         await client.connect()
@@ -62,7 +62,7 @@ async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) ->
 
 
 async def test_connections_at_once(tmp_path: Path) -> None:
-    throttle = doors(connection_tokens=2, connection_fill_ms=3_600_000)
+    throttle = client_ports(connection_tokens=2, connection_fill_ms=3_600_000)
     async with stores(tmp_path, 1, client_ports=throttle) as running, raw(running) as one, raw(running) as two:
         assert await one.connect() is not None
         assert await two.connect() is not None
@@ -72,7 +72,7 @@ async def test_connections_at_once(tmp_path: Path) -> None:
 
 
 async def test_large_requests(tmp_path: Path) -> None:
-    throttle = doors(large_request_threshold=10_000, large_request_max_bytes=50_000)
+    throttle = client_ports(large_request_threshold=10_000, large_request_max_bytes=50_000)
     async with stores(tmp_path, 1, client_ports=throttle) as running:
 
         def put(xid: int, size: int) -> bytes:
@@ -98,7 +98,7 @@ async def gets_in(client: Client) -> bool:
 
 
 async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Path) -> None:
-    two = evolve(DOORS, connections_max=2, connections_per_host_max=0)
+    two = evolve(PORTS, connections_max=2, connections_per_host_max=0)
     async with stores(tmp_path, 1, client_ports=two) as running, raw(running) as one, raw(running) as other:
         assert await one.connect() is not None
         assert await other.connect() is not None
@@ -110,7 +110,7 @@ async def test_connection_beyond_a_limit_full_of_sessions_is_closed(tmp_path: Pa
 
 async def test_idle_connections_by_the_hundred(tmp_path: Path) -> None:
     """The connections send nothing, or half of a frame. The oldest is dropped for a client beyond the limit."""
-    few = evolve(DOORS, connections_max=100, connections_per_host_max=0)
+    few = evolve(PORTS, connections_max=100, connections_per_host_max=0)
     async with stores(tmp_path, 1, client_ports=few) as running:
         async with raw(running) as client:
             assert await client.connect() is not None

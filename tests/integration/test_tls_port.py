@@ -20,7 +20,7 @@ from attrs import evolve
 
 from tests.integration import apache
 from tests.integration.certificates import PASSWORD, Authority, needs_keytool
-from tests.integration.stores import DOORS
+from tests.integration.stores import PORTS
 from tests.integration.test_client_port import Client
 from tests.integration.test_java_clients import needs_compiler
 from tests.integration.test_security import create, java, kazoo, who
@@ -55,7 +55,7 @@ def ca(tmp_path: Path) -> Authority:
 async def store(
     path: Path, tls: TlsPortSettings, security: SecuritySettings | None = None, **more: Any
 ) -> AsyncIterator[ServerRuntime]:
-    client_ports = evolve(DOORS, tls=tls, security=security or SecuritySettings())
+    client_ports = evolve(PORTS, tls=tls, security=security or SecuritySettings())
     async with open_store(
         path / "data", client_port=0, secure_client_port=0, client_ports=client_ports, **more
     ) as server:
@@ -216,7 +216,7 @@ async def test_without_a_key_there_is_no_secure_port(tmp_path: Path) -> None:
             pass
     with pytest.raises(ConfigError, match="nowhere.pem: No such file"):
         tls = TlsPortSettings(StoreFile("nowhere.pem"), client_auth=ClientAuth.NONE)
-        async with open_store(tmp_path, secure_client_port=0, client_ports=evolve(DOORS, tls=tls)):
+        async with open_store(tmp_path, secure_client_port=0, client_ports=evolve(PORTS, tls=tls)):
             pass
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from tests.integration.cluster import FAST, Cluster, cluster
 from tests.integration.http_client import get
-from tests.integration.stores import DOORS, Stores, stores
+from tests.integration.stores import PORTS, Stores, stores
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.log_command import log
 from zab.core.errors import LocalProtocolError
@@ -195,7 +195,7 @@ async def test_history_of_a_stopped_server_is_given_up_by_the_command(tmp_path: 
 
 async def test_the_admin_port_warns_and_the_super_user_decides(tmp_path: Path) -> None:
     admin = (AdminSettings(port=0),)
-    client_ports = evolve(DOORS, super_digest=digest_id(b"root:secret"))
+    client_ports = evolve(PORTS, super_digest=digest_id(b"root:secret"))
     async with stores(tmp_path, 3, admin=admin, client_ports=client_ports) as made:
         async with made.servers[1].session() as session:
             for number in range(30):

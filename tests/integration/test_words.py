@@ -16,7 +16,7 @@ import trio
 from attrs import evolve
 
 from tests.integration import apache
-from tests.integration.stores import DOORS, stores
+from tests.integration.stores import PORTS, stores
 from tests.integration.test_client_port import raw
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
@@ -164,7 +164,7 @@ async def test_without_a_leader_a_few_answer(tmp_path: Path) -> None:
 
 
 async def test_user_outside_the_list_is_refused(tmp_path: Path) -> None:
-    async with stores(tmp_path, client_ports=evolve(DOORS, words=frozenset({"srvr"}))) as running, raw(running):
+    async with stores(tmp_path, client_ports=evolve(PORTS, words=frozenset({"srvr"}))) as running, raw(running):
         port = running.ports[1]
         version, _, built = (await hear(port, b"srvr")).splitlines()[0].partition(", built on ")
         assert version.startswith("Zookeeper version: 3.9.")

@@ -184,7 +184,7 @@ class Server:
         self.now: Life | None = None
         self.acts = 0
         self._starting = False
-        self._door = Wakeup()
+        self._wakeup = Wakeup()
 
     @property
     def machine(self) -> Holds:
@@ -196,7 +196,7 @@ class Server:
     async def live(self) -> None:
         WHOSE.set(self)
         while True:
-            await self._door.wait()
+            await self._wakeup.wait()
             if not self._starting:
                 continue
             self.now = life = self.world.life(self)
@@ -241,7 +241,7 @@ class Server:
         same: Any = self
         self.world.nemesis.starts(same)
         self._starting = True
-        self._door.ring()
+        self._wakeup.ring()
 
     @property
     def starting(self) -> bool:

@@ -42,7 +42,7 @@ class TaskWriter(Writer):
         self._life = life
         self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []
         self._writing: list[Write] = []
-        self._door = Wakeup()
+        self._wakeup = Wakeup()
 
     @property
     def spare(self) -> Zxid | None:
@@ -57,7 +57,7 @@ class TaskWriter(Writer):
         )
         self.backlog_bytes += size
         self._waiting.append((writes, size, None))
-        self._door.ring()
+        self._wakeup.ring()
         return False
 
     async def call(self, job: Callable[[], T]) -> T:
@@ -69,7 +69,7 @@ class TaskWriter(Writer):
             done.set()
 
         self._waiting.append(((), 0, run))
-        self._door.ring()
+        self._wakeup.ring()
         await done.wait()
         result: T = outcome[0]
         return result
@@ -85,7 +85,7 @@ class TaskWriter(Writer):
         server = self._life.server
         while True:
             if not self._waiting:
-                await self._door.wait()
+                await self._wakeup.wait()
                 continue
             size, job = 0, None
             while self._waiting and job is None:

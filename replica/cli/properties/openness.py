@@ -88,9 +88,9 @@ def _nameless_brokers(
 def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: AclSettings | None) -> None:
     if acls is None or ANONYMOUS not in acls.super_users:
         return
-    doors = [each.name for each in every if not _knows_who_comes(each)]
-    if doors:
-        told = f"whoever comes without login or certificate may do everything, at {', '.join(doors)}"
+    unguarded = [each.name for each in every if not _knows_who_comes(each)]
+    if unguarded:
+        told = f"whoever comes without login or certificate may do everything, at {', '.join(unguarded)}"
         source.warn(_SUPERS, f"{told}: keep strangers from there")
 
 

@@ -1,4 +1,4 @@
-"""What a configuration is after it was altered, and what is refused, by whichever door it comes."""
+"""What a configuration is after it was altered, and what is refused, by every way in."""
 
 from __future__ import annotations
 

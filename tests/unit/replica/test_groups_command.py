@@ -100,9 +100,9 @@ async def broker() -> AsyncIterator[Running]:
         ApiKey.LIST_OFFSETS: list_offsets,
     }
     async with trio.open_nursery() as nursery:
-        door = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
-        port = await door.bind()
-        nursery.start_soon(door.run)
+        listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
+        port = await listener.bind()
+        nursery.start_soon(listener.run)
         await nursery.start(groups.run)
         for where in storage.logs:
             groups.role_taken(where, True, 1)

@@ -42,10 +42,8 @@ def tls(stores: Path, *lines: str, key: str = "good", trust: bool = True, protoc
 
 
 def test_whoever_comes_by_tls_may_command_where_nobody_has_to_show_a_certificate(stores: Path) -> None:
-    [open_door] = warned(*tls(stores))
-    assert (
-        "server.properties: ssl.client.auth: whoever reaches listener CONTROLLER may command this broker" in open_door
-    )
+    [warning] = warned(*tls(stores))
+    assert "server.properties: ssl.client.auth: whoever reaches listener CONTROLLER may command this broker" in warning
     [half_open] = warned(*tls(stores, "ssl.client.auth=requested"))
     assert "server.properties:6: ssl.client.auth=requested: whoever reaches listener CONTROLLER" in half_open
     assert warned(*tls(stores, "ssl.client.auth=required")) == []
@@ -53,9 +51,9 @@ def test_whoever_comes_by_tls_may_command_where_nobody_has_to_show_a_certificate
 
 
 def test_controllers_in_the_clear_beside_brokers_that_are_not(stores: Path) -> None:
-    [open_door] = warned(*tls(stores, "ssl.client.auth=required", protocol="IN:SSL,CONTROLLER:PLAINTEXT"))
-    assert "let CONTROLLER speak what brokers speak, SSL" in open_door
-    assert "listener.security.protocol.map=IN:SSL,CONTROLLER:PLAINTEXT" in open_door
+    [warning] = warned(*tls(stores, "ssl.client.auth=required", protocol="IN:SSL,CONTROLLER:PLAINTEXT"))
+    assert "let CONTROLLER speak what brokers speak, SSL" in warning
+    assert "listener.security.protocol.map=IN:SSL,CONTROLLER:PLAINTEXT" in warning
 
 
 def test_brokers_without_a_name_where_acls_are_asked(stores: Path) -> None:

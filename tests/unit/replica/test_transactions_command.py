@@ -89,9 +89,9 @@ async def broker() -> AsyncIterator[Running]:
     }
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
-            door = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
-            running.port = await door.bind()
-            nursery.start_soon(door.run)
+            listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
+            running.port = await listener.bind()
+            nursery.start_soon(listener.run)
             await nursery.start(running.broker.transactions.run)
             await running.broker.lead()
             yield running

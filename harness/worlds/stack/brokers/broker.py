@@ -25,7 +25,7 @@ from harness.worlds.stack.controller.broker import Broker as Facade
 from harness.worlds.stack.controller.observed_controller import Candidate
 from harness.worlds.stack.network import Net, Party
 from harness.worlds.stack.scheduler import WHOSE
-from harness.worlds.stack.store.client import Outdoors
+from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
@@ -89,7 +89,7 @@ class Life:
         return None if controller is None else Candidate(self.world, controller)
 
     def _open(self) -> AbstractAsyncContextManager[zab.Session]:
-        return self.broker.door.opened(self.world.session_ms, lambda: self.killed or self.world.over)
+        return self.broker.store_client.opened(self.world.session_ms, lambda: self.killed or self.world.over)
 
     async def run(self) -> None:
         """A store that cannot be reached at the start ends it: then somebody starts it again."""
@@ -167,7 +167,7 @@ class Broker(Facade):
                 await self._bell.wait()
             self._wanted = False
             self.life += 1
-            self.door.come_back()
+            self.store_client.come_back()
             life: Any = Life(self)
             self.now = life
             try:
@@ -241,7 +241,7 @@ def _of_disks(error: Exception) -> bool:
     return isinstance(error, StorageFailure)
 
 
-class Person(Outdoors):
+class Person(ClientPlace):
     """Where a client of brokers stands in the network."""
 
     def __init__(self, world: BrokersWorld, number: int) -> None:

@@ -80,7 +80,7 @@ class BrokersWorld(ControllerWorld):
                 made: Any = {number: Broker(self, number, Path(folder)) for number in self.brokers}
                 self.brokers = made
                 for broker in self.full_brokers():
-                    self.add(broker.door)
+                    self.add(broker.store_client)
                 with arranged(seed, (timing.fsync_us_min, timing.fsync_us_max), self._files):
                     return super().run()
         finally:

@@ -20,10 +20,10 @@ from harness.checkers.service import NoCrash
 from harness.worlds.controller.replicas import Replicas
 from harness.worlds.stack.controller.links import Frail
 from harness.worlds.stack.controller.observed_controller import Candidate, ObservedController
-from harness.worlds.stack.controller.session import Door
+from harness.worlds.stack.controller.session import StoreClient
 from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.scheduler import WHOSE
-from harness.worlds.stack.store.client import Outdoors
+from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.broker_epoch import UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 LOOKS_S: Final = 0.04
 """At its followers."""
 PORT: Final = 9_092
-DOORS_FROM, EARS_FROM = 1_000, 2_000
+CLIENTS_FROM, EARS_FROM = 1_000, 2_000
 """Where brokers stand in the network: as clients of the store, and as those who hear controllers."""
 PACE: Final = Pace(balance_s=None, pause_s=0.05, pause_s_max=0.4)
 PAUSE_S: Final = 0.05
@@ -56,7 +56,7 @@ def host_of(broker: int) -> str:
     return f"b{broker}"
 
 
-class Ear(Outdoors):
+class Ear(ClientPlace):
     """Where one life of a broker hears controllers, and from where it speaks when it is one."""
 
     def __init__(self, broker: int) -> None:
@@ -94,7 +94,7 @@ class Life:
         return self.world.now_ms
 
     def _open(self) -> AbstractAsyncContextManager[zab.Session]:
-        return self.broker.door.opened(self.world.session_ms, lambda: self.killed or self.world.over)
+        return self.broker.store_client.opened(self.world.session_ms, lambda: self.killed or self.world.over)
 
     async def _dial(self, endpoint: Endpoint, _: object) -> trio.abc.Stream:
         return await self.world.network.connect(self.ear, endpoint.host, endpoint.port)
@@ -233,7 +233,7 @@ class Broker:
         )
         self.sessions: list[int] = []
         """That were this broker's: on its disk."""
-        self.door = Door(world, DOORS_FROM + number)
+        self.store_client = StoreClient(world, CLIENTS_FROM + number)
         self.life = 0
         self.now: Life | None = None
         self.paused = False
@@ -270,7 +270,7 @@ class Broker:
             self._wanted = False
             self.life += 1
             self.replicas.restarted()
-            self.door.come_back()
+            self.store_client.come_back()
             life = self.now = Life(self)
             try:
                 with life.scope:
@@ -285,7 +285,7 @@ class Broker:
             life.ear.dead = life.ending = life.killed = True
             self.paused = False
             self.world.still.go_on(self)
-            for place in (self.door.place, life.ear):
+            for place in (self.store_client.place, life.ear):
                 self.world.network.crashed(place)
             if self.now is life:
                 self.now = None
@@ -313,7 +313,7 @@ class Broker:
         if not self.up or self.paused:
             return False
         self.paused = True
-        for place in (self.door.place.id, self._ear):
+        for place in (self.store_client.place.id, self._ear):
             self.world.network.stand_still(place)
         self.world.still.stop(self)
         return True
@@ -321,15 +321,15 @@ class Broker:
     def go_on(self) -> None:
         if self.paused:
             self.paused = False
-            for place in (self.door.place.id, self._ear):
+            for place in (self.store_client.place.id, self._ear):
                 self.world.network.go_on(place)
             self.world.still.go_on(self)
 
     def lose_store(self) -> bool:
-        return self.up and self.door.vanish()
+        return self.up and self.store_client.vanish()
 
     def find_store(self) -> None:
-        self.door.come_back()
+        self.store_client.come_back()
 
     @property
     def unheard(self) -> bool:

@@ -85,8 +85,8 @@ class ToldSession(RecordedSession):
     machine_type = ToldMachine
 
 
-class Door(Client):
-    """Of a program: session after session, each for as long as the block lasts that opened it."""
+class StoreClient(Client):
+    """The client of a program: one session after another, each for the block that opened it."""
 
     world: ControllerWorld
 

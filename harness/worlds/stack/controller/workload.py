@@ -8,7 +8,7 @@ import zab
 from harness.faults import Depart, Op
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
 from harness.worlds.stack.controller.broker import Broker, Life
-from harness.worlds.stack.controller.session import Door
+from harness.worlds.stack.controller.session import StoreClient
 from harness.worlds.stack.store.world import StoreWorkload
 from kraft_controller.core.store_requests import Delete, Multi, StoreRequests
 from kraft_controller.runtime.store_session import StoreSession
@@ -26,7 +26,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
         same: Any = world
         super().__init__(same)
         self._stack = world
-        self._at_desk = Door(world, PERSON)
+        self._at_desk = StoreClient(world, PERSON)
         self._people: zab.Session | None = None
 
     def perform(self, op: Op, _: object) -> None:

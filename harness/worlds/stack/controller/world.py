@@ -27,7 +27,7 @@ class ControllerWorld(StoreWorld):
         super().__init__(script, trace=trace, checkers=checkers)
         self.brokers = {number: Broker(self, number) for number in range(1, script.brokers + 1)}
         for broker in self.brokers.values():
-            self.add(broker.door)
+            self.add(broker.store_client)
 
     def make_workload(self) -> ControllerWorkload:
         return ControllerWorkload(self)

@@ -33,7 +33,7 @@ IMPATIENT: Final = 0.08
 PATIENCE_MS_MAX: Final = 60
 
 
-class Outdoors:
+class ClientPlace:
     """The place of a client in the network, where numbers of servers are positive."""
 
     dead = False
@@ -42,7 +42,7 @@ class Outdoors:
         self.id = -number
 
     @property
-    def server(self) -> Outdoors:
+    def server(self) -> ClientPlace:
         return self
 
 
@@ -62,7 +62,7 @@ class Client:
         self.leaving = self.vanished = False
         self.open = 0
         """So many calls somebody waits for."""
-        self.place = Outdoors(number)
+        self.place = ClientPlace(number)
         self._user = ""
         self._random = Random(f"{world.script.seed}/client/{number}")
         self._outside = Outside(self._addresses, self._dial, self._random)

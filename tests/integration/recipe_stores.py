@@ -1,4 +1,4 @@
-"""The same test through every door: a session in the process, and one over the wire."""
+"""A store for tests of recipes that must pass with a session in the process and with one over the wire."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from zab.session.watch import Watch
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import WRITES, Fields, Op
 
-DOORS: Final = ["process", "wire"]
+SESSION_KINDS: Final = ["process", "wire"]
 TIMEOUT_MS: Final = 20_000
 
 
 @frozen
-class Door:
+class RecipeStore:
     session: Callable[[], AbstractAsyncContextManager[Session]]
     stores: Stores
 
@@ -49,15 +49,15 @@ class Door:
 
 
 @asynccontextmanager
-async def opened(path: Path, door: str = "process") -> AsyncIterator[Door]:
+async def opened(path: Path, via: str = "process") -> AsyncIterator[RecipeStore]:
     async with stores(path) as running:
 
         def session() -> AbstractAsyncContextManager[Session]:
-            if door == "wire":
+            if via == "wire":
                 return connect(running.hosts(), timeout_ms=TIMEOUT_MS)
             return running.servers[1].session(TIMEOUT_MS)
 
-        yield Door(session, running)
+        yield RecipeStore(session, running)
 
 
 def in_doubt(session: Session, chance: Random, share: float) -> None:

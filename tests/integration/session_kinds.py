@@ -25,7 +25,7 @@ from tests.integration.stores import ALL_WORDS
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.store.store_settings import StoreSettings
 
-DOORS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
+PORTS = ClientPortSettings(tick_ms=200, timeout_ticks_max=100, containers_ms=100, words=ALL_WORDS)
 TIMEOUT_MS: Final = 10_000
 APACHE_SYSTEM: Final = ("znode.container.checkIntervalMs=100",)
 
@@ -36,7 +36,7 @@ _numbers = count(1)
 class Opened:
     """A store with a node of this test's own, `root`, under which it works; `""` where all of the store is its own."""
 
-    door: str
+    via: str
     root: str
     open_session: Callable[..., AbstractAsyncContextManager[zab.Session]]
     hosts: str | None = None
@@ -46,7 +46,7 @@ class Opened:
 
 
 @frozen
-class Door:
+class SessionKind:
     name: str
     open: Callable[[], AbstractAsyncContextManager[Opened]]
 
@@ -56,7 +56,7 @@ class Door:
 
 
 @asynccontextmanager
-async def opened_at(hosts: str, door: str) -> AsyncIterator[Opened]:
+async def opened_at(hosts: str, via: str) -> AsyncIterator[Opened]:
     """Every test has its own node at the server, which may be one for all of them."""
 
     @asynccontextmanager
@@ -65,31 +65,35 @@ async def opened_at(hosts: str, door: str) -> AsyncIterator[Opened]:
             yield found
 
     root = f"/test-{next(_numbers)}"
-    if door == "rooted":
+    if via == "rooted":
         hosts += root
         async with zab.connect(hosts, timeout_ms=TIMEOUT_MS) as found:
             await found.ensure_path("/")
-        yield Opened(door, "", session, hosts)
+        yield Opened(via, "", session, hosts)
         return
     async with zab.connect(hosts, timeout_ms=TIMEOUT_MS) as found:
         await found.create(root)
-    yield Opened(door, root, session, hosts)
+    yield Opened(via, root, session, hosts)
 
 
 @asynccontextmanager
-async def ours(path: Path, door: str) -> AsyncIterator[Opened]:
-    options: dict[str, Any] = {"settings": FAST, "client_ports": DOORS, "store": StoreSettings(extended_types=True)}
+async def ours(path: Path, via: str) -> AsyncIterator[Opened]:
+    options: dict[str, Any] = {
+        "settings": FAST,
+        "client_ports": PORTS,
+        "store": StoreSettings(extended_types=True),
+    }
     async with zab.open_store(path, client_port=0, **options) as store:
-        if door == "process":
+        if via == "process":
 
             def session(timeout_ms: int = TIMEOUT_MS) -> AbstractAsyncContextManager[zab.Session]:
                 return store.session(timeout_ms)
 
             async with store.session() as made:
                 await made.create("/test")
-            yield Opened(door, "/test", session)
+            yield Opened(via, "/test", session)
         else:
-            async with opened_at(f"127.0.0.1:{store.client_port}", door) as opened:
+            async with opened_at(f"127.0.0.1:{store.client_port}", via) as opened:
                 yield opened
 
 
@@ -99,12 +103,12 @@ def one_apache(folder: Path) -> Iterator[apache.Server]:
         yield server
 
 
-def door_of(name: str, request: pytest.FixtureRequest) -> Door:
+def session_kind_of(name: str, request: pytest.FixtureRequest) -> SessionKind:
     if name == "apache":
         server: apache.Server = request.getfixturevalue("apache_server")
-        return Door(name, lambda: opened_at(f"127.0.0.1:{server.port}", name))
+        return SessionKind(name, lambda: opened_at(f"127.0.0.1:{server.port}", name))
     path: Path = request.getfixturevalue("tmp_path")
-    return Door(name, lambda: ours(path, name))
+    return SessionKind(name, lambda: ours(path, name))
 
 
 ALL = ["process", "client", "rooted", pytest.param("apache", marks=apache.needs_apache)]
