@@ -431,3 +431,27 @@ async def test_the_reason_of_a_failure_reaches_every_caller(tmp_path: Path) -> N
     assert isinstance(seen[0].__cause__, ValueError)
     with pytest.raises(Stopped, match="ValueError: a bug in apply"):
         member.status()
+
+
+async def test_roles_end_with_a_recovery_that_fails(tmp_path: Path) -> None:
+    """Also for an iterator that began to wait before the recovery."""
+    (tmp_path / "data").write_text("no directory")
+    member = Member(Recorder(), tmp_path / "data")
+    ended = 0
+
+    async def iterate() -> None:
+        nonlocal ended
+        async for role in member.roles():
+            raise AssertionError(role)
+        ended += 1
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(iterate)
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(StorageError, match="must be a directory"):
+                await member.run()
+            nursery.start_soon(iterate)
+        with pytest.raises(Stopped, match="this member failed: StorageError"):
+            await member.wait_serving()
+    assert ended == 2

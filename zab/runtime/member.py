@@ -136,6 +136,8 @@ class Member:
         self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")
         """The error of every call; None between the recovery and the end."""
+        self._ended = False
+        """True once `run` has ended, if only because the recovery failed."""
         self._role: RoleChange | None = None
         """The present role; None before the recovery."""
         self._next_role = trio.lowlevel.ParkingLot()
@@ -167,6 +169,7 @@ class Member:
             raise
         finally:
             self._stopped = stopped_by(failure)
+            self._ended = True
             self._pending.stop(self._stopped)
             if self._running is not None:
                 self._running.stop(self._stopped)
@@ -505,12 +508,12 @@ class Roles:
     async def __anext__(self) -> RoleChange:
         member = self._member
         await trio.lowlevel.checkpoint()
-        while member._role is self._seen or member._role is None:
-            if member._stopped is not None and member._role is not None:
+        while (role := member._role) is None or role is self._seen:
+            if member._ended:
                 raise StopAsyncIteration
             await member._next_role.park()
-        self._seen = member._role
-        return self._seen
+        self._seen = role
+        return role
 
 
 def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManager[Member]]:
