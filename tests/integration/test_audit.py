@@ -157,15 +157,6 @@ def test_a_file_that_cannot_be_written() -> None:
         Audit(AuditSettings("/nowhere/at/all"))
 
 
-def test_by_zookeepers_names() -> None:
-    assert AuditSettings.from_properties({}) is None
-    assert AuditSettings.from_properties({"audit.enable": "false"}) is None
-    assert AuditSettings.from_properties({"zookeeper.audit.enable": "true"}) == AuditSettings()
-    assert AuditSettings.from_properties({"audit.enable": "true", "audit.file": "a"}) == AuditSettings("a")
-    with pytest.raises(ConfigError, match="audit.enable=maybe"):
-        AuditSettings.from_properties({"audit.enable": "maybe"})
-
-
 @apache.needs_apache
 @pytest.mark.slow
 async def test_apache_writes_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

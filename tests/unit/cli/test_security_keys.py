@@ -1,4 +1,4 @@
-"""Authentication settings by ZooKeeper's names."""
+"""The keys of authentication and of the audit log, by ZooKeeper's names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zab.cli.zoo_cfg.keys import TABLE
+from zab.cli.zoo_cfg.security_keys import audit_settings, security_settings
+from zab.cli.zoo_cfg.zoo_source import ZooSource
+from zab.config.config_source import BadConfig
 from zab.core.errors import ConfigError
-from zab.runtime.store_server.security_settings import SECURITY_KEYS, SecuritySettings, is_security_key
+from zab.runtime.store_server.audit import AuditSettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.service.authentication import shaped, subject_identities
 from zab.store.acl import Access, Identity
 
@@ -35,9 +40,19 @@ class NoProvider:
     scheme = "none"
 
 
+def source_of(told: dict[str, str]) -> ZooSource:
+    source = ZooSource(Path("zoo.cfg"), TABLE)
+    source.add_options("-D", told.items())
+    assert all(TABLE.knows(key) for key in source.entries)
+    return source
+
+
 def read(told: dict[str, str]) -> SecuritySettings:
-    assert all(is_security_key(key) for key in told)
-    return SecuritySettings.from_properties(told)
+    source = source_of(told)
+    made = security_settings(source)
+    if source.problems:
+        raise BadConfig(source.problems)
+    return made
 
 
 @pytest.fixture
@@ -110,7 +125,6 @@ def test_digest_ids_need_the_digest_scheme() -> None:
     ({"enforce.auth.enabled": "true"}, "enforce.auth.schemes must name"),
     ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "'sasl', which has no provider"),
     ({"sessionRequireClientSASLAuth": "true"}, "'sasl', which has no provider"),
-    ({"enforce.auth.enabled": "sometimes"}, "true or false is expected"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
     ({"authProvider.1": "no.such.module:It"}, "cannot be loaded"),
     ({"authProvider.1": f"{__name__}:NoProvider"}, "not a provider"),
@@ -121,16 +135,36 @@ def test_invalid_arguments_are_reported(told: dict[str, str], why: str) -> None:
         read(told)
 
 
+def test_value_that_is_no_flag_is_a_problem_of_its_key() -> None:
+    with pytest.raises(BadConfig, match="-D: enforce.auth.enabled=sometimes: expected true or false"):
+        read({"enforce.auth.enabled": "sometimes"})
+
+
+def test_audit_log_is_off_unless_it_is_enabled() -> None:
+    assert audit_settings(source_of({})) is None
+    assert audit_settings(source_of({"audit.enable": "false"})) is None
+    assert audit_settings(source_of({"zookeeper.audit.enable": "true"})) == AuditSettings()
+    assert audit_settings(source_of({"audit.enable": "true", "audit.file": "a"})) == AuditSettings("a")
+    source = source_of({"audit.enable": "maybe"})
+    assert audit_settings(source) is None
+    assert source.problems == ["-D: audit.enable=maybe: expected true or false"]
+
+
 def test_another_section(jaas: str) -> None:
     with pytest.raises(ConfigError, match="'Other': no user may log in"):
         read({"java.security.auth.login.config": jaas, "sasl.serverconfig": "Other"})
 
 
-@given(st.dictionaries(st.sampled_from(sorted(SECURITY_KEYS)) | st.just("authProvider.1"), st.text(max_size=12)))
+KEYS = [
+    key.name for name, keys in TABLE.sections if name == "Security" for key in keys if "ssl" not in key.name.lower()
+]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS) | st.just("authProvider.1"), st.text(max_size=12)))
 def test_any_file_is_settings_or_a_config_error(told: dict[str, str]) -> None:
     try:
         read(told)
-    except ConfigError:
+    except (ConfigError, BadConfig):
         return
 
 

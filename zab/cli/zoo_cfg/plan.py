@@ -21,6 +21,7 @@ from zab.cli.zoo_cfg.port_settings import (
     quorum_tls,
 )
 from zab.cli.zoo_cfg.remembered_members import settle
+from zab.cli.zoo_cfg.security_keys import LOGIN_FILE, audit_settings, security_settings
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config.config_source import BadConfig
 from zab.config.jaas import SERVER
@@ -32,9 +33,8 @@ from zab.core.zxid import ServerId
 from zab.host.process_tuning import PAUSE_US
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.runtime.directory_owner import NAME as IDENTITY
-from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.client_port_settings import NO_THROTTLE, ClientPortSettings
-from zab.runtime.store_server.security_settings import LOGIN_FILE, SecuritySettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.service.limits import Limits
 from zab.storage.offline import stored_membership
 from zab.storage.storage import StorageSettings
@@ -250,11 +250,11 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
     client_ports["read_only_after_ms"] = max(ClientPortSettings().read_only_after_ms, client_ports["tick_ms"])
     properties = {entry.key: entry.value for entry in source.entries.values()}
     made_of_several: dict[str, Callable[[], object]] = {
-        "security": lambda: SecuritySettings.from_properties(properties),
+        "security": lambda: security_settings(source),
         "throttle": lambda: evolve(NO_THROTTLE, **groups.get("throttle", {})),
         "failed_logins": lambda: FailedLoginSettings(**groups.get("logins", {})),
         "tls": lambda: client_tls(source, properties),
-        "audit": lambda: AuditSettings.from_properties(properties),
+        "audit": lambda: audit_settings(source),
     }
     for name, make in made_of_several.items():
         try:

@@ -18,7 +18,6 @@ from attrs import frozen
 
 from zab.core.errors import ConfigError
 from zab.host.logs import TextFormatter
-from zab.runtime.store_server.security_settings import truth
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, SUPER, WRITE, Acl, Identity, user_of
 from zab.store.operations import CREATES, CreateFlag, Fields, Op
 from zab.wire.client.requests import RejectedRequest, decode_request
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from zab.store.apply import Result
 
 LOGGER: Final = "zab.audit"
-AUDIT_KEYS: Final = frozenset({"audit.enable", "audit.file"})
 
 
 @frozen
@@ -39,12 +37,6 @@ class AuditSettings:
     """
 
     file: str | None = None
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> AuditSettings | None:
-        """Read the lines of a `zoo.cfg`. Return None if the audit log is off, as by default."""
-        plain = {key.removeprefix("zookeeper."): value.strip() for key, value in properties.items()}
-        return cls(plain.get("audit.file") or None) if truth(plain, "audit.enable") else None
 
 
 _OPERATIONS: Final[Mapping[int, str]] = {

@@ -1,0 +1,124 @@
+"""The keys of authentication and of the audit log at the client port."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from zab.cli.zoo_cfg.zoo_source import ZooSource
+from zab.config import values
+from zab.config.jaas import SERVER, digest_users, parse_jaas
+from zab.core.errors import ConfigError
+from zab.runtime.store_server.audit import AuditSettings
+from zab.runtime.store_server.security_settings import Provider, SecuritySettings
+
+LOGIN_FILE: Final = "java.security.auth.login.config"
+PROVIDERS: Final = "zab.providers"
+"""The group of entry points in which `authProvider.N` is looked up."""
+
+_KNOWN: Final = {
+    "IPAuthenticationProvider": "ip",
+    "DigestAuthenticationProvider": "digest",
+    "SASLAuthenticationProvider": "sasl",
+    "X509AuthenticationProvider": "x509",
+    "EnsembleAuthenticationProvider": "ensemble",
+}
+_CLASS: Final = re.compile(r"(?:org\.apache\.zookeeper\.server\.auth\.)?(\w+)")
+
+
+def audit_settings(source: ZooSource) -> AuditSettings | None:
+    """Return the settings of the audit log; None if it is off, as by default."""
+    return AuditSettings(source.value("audit.file") or None) if source.value("audit.enable", False) else None
+
+
+def security_settings(source: ZooSource) -> SecuritySettings:
+    extra, providers = _providers(source)
+    required: frozenset[str] = frozenset()
+    if source.value("sessionRequireClientSASLAuth", False):
+        required = frozenset({"sasl"})
+    elif source.value("enforce.auth.enabled", False):
+        required = values.names(source.text("enforce.auth.schemes"))
+        if not required:
+            raise ConfigError("enforce.auth.enabled=true: enforce.auth.schemes must name the schemes, as in `sasl`")
+    return SecuritySettings(
+        digest=source.value("DigestAuthenticationProvider.enabled", True),
+        sasl_users=_sasl_users(source),
+        sasl_super=frozenset(
+            entry.value for key, entry in source.entries.items() if key == "superUser" or key.startswith("superUser.")
+        ),
+        sasl_any=source.value("letAnySaslUserDoX"),
+        sasl_tolerant=source.value("allowSaslFailedClients", False),
+        strip_host=source.value("kerberos.removeHostFromPrincipal", False),
+        strip_realm=source.value("kerberos.removeRealmFromPrincipal", False),
+        x509_super=source.value("X509AuthenticationProvider.superUser"),
+        required=required,
+        ensemble_names=values.names(source.text("ensembleAuthName")) if "ensemble" in extra else None,
+        extra_schemes=frozenset(extra) - {"ensemble"},
+        providers=providers,
+    )
+
+
+def _sasl_users(source: ZooSource) -> Mapping[str, str]:
+    path = source.text(LOGIN_FILE)
+    if not path:
+        return {}
+    text, section = _read_text(path, LOGIN_FILE), source.value("sasl.serverconfig")
+    if section is None and SERVER not in parse_jaas(text, path):
+        return {}  # as in the original: the file may be for clients, or for other programs
+    users = digest_users(text, section or SERVER, path)
+    password = source.value("SASLAuthenticationProvider.superPassword")
+    if password is not None and "super" in users:
+        users["super"] = password
+    return users
+
+
+def _read_text(path: str, key: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        raise ConfigError(f"{key}={path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{key}={path}: not a text file: {error}") from error
+
+
+def _providers(source: ZooSource) -> tuple[set[str], dict[str, Provider]]:
+    """`authProvider.N=...`: one of ZooKeeper's classes, an entry point of this Python, or `module:name`."""
+    schemes: set[str] = set()
+    providers: dict[str, Provider] = {}
+    for key, entry in source.entries.items():
+        if not key.startswith("authProvider."):
+            continue
+        known = _CLASS.fullmatch(entry.value.strip())
+        if known is not None and known[1] in _KNOWN:
+            schemes.add(_KNOWN[known[1]])
+            continue
+        provider = _load_provider(entry.value.strip(), key)
+        providers[str(provider.scheme)] = provider
+    return schemes - {"ip", "digest"}, providers
+
+
+def _load_provider(name: str, key: str) -> Any:
+    """Load a provider by its name. Like ZooKeeper's, it names its `scheme` itself."""
+    try:
+        if ":" in name:
+            module, _, attribute = name.partition(":")
+            made = getattr(import_module(module), attribute)
+        else:
+            (found,) = entry_points(group=PROVIDERS, name=name)
+            made = found.load()
+        provider = made() if callable(made) else made
+    except ValueError:
+        known = ", ".join(sorted(_KNOWN))
+        raise ConfigError(
+            f"{key}={name}: no such provider. It may be one of {known}, the name of an entry point "
+            f"in the group {PROVIDERS!r}, or `module:name`; a Java class cannot be loaded here"
+        ) from None
+    except Exception as error:
+        raise ConfigError(f"{key}={name}: the provider cannot be loaded: {error!r}") from error
+    if not isinstance(getattr(provider, "scheme", None), str) or not callable(getattr(provider, "authenticate", None)):
+        raise ConfigError(f"{key}={name}: not a provider: it needs a `scheme` and a method `authenticate`")
+    return provider
