@@ -15,9 +15,9 @@ from shutil import rmtree
 from typing import Final
 
 from bench.report import Result, median, publish
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
-from replica.storage.manager import LogManager
+from replica.core.log_config import LogConfig
+from replica.storage.log_manager import LogManager
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk
 from replica.wire.records import batch_of
 
@@ -32,7 +32,7 @@ def manager_at(path: Path) -> LogManager:
     return manager
 
 
-def fresh(path: Path) -> tuple[LogManager, FileLog]:
+def fresh(path: Path) -> tuple[LogManager, UnifiedLog]:
     rmtree(path, ignore_errors=True)
     manager = manager_at(path)
     return manager, manager.get_or_create(("bench", 0))
@@ -43,9 +43,8 @@ def batch(count: int, size: int) -> bytes:
     return batch_of([(None, noise.randbytes(size)) for _ in range(count)], NOW)
 
 
-def append(path: Path, data: bytes, total: int, *, check_records: bool) -> float:
+def append(path: Path, data: bytes, total: int) -> float:
     manager, log = fresh(path)
-    log.check_records = check_records
     began = time.process_time()
     for _ in range(total):
         log.append_as_leader(data, 0, NOW)
@@ -115,8 +114,7 @@ def run(repeats: int, partitions: int, data: Path) -> None:
         payload = batch(count, size)
         total = max(200, min(20_000, (64 * MIB) // len(payload)))
         works: dict[str, Callable[[], float]] = {
-            "append": partial(append, data, payload, total, check_records=True),
-            "append, records unchecked": partial(append, data, payload, total, check_records=False),
+            "append": partial(append, data, payload, total),
             "follow": partial(follow, data, payload, total),
             "read, 1 MiB": partial(read, data, payload, total, fetch_bytes=MIB),
             "read, one batch": partial(read, data, payload, total, fetch_bytes=1),

@@ -85,7 +85,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "former-bearer-writes",
         "partitions do not ask whether a producer's epoch is an older one",
-        ("replica.storage.producers:_check_epoch", "if header.producer_epoch < known.epoch:", "if False:"),
+        ("replica.storage.producer_state:_check_epoch", "if header.producer_epoch < known.epoch:", "if False:"),
     ),
     _of_brokers(
         "aborted-positions-count",

@@ -16,10 +16,11 @@ PARTITION: Final = f"{CORE}.partition:Partition"
 ISR: Final = f"{CORE}.isr:Isr"
 MANAGER: Final = f"{CORE}.replica_manager:ReplicaManager"
 LOG: Final = "replica.storage.unified_log:UnifiedLog"
-FILES: Final = "replica.storage.file_log:FileLog"
-RECOVERY: Final = "replica.storage.recovery"
+FLUSHER: Final = "replica.storage.log_flusher:LogFlusher"
+RECOVERY: Final = "replica.storage.log_loader"
+POLICY: Final = f"{CORE}.log_policy"
 FAILOVER: Final = "kraft_controller.core.controller_failover:ControllerFailover"
-PRODUCERS: Final = "replica.storage.producers:Producers"
+PRODUCERS: Final = "replica.storage.producer_state:ProducerStateManager"
 GROUPS: Final = f"{CORE}.groups"
 
 
@@ -83,7 +84,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "epoch-begins-again",
         "what comes of an epoch, when another one has begun in which nothing was written, is taken for its beginning",
         (
-            "replica.storage.epochs:EpochCache.assign",
+            "replica.storage.leader_epochs:LeaderEpochFileCache.assign",
             "at = bisect_right(self._epochs, epoch) - 1",
             "at = bisect_right(self._epochs, epoch) - 1; at = at if self._epochs[at + 1:] == [] else -1",
         ),
@@ -92,7 +93,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "KAFKA-10432",
         "KAFKA-10432: a start does not find epoch 0 in the batches again",
         (f"{RECOVERY}:_restore_epochs", "if epoch >= 0 and", "if epoch > 0 and"),
-        (f"{RECOVERY}:_restore_epochs", "log.epochs = EpochCache(kept or ())", "log.epochs = EpochCache()"),
+        (
+            f"{RECOVERY}:open_log",
+            "epochs = LeaderEpochFileCache(files, folder, kept)",
+            "epochs = LeaderEpochFileCache(files, folder, kept and [])",
+        ),
     ),
     of_partitions(
         "KAFKA-3410",
@@ -243,7 +248,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "old-is-old",
         "what is too much goes, committed or not",
-        (f"{FILES}._may_go", "if segment.end > high_watermark:", "if False:"),
+        (f"{POLICY}:retention", "if segment_end > high_watermark:", "if False:"),
     ),
     of_partitions(
         "wished-away-uncommitted",
@@ -268,18 +273,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "old-by-its-first",
         "a segment is as old as its first record, and younger ones go with it",
         (
-            f"{FILES}._may_go",
-            "newest = hints.newest(segment, now_ms - self.config.retention_ms)",
-            "newest = segment.first_time()",
+            f"{LOG}._must_delete",
+            "max_timestamp = newest(segment, now_ms - config.retention_ms)",
+            "max_timestamp = segment.first_time()",
         ),
     ),
     of_partitions(
         "shorter-than-it-may-be",
         "a log loses what makes it too long, and a segment more",
         (
-            f"{FILES}._may_go",
-            "size - segment.size >= self.config.retention_bytes",
-            "size >= self.config.retention_bytes",
+            f"{POLICY}:retention",
+            "log_size - segment_size >= config.retention_bytes",
+            "log_size >= config.retention_bytes",
         ),
     ),
     of_partitions(
@@ -290,7 +295,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "cleaned-beyond-the-watermark",
         "a cleaner takes what is replaced by a record that is not committed, and may be cut off",
-        ("replica.storage.manager:LogManager._cleanable", "bounds.get(partition, 0)", "1 << 60"),
+        ("replica.storage.log_manager:LogManager._cleanable", "bounds.get(partition, 0)", "1 << 60"),
     ),
     # -- positions of groups -----------------------------------------------------------------------------------
     of_partitions(
@@ -333,14 +338,14 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a batch that was cut off still counts as written by its producer",
         (
             f"{LOG}.truncate_to",
-            "self.producers = self._producers_at(self._end) if len(self.producers) else Producers()",
+            "self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()",
             "pass",
         ),
     ),
     of_partitions(
         "said-twice-written-twice",
         "a batch that is said again is written again",
-        (f"{LOG}._written_before", "written = self.producers.check(header)", "written = None"),
+        (f"{LOG}._find_duplicate", "written = self.producers.check(header)", "written = None"),
     ),
     of_partitions(
         "any-sequence-will-do",
@@ -371,12 +376,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "flushed-in-name",
         "a flush is told to be done before the files are durable",
-        (f"{FILES}.write_out", "sync(self.files, path)", "pass"),
+        (f"{FLUSHER}.write_out", "sync(self._files, path)", "pass"),
     ),
     of_partitions(
         "flushed-though-cut",
         "what a flush had begun with counts as on the disk when it ends, though it was cut off meanwhile",
-        (f"{FILES}.end_flush", "if flush.cuts == self.cuts:", "if True:"),
+        (f"{FLUSHER}.finish", "if flush.truncations == self.truncations:", "if True:"),
     ),
     of_partitions(
         "half-a-failed-disk",

@@ -13,11 +13,11 @@ import trio
 from kraft_controller.core.names import BrokerId
 from replica.cli.running import run
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.log_config import LogConfig
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
-from replica.storage.config import LogConfig
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
 from zab.cli.kit.failures import DONE

@@ -12,10 +12,10 @@ import click
 from attrs import asdict
 
 from replica.core.errors import KafkaError
-from replica.storage import checkpoints
-from replica.storage.aborted import decode
-from replica.storage.index import OffsetIndex, TimeIndex
-from replica.storage.producers import Producers
+from replica.storage import checkpoint_files
+from replica.storage.producer_state import ProducerStateManager
+from replica.storage.segment_indexes import OffsetIndex, TimeIndex
+from replica.storage.transaction_index import decode
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
 from replica.wire.records import Record, read_control, read_records
 from zab.cli.kit.failures import DONE, Failed, Misused
@@ -26,10 +26,10 @@ Row: TypeAlias = tuple[str, dict[str, object]]
 Reader: TypeAlias = Callable[[Path, Arguments], Iterator[Row]]
 _SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 _OFFSETS: Final = (
-    checkpoints.HIGH_WATERMARKS,
-    checkpoints.RECOVERY_POINTS,
-    checkpoints.START_OFFSETS,
-    checkpoints.CLEANED,
+    checkpoint_files.HIGH_WATERMARKS,
+    checkpoint_files.RECOVERY_POINTS,
+    checkpoint_files.START_OFFSETS,
+    checkpoint_files.CLEANED,
 )
 
 
@@ -74,10 +74,10 @@ def _reader_of(path: Path) -> Reader | None:
     if name in _OFFSETS:
         return _offsets
     by_name = {
-        checkpoints.EPOCHS: _epochs,
-        checkpoints.METADATA: _metadata,
-        checkpoints.META: _meta,
-        checkpoints.CLEAN_SHUTDOWN: _clean,
+        checkpoint_files.EPOCHS: _epochs,
+        checkpoint_files.METADATA: _metadata,
+        checkpoint_files.META: _meta,
+        checkpoint_files.CLEAN_SHUTDOWN: _clean,
     }
     by_suffix = {".log": _log, ".index": _index, ".timeindex": _times, ".txnindex": _aborted, ".snapshot": _snapshot}
     return by_name.get(name) or by_suffix.get(Path(name).suffix)
@@ -229,7 +229,7 @@ def _aborted(path: Path, arguments: Arguments) -> Iterator[Row]:
 
 
 def _snapshot(path: Path, arguments: Arguments) -> Iterator[Row]:
-    for producer_id, known in sorted(Producers.decode(path.read_bytes()).all().items()):
+    for producer_id, known in sorted(ProducerStateManager.decode(path.read_bytes()).entries().items()):
         batches = "; ".join(
             f"{each.first_sequence}-{each.last_sequence} at {each.first_offset}-{each.last_offset}"
             for each in known.batches
@@ -250,28 +250,28 @@ def _snapshot(path: Path, arguments: Arguments) -> Iterator[Row]:
 
 
 def _offsets(path: Path, arguments: Arguments) -> Iterator[Row]:
-    for topic, partition, offset in checkpoints.decode(path.read_bytes(), path.name, 3):
+    for topic, partition, offset in checkpoint_files.decode(path.read_bytes(), path.name, 3):
         fields: dict[str, object] = {"topic": topic, "partition": int(partition), "offset": int(offset)}
         yield f"{topic}-{partition} {offset}", fields
 
 
 def _epochs(path: Path, arguments: Arguments) -> Iterator[Row]:
-    for epoch, start in checkpoints.decode_epochs(path.read_bytes(), path.name):
+    for epoch, start in checkpoint_files.decode_epochs(path.read_bytes(), path.name):
         yield f"epoch {epoch} from offset {start}", {"leader_epoch": epoch, "start_offset": start}
 
 
 def _metadata(path: Path, arguments: Arguments) -> Iterator[Row]:
-    checkpoints.decode_metadata(path.read_bytes())
+    checkpoint_files.decode_metadata(path.read_bytes())
     for line in path.read_text().splitlines():
         key, _, value = line.partition(": ")
         yield line, {key: value}
 
 
 def _meta(path: Path, arguments: Arguments) -> Iterator[Row]:
-    for key, value in checkpoints.decode_properties(path.read_bytes()).items():
+    for key, value in checkpoint_files.decode_properties(path.read_bytes()).items():
         yield f"{key}={value}", {key: value}
 
 
 def _clean(path: Path, arguments: Arguments) -> Iterator[Row]:
-    epoch = checkpoints.decode_clean(path.read_bytes())
+    epoch = checkpoint_files.decode_clean(path.read_bytes())
     yield f"the broker ended in order, with the epoch {epoch}", {"broker_epoch": epoch}

@@ -36,6 +36,7 @@ from kraft_controller.runtime.shutdown_request import grant_shutdown, request_sh
 from kraft_controller.wire import znodes
 from replica.core.fetch_sessions import EPOCH_MAX, Sessions
 from replica.core.fetch_sessions import Limits as SessionLimits
+from replica.core.log_config import LogConfig
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.between import Between, ControlPlaneListener
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
@@ -79,7 +80,6 @@ from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.topics import Defaults, Topics
 from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
-from replica.storage.config import LogConfig
 from zab.core.failed_logins import FailedLogins
 from zab.host.clocks import wall_ms
 from zab.host.process_tuning import open_files_limit

@@ -15,6 +15,7 @@ from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.authorizing import AclSettings
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.log_config import LogConfig
 from replica.core.principals import Principals
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
@@ -23,8 +24,7 @@ from replica.runtime.examining import ExaminingSettings
 from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
-from replica.storage.config import LogConfig
-from replica.storage.manager import ManagerSettings
+from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings
 
 CONTROLLER: Final = "CONTROLLER"

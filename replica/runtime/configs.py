@@ -12,8 +12,8 @@ import trio
 
 from kraft_controller.core.config_keys import KEYS
 from replica.core.errors import KafkaError
+from replica.core.log_config import LogConfig
 from replica.runtime.logs import Log
-from replica.storage.config import LogConfig
 
 Apply = Callable[[str, LogConfig], None]
 """Of a topic."""

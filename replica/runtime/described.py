@@ -13,9 +13,9 @@ from typing import Final
 from attrs import frozen
 
 from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
+from replica.core.log_config import LogConfig
 from replica.runtime.config import Setting
 from replica.runtime.requests import Body
-from replica.storage.config import LogConfig
 from zab.core.secrets import is_secret
 
 

@@ -19,14 +19,14 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log_config import LogConfig
 from replica.core.partition_log import PartitionLog
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
-from replica.storage import manager
-from replica.storage.checkpoints import METADATA
-from replica.storage.config import LogConfig
-from replica.storage.manager import LogManager, ManagerSettings
+from replica.storage import log_manager
+from replica.storage.checkpoint_files import METADATA
+from replica.storage.log_manager import LogManager, ManagerSettings
 from zab.net.wakeup import Wakeup
 
 Watermarks = Mapping[TopicPartition, int]
@@ -67,10 +67,10 @@ class DiskPace:
     sweep_s             how often files whose time has come are deleted
     """
 
-    flush_check_s: float = manager.FLUSH_CHECK_MS / _MS
-    checkpoint_s: float = manager.CHECKPOINT_MS / _MS
-    retention_check_s: float = manager.RETENTION_CHECK_MS / _MS
-    clean_pause_s: float = manager.CLEANER_BACKOFF_MS / _MS
+    flush_check_s: float = log_manager.FLUSH_CHECK_MS / _MS
+    checkpoint_s: float = log_manager.CHECKPOINT_MS / _MS
+    retention_check_s: float = log_manager.RETENTION_CHECK_MS / _MS
+    clean_pause_s: float = log_manager.CLEANER_BACKOFF_MS / _MS
     sweep_s: float = 10.0
 
 
@@ -252,7 +252,7 @@ class Disk:
         async def retire() -> None:
             gone, since = 0, trio.current_time()
             try:
-                for count in logs.retire_each(now(), _plain(known())):
+                for count in logs.delete_old_segments_of_each(now(), _plain(known())):
                     gone += count
                     spent = trio.current_time() - since
                     if spent >= SLICE_S:
@@ -266,7 +266,7 @@ class Disk:
                 await trio.to_thread.run_sync(logs.checkpoint)
 
         async def sweep() -> None:
-            await trio.to_thread.run_sync(logs.sweep, now())
+            await trio.to_thread.run_sync(logs.delete_due_files, now())
             logs.unload()
             logs.expire_producers(int(trio.current_time() * _MS))
 

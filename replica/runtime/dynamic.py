@@ -17,6 +17,7 @@ from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.entity_configs import Entity
 from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.errors import KafkaError
+from replica.core.log_config import NAMES, LogConfig
 from replica.core.quotas import Quotas
 from replica.runtime import quotas
 from replica.runtime.configs import TopicConfigs
@@ -25,7 +26,6 @@ from replica.runtime.disk import Disk
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
 from replica.runtime.replicas import Replication
-from replica.storage.config import NAMES, LogConfig
 
 TOPIC_KEY: Final[Mapping[str, str]] = {
     key.broker: name for name, key in TOPIC.items() if key.broker is not None and name in NAMES

@@ -1,18 +1,29 @@
-"""A partition's log, but for the bytes: what may be appended, under which offsets, and what is remembered beside it.
+"""The log of one partition (Kafka: UnifiedLog). `replica.storage.log_loader.open_log` makes one.
 
-The log in files and the one in memory share all of this, so that what a simulation decides on is what a broker does.
+The log is composed of parts, each of which owns one kind of state:
+
+| part | what it owns | when that is durable |
+|---|---|---|
+| `LogSegments` | the batches and their indexes | after a flush |
+| `ProducerStateManager` | the state of producers and transactions as of the log end offset | never: it is replayed |
+| `ProducerSnapshots` | that state at some offsets, so that a start replays less | soon; a lost one is replayed |
+| `LeaderEpochFileCache` | the start offset of each leader epoch | after a flush |
+| `LogFlusher` | the recovery point | at the next checkpoint of the directory |
+
+The log itself owns the start and end offset, decides what may be appended, and orders the changes of the parts.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from attrs import evolve
 
 from replica.core.errors import KafkaError, OffsetOutOfRange
+from replica.core.log_config import RELATIVE_MAX, LogConfig
+from replica.core.log_policy import Retention, is_expired, is_roll_due, must_roll, retention
 from replica.core.partition_log import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -26,35 +37,87 @@ from replica.core.partition_log import (
     LogAppendInfo,
     TimestampAndOffset,
 )
-from replica.storage.config import LogConfig
-from replica.storage.epochs import EpochCache
-from replica.storage.files import DamagedLog
-from replica.storage.producers import Producers
+from replica.storage.files import DamagedLog, MissingFile, StorageFailure
+from replica.storage.index_checks import newest
+from replica.storage.leader_epochs import LeaderEpochFileCache
+from replica.storage.log_flusher import LogFlusher, PendingFlush
+from replica.storage.log_segment import LOG, LogSegment, file_name
+from replica.storage.log_segments import LogSegments
+from replica.storage.producer_snapshots import ProducerSnapshots
+from replica.storage.producer_state import ProducerStateManager, marker_in
+from replica.storage.transaction_index import overlapping
 from replica.wire.batch import Header, check, corrupt, parse_header, stamp, stamp_append_time, stamp_max_timestamp, walk
-from replica.wire.records import ControlType, read_control, read_records, read_times, repack
-from replica.wire.validation import Checked, examine, refused_records, validate
+from replica.wire.compression import Codec
+from replica.wire.records import read_times, repack
+from replica.wire.validation import Checked, Rules, examine, refused_records, validate
 
 Placed: TypeAlias = tuple[int, Header]
-"""Where a batch lies in a buffer, and its header as it will be stored."""
-Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
-"""A batch that may hold what is searched, and how to get it."""
+"""A batch's place in a buffer, and its header as it will be stored."""
+SNAPSHOT_BYTES: Final = 8 << 20
+"""The most flushed bytes that a start reads again to restore the producer state."""
 
 
-class UnifiedLog(ABC):
-    """See `replica.core.partition_log.PartitionLog`. One thread calls it. `flush`, `examine`, searches by time and the
-    cleaner may run in other threads."""
+class OffsetCheckpoints(Protocol):
+    """The offsets of one log in its directory's checkpoint files. Each call is durable when it returns, and only lowers
+    an offset."""
 
-    def __init__(self, name: str, config: LogConfig, start: int = 0) -> None:
+    def lower_end(self, offset: int) -> None:
+        """The log is about to be truncated: records from this offset on may be missing from now on."""
+
+    def lower_start(self, offset: int) -> None:
+        """The log starts here. With a later start on record, a restart would delete the records appended next."""
+
+
+class NoCheckpoints:
+    """The checkpoints of a log without a directory."""
+
+    def lower_end(self, offset: int) -> None:
+        pass
+
+    def lower_start(self, offset: int) -> None:
+        pass
+
+
+NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
+
+
+class UnifiedLog:
+    """Implements `replica.core.partition_log.PartitionLog`. One thread appends, reads and truncates. `flush`,
+    `examine`, searches by time and the cleaner may run in others, and take the lock for each step.
+
+    name             the partition, for messages
+    config           the topic's settings; may change at any time
+    segments, producers, snapshots, epochs, flusher   the parts
+    damage           why the log is damaged, if a reader or a client found that
+    uncleanable      why the cleaner leaves this log alone from now on
+    closed           the log's files belong to a later object, or are gone
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: LogConfig,
+        segments: LogSegments,
+        epochs: LeaderEpochFileCache,
+        start: int,
+        recovery_point: int,
+        checkpoints: OffsetCheckpoints = NO_CHECKPOINTS,
+    ) -> None:
         self.name = name
-        self.check_records = True
         self.config = config
-        self.epochs = EpochCache()
-        self.producers = Producers()
+        self.segments = segments
+        self.snapshots = ProducerSnapshots(segments)
+        self.producers = ProducerStateManager()
+        self.epochs = epochs
+        self._end = segments.active.end
+        self.flusher = LogFlusher(segments, epochs, min(recovery_point, self._end))
         self._start = start
-        self._end = start
-        self._lock = threading.RLock()
+        self._checkpoints = checkpoints
+        self.lock = threading.RLock()
+        self._handles = segments.handles
         self.damage: DamagedLog | None = None
-        """What was found in it while it was in use."""
+        self.uncleanable: KafkaError | None = None
+        self.closed = False
 
     @property
     def config(self) -> LogConfig:
@@ -63,9 +126,9 @@ class UnifiedLog(ABC):
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self._rules = config.rules()
-        self._rules_of_many = config.rules(many=True)
-        self._codec = config.codec
+        self._rules = _rules(config, many=False)
+        self._rules_of_many = _rules(config, many=True)
+        self._codec = next((each for each in Codec if each.label == config.compression_type), None)
 
     @property
     def start_offset(self) -> int:
@@ -76,23 +139,33 @@ class UnifiedLog(ABC):
         return self._end
 
     @property
+    def recovery_point(self) -> int:
+        return self.flusher.recovery_point
+
+    @property
     def latest_epoch(self) -> int:
         return self.epochs.latest
+
+    @property
+    def size(self) -> int:
+        return self.segments.size
+
+    def check_usable(self) -> None:
+        if self.closed:
+            raise StorageFailure(f"{self.name} is closed")
+        if (failed := self._handles.failed) is not None:
+            raise StorageFailure(f"{self.name} is offline: {failed.text}")
 
     # -- appending ---------------------------------------------------------------------------------
 
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
-        rules = self._rules
-        if not (self.check_records or rules.compacted):
-            return None
-        rules = evolve(rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
+        rules = evolve(self._rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
         found = examine(batches, rules, self._codec)
         if not definite and found is not None and found.refusal is not None:
-            return None  # perhaps only for the bounds
+            return None
         return found
 
     def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
-        """Name the records for which `append_as_leader` refused a client's batch. Slow; also from a thread."""
         rules = evolve(self._rules, inflated_bytes_max=bounds.bytes_max, records_max=bounds.records_max)
         return refused_records(batch, rules, now_ms, most)
 
@@ -104,22 +177,27 @@ class UnifiedLog(ABC):
         examined = None
         if isinstance(batches, ExaminedBatch):
             examined, batches = batches, batches.data
-        checked = validate(batches, rules, now_ms, check_records=self.check_records, examined=examined)
-        with self._lock:
-            self._usable()
+        checked = validate(batches, rules, now_ms, examined=examined)
+        with self.lock:
+            self.check_usable()
             if many:
                 self._check_of_coordinator(batches, checked)
-            elif (written := self._written_before(checked[0].header)) is not None:
-                return written
-            buffer, placed = self._number(batches, checked, epoch, now_ms)
+            elif (duplicate := self._find_duplicate(checked[0].header)) is not None:
+                return duplicate
+            buffer, placed = self._assign_offsets(batches, checked, epoch, now_ms)
             if epoch > self.epochs.latest:
                 self.epochs.assign(epoch, self._end)
-                self._keep_epochs()
-            return self._append(buffer, placed, now_ms if self.config.append_time else NO_TIMESTAMP)
+                self._write_epochs()
+            return self._append(buffer, placed, now_ms if self._config.append_time else NO_TIMESTAMP)
 
     def append_as_follower(self, batches: bytes) -> LogAppendInfo:
-        with self._lock:
-            self._usable()
+        """Append what the leader sent.
+
+        An empty log takes a batch that begins before its start offset: the leader's log starts within that batch, after
+        DeleteRecords, and batches are copied whole. The start offset stays.
+        """
+        with self.lock:
+            self.check_usable()
             placed: list[Placed] = []
             expected = self._end
             for at, _ in walk(batches):
@@ -136,18 +214,19 @@ class UnifiedLog(ABC):
                 return LogAppendInfo(self._end, self._end - 1)
             start = self._start
             if placed[0][1].base_offset < start:
-                # The leader's log, and so this empty one, begins within a batch, and batches come whole.
                 self.truncate_fully_and_start_at(placed[0][1].base_offset)
             for _, header in placed:
                 if header.leader_epoch != self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
-            self._keep_epochs()
+            if self.epochs.changed:
+                self._write_epochs()
             end = placed[-1][0] + placed[-1][1].size
             done = self._append(batches if end == len(batches) else batches[:end], placed, NO_TIMESTAMP)
             self.increment_start_offset(start)
             return done
 
-    def _written_before(self, header: Header) -> LogAppendInfo | None:
+    def _find_duplicate(self, header: Header) -> LogAppendInfo | None:
+        """Return the first append of an idempotent producer's batch, if this one is a retry."""
         if header.producer_id < 0:
             return None
         written = self.producers.check(header)
@@ -156,7 +235,7 @@ class UnifiedLog(ABC):
         return LogAppendInfo(
             written.first_offset,
             written.last_offset,
-            written.timestamp if self.config.append_time else NO_TIMESTAMP,
+            written.timestamp if self._config.append_time else NO_TIMESTAMP,
             written.timestamp,
             written.last_offset,
             duplicate=True,
@@ -165,14 +244,15 @@ class UnifiedLog(ABC):
     def _check_of_coordinator(self, batches: bytes, checked: Sequence[Checked]) -> None:
         for each in checked:
             if each.header.control:
-                _, coordinator_epoch = _end_in(batches, each.at, each.header)
+                _, coordinator_epoch = marker_in(batches, each.at, each.header)
                 self.producers.check_of_coordinator(each.header, coordinator_epoch)
             elif each.header.producer_id >= 0:
                 self.producers.check_of_coordinator(each.header)
 
-    def _number(
+    def _assign_offsets(
         self, batches: bytes, checked: Sequence[Checked], epoch: int, now_ms: int
     ) -> tuple[bytearray, list[Placed]]:
+        """Return the batches as the log stores them: compressed as configured, with offsets, epoch and timestamps."""
         buffer = bytearray()
         wanted = self._codec
         offset = self._end
@@ -184,7 +264,7 @@ class UnifiedLog(ABC):
                 batch = repack(batch, wanted)
             buffer += batch
             stamp(buffer, at, offset, epoch)
-            if self.config.append_time:
+            if self._config.append_time:
                 stamp_append_time(buffer, at, now_ms)
             elif each.max_timestamp != header.max_timestamp:
                 stamp_max_timestamp(buffer, at, each.max_timestamp)
@@ -194,38 +274,89 @@ class UnifiedLog(ABC):
         return buffer, placed
 
     def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
-        self._store(buffer, placed)
-        self._end = placed[-1][1].next_offset
+        """Store the batches, then update the producer state. With `flush.messages`, flush before the append returns: it
+        is acknowledged next."""
+        first, last = placed[0][1], placed[-1][1]
+        if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
+            for at, header in placed:  # compaction left a gap that no segment may span
+                self._store(buffer[at : at + header.size], [(0, header)])
+        else:
+            self._store(buffer, placed)
+        self._end = last.next_offset
         max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
         for at, header in placed:
             if header.producer_id >= 0:
-                aborted = remember(self.producers, header, buffer, at)
+                aborted = self.producers.replay(header, buffer, at)
                 if aborted is not None:
-                    self._keep_aborted(aborted)
+                    self.add_aborted(aborted)
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max = header.max_timestamp, header.last_offset
-        return LogAppendInfo(placed[0][1].base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
+        appended = LogAppendInfo(first.base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
+        if self._end - self.flusher.recovery_point >= self._config.flush_messages:
+            self.flush()
+        return appended
+
+    def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None:
+        """Write the batches to the active segment, or to a new one.
+
+        A new segment starts where the one before it ended, also if compaction left a gap there, so that a lost segment
+        is noticed. Only if the gap exceeds what an index can express, it starts at its first batch.
+        """
+        segments, config, length = self.segments, self._config, len(buffer)
+        active = segments.active
+        if active.size:
+            last = placed[-1][1]
+            newest_ms = last.max_timestamp if len(placed) == 1 else max(each.max_timestamp for _, each in placed)
+            is_full = active.is_full(config.segment_index_bytes)
+            if must_roll(
+                config, active.size, active.base, active.first_time(), length, last.last_offset, newest_ms, is_full
+            ):
+                far = last.last_offset - self._end > RELATIVE_MAX
+                active = self._roll(placed[0][1].base_offset if far else self._end)
+        active.append(buffer, placed, config.index_interval_bytes)
+        segments.appended_bytes += length
+
+    # -- rolling -----------------------------------------------------------------------------------
+
+    def roll(self) -> None:
+        """Close the active segment and start a new one, unless it is empty."""
+        with self.lock:
+            self.check_usable()
+            if self.segments.active.size:
+                self._roll(self._end)
+
+    def roll_if_due(self, now_ms: int) -> None:
+        """Close an active segment older than `segment.ms`, although nothing is appended."""
+        with self.lock:
+            active = self.segments.active
+            if active.size and is_roll_due(self._config, active.first_time(), now_ms):
+                self.roll()
+
+    def _roll(self, base: int) -> LogSegment:
+        active = self.segments.active
+        active.note_time()
+        active.end = base
+        self._ensure_transaction_index()
+        self.snapshots.write(base, self.producers)
+        segment = self.segments.roll(base)
+        self.flusher.names_changed = True
+        return segment
 
     # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
-        with self._lock:
-            self._usable()
+        with self.lock:
+            self.check_usable()
             if not self._start <= offset <= self._end:
                 raise OffsetOutOfRange(f"{self.name} has offsets from {self._start} to {self._end}, and none {offset}")
             upto = min(upto, self._end)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")
-            return FetchDataInfo(offset, self._read(offset, max_bytes, upto, at_least_one))
-
-    def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
-        with self._lock:
-            if not fetched.records or not self._any_aborted(fetched.offset):
-                return ()
-            upto = fetched.offset
-            for _, header in walk(fetched.records):
-                upto = header.next_offset
-            return tuple(self._aborted(fetched.offset, upto))
+            try:
+                return FetchDataInfo(offset, self.segments.read(offset, max_bytes, upto, at_least_one))
+            except DamagedLog as error:
+                self.damage = error
+                raise
 
     def find_corruption(self, fetched: FetchDataInfo) -> str | None:
         try:
@@ -242,41 +373,42 @@ class UnifiedLog(ABC):
         )
 
     def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        behind = -1
-        while (candidate := self._first_since(timestamp, behind)) is not None:
+        after = -1
+        while (candidate := self._first_since(timestamp, after)) is not None:
             header, batch = candidate
-            for offset, time in self._readable(header, batch):
+            for offset, time in self._readable_times(header, batch):
                 if time >= timestamp:
                     return self._found(offset, time)
-            behind = header.last_offset
+            after = header.last_offset
         return None
 
-    def _first_since(self, timestamp: int, behind: int) -> tuple[Header, bytes] | None:
-        """The first batch that may hold a record of that time or later. It is unpacked when others may go on."""
-        with self._lock:
-            self._usable()
-            for header, load in self._batches_since(timestamp):
-                if header.last_offset >= max(self._start, behind + 1) and header.max_timestamp >= timestamp:
+    def _first_since(self, timestamp: int, after: int) -> tuple[Header, bytes] | None:
+        """Return the first batch after an offset that may hold a record of this time or later. The caller unpacks it
+        without the lock."""
+        with self.lock:
+            self.check_usable()
+            for header, load in self.segments.batches_since(timestamp, self._start):
+                if header.last_offset >= max(self._start, after + 1) and header.max_timestamp >= timestamp:
                     return header, load()
         return None
 
     def greatest_timestamp(self) -> TimestampAndOffset | None:
-        with self._lock:
-            self._usable()
-            candidate = self._batch_of_greatest()
+        with self.lock:
+            self.check_usable()
+            candidate = self.segments.batch_of_greatest(self._start)
             if candidate is None:
                 return None
             header, load = candidate
             batch = load()
         found, greatest = -1, -1
-        for offset, time in self._readable(header, batch):
+        for offset, time in self._readable_times(header, batch):
             if time > greatest:
                 found, greatest = offset, time
         return None if greatest < 0 else self._found(found, greatest)
 
-    def _readable(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
-        """Offsets and times of its records, from the start of the log on. What cannot be unpacked, or only in part,
-        ends with one that stands for its whole batch."""
+    def _readable_times(self, header: Header, batch: bytes) -> Iterator[tuple[int, int]]:
+        """Yield offset and timestamp of each record from the log start on. If the batch cannot be unpacked, or only a
+        part, the last pair stands for the whole batch."""
         start = self._start
         try:
             for offset, time in read_times(batch):
@@ -286,16 +418,16 @@ class UnifiedLog(ABC):
             yield max(header.base_offset, start), header.max_timestamp
 
     def _found(self, offset: int, time: int) -> TimestampAndOffset:
-        with self._lock:
+        with self.lock:
             return TimestampAndOffset(time, offset, self.epochs.epoch_for_offset(offset))
 
     # -- transactions ------------------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
         producers = self.producers
-        if producers.first_open is None and not producers.ended:
+        if producers.first_open_offset is None and not producers.unreplicated:
             return high_watermark
-        return min(max(producers.stable(high_watermark), self._start), high_watermark)
+        return min(max(producers.last_stable_offset(high_watermark), self._start), high_watermark)
 
     def on_high_watermark_updated(self, offset: int) -> None:
         self.producers.on_high_watermark_updated(offset)
@@ -303,130 +435,256 @@ class UnifiedLog(ABC):
     def active_producers(self) -> tuple[ActiveProducer, ...]:
         return self.producers.active()
 
+    def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
+        with self.lock:
+            if not fetched.records or not self._may_have_aborted(fetched.offset):
+                return ()
+            upto = fetched.offset
+            for _, header in walk(fetched.records):
+                upto = header.next_offset
+            return tuple(self._aborted(fetched.offset, upto))
+
+    def aborted_between(self, offset: int, upto: int) -> list[AbortedTxn]:
+        """Return the aborted transactions that overlap these offsets."""
+        with self.lock:
+            return self._aborted(offset, upto) if self._may_have_aborted(offset) else []
+
+    def _may_have_aborted(self, offset: int) -> bool:
+        return any(segment.may_have_aborted for segment in self.segments.from_offset(offset))
+
+    def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
+        """Collect from the segments' transaction indexes: a marker may be segments after its records."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments.from_offset(offset):
+            some, complete = overlapping(self.load_aborted(segment), offset, upto)
+            found += some
+            if complete:
+                break
+        return found
+
+    def load_aborted(self, segment: LogSegment) -> list[AbortedTxn]:
+        """Return a segment's aborted transactions. Rebuild its transaction index if that is lost or makes no sense."""
+        try:
+            return segment.aborted
+        except (ValueError, MissingFile):
+            return self.snapshots.rebuild_aborted(segment)
+
+    def add_aborted(self, aborted: AbortedTxn) -> None:
+        """Add a transaction to the index of the segment that holds its marker."""
+        segment = self.segments.from_offset(aborted.last_offset)[0]
+        self.flusher.names_changed |= not segment.has_aborted
+        segment.add_aborted(aborted)
+
+    def _ensure_transaction_index(self) -> None:
+        """Create the active segment's transaction index, perhaps empty, before any of the segment is durable, if a
+        transaction has completed in this log. So a start knows whether one was lost."""
+        active = self.segments.active
+        if self.producers.any_completed and not active.has_aborted:
+            active.write_aborted([])
+            self.flusher.names_changed = True
+
     # -- epochs ------------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: int, start: int) -> None:
-        with self._lock:
-            self._usable()
+        with self.lock:
+            self.check_usable()
             self.epochs.assign(epoch, start)
-            self._keep_epochs()
+            self._write_epochs()
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        return self.epochs.end_of(epoch, self._end)
+        return self.epochs.end_offset_for(epoch, self._end)
 
     def epoch_for_offset(self, offset: int) -> int:
         return self.epochs.epoch_for_offset(offset)
 
-    # -- cutting -----------------------------------------------------------------------------------
+    def _write_epochs(self) -> None:
+        if self.epochs.write_if_changed():
+            self.flusher.names_changed = True
+
+    # -- truncation --------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
-        with self._lock:
-            self._usable()
+        with self.lock:
+            self.check_usable()
             if offset < self._start:
                 self.truncate_fully_and_start_at(offset)
                 return
             if offset < self._end:
-                self._end = self._cut(offset)
+                self._end = self._truncate_segments(offset)
                 offset = self._end
-                if offset < self._start:  # within a batch of which only the end was left
+                if offset < self._start:  # the log held only the end of the truncated batch
                     self._start = offset
-                    self._started_earlier()
-                self.producers = self._producers_at(self._end) if len(self.producers) else Producers()
+                    self._checkpoints.lower_start(offset)
+                self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()
             self.epochs.truncate_from_end(offset)
-            self._keep_epochs()
+            self._write_epochs()
+
+    def _truncate_segments(self, offset: int) -> int:
+        """Truncate segments, transaction index and snapshots, and return the new end offset."""
+        segment, position = self.segments.truncation_point(offset)
+        self._before_truncation(segment.end_before(position))
+        self.segments.truncate(segment, position, offset)
+        if segment.has_aborted:
+            self.load_aborted(segment)  # rebuilds an index that makes no sense
+            segment.truncate_aborted(segment.end)
+        self.snapshots.delete(lambda at: at > segment.end)
+        return segment.end
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        with self._lock:
-            self._usable()
-            self._drop_all(offset)
+        with self.lock:
+            self.check_usable()
+            self._before_truncation(0)
+            self.segments.delete_all()
+            self.snapshots.delete(lambda at: True)
+            self.segments.start_at(offset)
+            self.flusher.restarted_at(offset)
+            self.snapshots.covered_bytes = self.segments.appended_bytes
             earlier = offset < self._start
             self._start = self._end = offset
             if earlier:
-                self._started_earlier()
-            self.producers = Producers()
+                self._checkpoints.lower_start(offset)
+            self.producers = ProducerStateManager()
             self.epochs.clear()
-            self._keep_epochs()
+            self._write_epochs()
+
+    def _before_truncation(self, offset: int) -> None:
+        """Lower the recovery point durably before flushed records go: recovery would report them as lost."""
+        self._checkpoints.lower_end(offset)
+        self.flusher.truncated(offset)
+        self.segments.forget_positions()
+
+    def is_truncated_since(self, truncations: int, segments: Sequence[LogSegment] = ()) -> bool:
+        """Return whether the log was truncated since a count of truncations, or one of these segments is gone. For
+        threads that use closed segments without the lock."""
+        with self.lock:
+            return (
+                self.closed
+                or self.flusher.truncations != truncations
+                or any(not self.segments.starts_at(each.base) for each in segments)
+            )
 
     def increment_start_offset(self, offset: int) -> None:
-        with self._lock:
-            self._usable()
+        with self.lock:
+            self.check_usable()
             if offset > self._end:
                 raise OffsetOutOfRange(f"{self.name} ends at offset {self._end}: it cannot begin at {offset}")
             if offset > self._start:
                 self._start = offset
-                self._started_later()
                 self.epochs.truncate_from_start(offset)
-                self._keep_epochs()
+                self._write_epochs()
 
-    # -- left to who keeps the bytes ---------------------------------------------------------------
+    # -- durability --------------------------------------------------------------------------------
 
-    @abstractmethod
-    def flush(self) -> int: ...
+    def flush(self) -> int:
+        begun = self.begin_flush()
+        if begun is not None and self.write_out(begun):
+            self.finish_flush(begun)
+        return self.flusher.recovery_point
 
-    @abstractmethod
-    def _usable(self) -> None:
-        """Raises when this log cannot be used any more."""
+    def begin_flush(self) -> PendingFlush | None:
+        """Begin a flush, or return None if everything is durable."""
+        with self.lock:
+            self.check_usable()
+            if self._end <= self.flusher.recovery_point and not self.flusher.names_changed:
+                return None
+            self._ensure_transaction_index()
+            begun = self.flusher.begin(self._end)
+            if self.segments.appended_bytes - self.snapshots.covered_bytes >= SNAPSHOT_BYTES:
+                self.snapshots.write(self._end, self.producers)
+            return begun
 
-    @abstractmethod
-    def _store(self, buffer: bytes | bytearray, placed: list[Placed]) -> None: ...
+    def write_out(self, flush: PendingFlush) -> bool:
+        """Do the slow part of a flush, without the lock. Return False if a truncation removed a file meanwhile."""
+        try:
+            self.flusher.write_out(flush)
+        except MissingFile:
+            with self.lock:
+                self.flusher.cancel(flush)
+                if flush.truncations == self.flusher.truncations:
+                    raise
+                return False
+        return True
 
-    @abstractmethod
-    def _read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes: ...
+    def finish_flush(self, flush: PendingFlush) -> None:
+        with self.lock:
+            self.flusher.finish(flush)
 
-    @abstractmethod
-    def _batches_since(self, timestamp: int) -> Iterator[Candidate]:
-        """In order, from one on before which no record is as late as that."""
+    def is_flush_due(self, now_ms: int) -> bool:
+        return self.flusher.is_due(self._end, self._config, now_ms)
 
-    @abstractmethod
-    def _batch_of_greatest(self) -> Candidate | None:
-        """The first one that is still readable and whose time nobody exceeds."""
+    def flush_with(self, path: str) -> None:
+        """Make a file of the log's folder durable before any record."""
+        with self.lock:
+            self.flusher.add_file(path)
 
-    @abstractmethod
-    def _cut(self, offset: int) -> int:
-        """Returns where it ends now."""
+    def close(self) -> None:
+        """Close in order: everything is durable, and the next start need not read it again."""
+        with self.lock:
+            if self.closed:
+                return
+            self.segments.active.note_time()
+            if self._end > 0:
+                self.snapshots.write(self._end, self.producers)
+            self.flusher.names_changed = True
+            self.flush()
+            self.abandon()
 
-    @abstractmethod
-    def _drop_all(self, offset: int) -> None: ...
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        with self.lock:
+            self.closed = True
+            self._handles.forget_folder(self.segments.folder)
 
-    @abstractmethod
-    def _started_later(self) -> None: ...
+    # -- retention and cleaning --------------------------------------------------------------------
 
-    @abstractmethod
-    def _started_earlier(self) -> None:
-        """Before anything is appended there."""
+    def delete_old_segments(self, now_ms: int, high_watermark: int, *, at_once: bool = False) -> int:
+        """Delete the oldest segments as `replica.core.log_policy` decides, and return how many.
 
-    @abstractmethod
-    def _producers_at(self, offset: int) -> Producers:
-        """As they were when the log ended there."""
+        Their files stay for `file.delete.delay.ms`, for readers that have them open. `at_once`: there are none, and
+        their room is needed.
+        """
+        with self.lock:
+            self.check_usable()
+            segments, count, size = self.segments, 0, self.segments.size
+            while (segment := segments[0]).size and self._must_delete(segment, size, now_ms, high_watermark):
+                size -= segment.size
+                if len(segments) == 1:
+                    self._roll(self._end)
+                segments.delete_first(None if at_once else now_ms + self._config.file_delete_delay_ms)
+                count += 1
+            if count:
+                first = segments[0].base
+                self.flusher.names_changed = True
+                self.snapshots.delete(lambda at: at < first)
+                self.increment_start_offset(first)
+            return count
 
-    @abstractmethod
-    def _keep_aborted(self, aborted: AbortedTxn) -> None:
-        """Its end has just been stored."""
+    def _must_delete(self, segment: LogSegment, size: int, now_ms: int, high_watermark: int) -> bool:
+        config = self._config
+        verdict = retention(config, segment.end, segment.size, size, self._start, high_watermark)
+        if verdict is not Retention.BY_TIME:
+            return verdict is Retention.DELETE
+        max_timestamp = newest(segment, now_ms - config.retention_ms)
+        if max_timestamp < 0:
+            file = self.segments.files.stats(self.segments.folder)[file_name(segment.base, LOG)]
+            max_timestamp = file.modified_ms or now_ms
+        return is_expired(config, max_timestamp, now_ms)
 
-    @abstractmethod
-    def _any_aborted(self, offset: int) -> bool:
-        """Whether there may be any that reach behind this offset. Asked for every fetch of those who want to know."""
-
-    @abstractmethod
-    def _aborted(self, offset: int, upto: int) -> list[AbortedTxn]:
-        """Those that begin before `upto` and end at `offset` or behind it."""
-
-    @abstractmethod
-    def _keep_epochs(self) -> None:
-        """They may have changed."""
-
-
-def remember(producers: Producers, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
-    """What a batch tells of its producer; of the end of a transaction also who ended it, and what was aborted."""
-    if not header.control:
-        producers.append(header)
-        return None
-    kind, coordinator_epoch = _end_in(buffer, at, header)
-    return None if kind is None else producers.end(header, kind, coordinator_epoch)
+    def delete_due_files(self, now_ms: int) -> None:
+        """Delete files of deleted segments whose time has come. Slow if they are large; also from a thread."""
+        with self.lock:
+            due = self.segments.take_due_deletions(now_ms)
+        for path in due:
+            self.segments.files.discard(path)
 
 
-def _end_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
-    """What the one record of a control batch says, and by which epoch of the coordinator."""
-    for record in read_records(memoryview(buffer)[at : at + header.size]):
-        return read_control(record)
-    return ControlType.COMMIT, -1  # the cleaner has emptied it, as nothing was left of what it ended
+def _rules(config: LogConfig, *, many: bool) -> Rules:
+    return Rules(
+        bytes_max=config.max_message_bytes,
+        segment_bytes=config.segment_bytes,
+        compacted=config.compact,
+        append_time=config.append_time,
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        many=many,
+    )

@@ -15,10 +15,10 @@ from bench.ports import free_port
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import BrokerId
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.log_config import LogConfig
 from replica.core.settings import Settings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
-from replica.storage.config import LogConfig
 
 T = TypeVar("T")
 PATIENCE_S = 540.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from replica.storage.config import LogConfig
-from replica.storage.manager import LogManager
+from replica.core.log_config import LogConfig
+from replica.storage.log_manager import LogManager
 from replica.wire.records import Record, build
 
 NOW = 1_700_000_000_000
@@ -21,7 +21,7 @@ def main(path: str) -> None:
         for log in logs:
             end = log.end_offset
             records = [Record(n, NOW + end, None, b"%d" % (end + n)) for n in range(1 + end % 4)]
-            known = log.producers.get(7)
+            known = log.producers.last_entry(7)
             sequence = 0 if known is None else known.last_sequence + 1
             batch = build(records, producer_id=7, producer_epoch=0, base_sequence=sequence)
             log.append_as_leader(batch, round_ // 50, NOW)

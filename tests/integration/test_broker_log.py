@@ -12,9 +12,9 @@ from threading import Event, Thread
 import pytest
 
 from replica.core.errors import KafkaError
-from replica.storage.config import LogConfig
+from replica.core.log_config import LogConfig
 from replica.storage.files import StorageFailure
-from replica.storage.manager import LogManager, ManagerSettings
+from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, records_in, values_in
 
@@ -55,7 +55,7 @@ def test_nothing_that_was_appended_is_lost_by_kill_9(tmp_path: Path) -> None:
             assert log is not None
             assert log.end_offset >= end, "the page cache outlives the process"
             assert [record.value for record in records_in(log)] == [b"%d" % n for n in range(log.end_offset)]
-            known = log.producers.get(7)
+            known = log.producers.last_entry(7)
             assert known is not None
             assert known.last_offset == log.end_offset - 1
         for directory in manager.directories:
@@ -84,7 +84,7 @@ def test_a_start_after_an_orderly_end(tmp_path: Path) -> None:
     assert values_in(found) == [b"%d" % n * 20 for n in range(60)]
     assert found.find_timestamp(NOW + 30) is not None
     again.delete(("t", 0), NOW)
-    again.sweep(NOW + 60_000)
+    again.delete_due_files(NOW + 60_000)
     assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]
     again.close()
 

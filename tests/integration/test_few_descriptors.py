@@ -14,8 +14,8 @@ import zab
 
 LOGS = """
 import errno, os, resource, sys
-from replica.storage.config import LogConfig
-from replica.storage.manager import LogManager
+from replica.core.log_config import LogConfig
+from replica.storage.log_manager import LogManager
 from tests.unit.replica.storage.logs import NOW, batch
 
 logs = LogManager.open([sys.argv[1]], lambda topic: LogConfig(segment_bytes=2_000))

@@ -14,9 +14,9 @@ from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.worlds.cores.partitions.flushing import flush
 from replica.core.errors import KafkaError
-from replica.storage.file_log import FileLog
+from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import NOW, batch
-from tests.unit.replica.storage.test_recovery import filled, opened
+from tests.unit.replica.storage.test_log_loader import filled, opened
 from zab.storage.memory_disk import MemoryDisk
 
 FSYNC_US = 1_000
@@ -45,7 +45,7 @@ class Broker:
             first[2]()
 
 
-def begun() -> tuple[Broker, FileLog, list[KafkaError | None]]:
+def begun() -> tuple[Broker, UnifiedLog, list[KafkaError | None]]:
     files, log = filled(8)
     broker: Any = Broker(files)
     done: list[KafkaError | None] = []
@@ -53,7 +53,7 @@ def begun() -> tuple[Broker, FileLog, list[KafkaError | None]]:
     return broker, log, done
 
 
-def written_again(broker: Broker, log: FileLog) -> None:
+def written_again(broker: Broker, log: UnifiedLog) -> None:
     """Its files are durable by then, and nobody has been told."""
     broker.until(FSYNC_US - 1)
     log.truncate_to(5)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.keeper import DURABLE
-from replica.storage.file_log import FileLog
+from replica.storage.unified_log import UnifiedLog
 from zab.storage.memory_disk import MemoryDisk
 
 
-def check_durable(broker: int, files: MemoryDisk, log: FileLog) -> None:
+def check_durable(broker: int, files: MemoryDisk, log: UnifiedLog) -> None:
     """When a flush of it has ended. Files of cleaned logs are replaced: there the old ones do as well."""
     if log.closed or "compact" in log.config.cleanup_policy:
         return

@@ -27,6 +27,7 @@ from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.log_config import LogConfig
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
@@ -34,8 +35,7 @@ from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
 from replica.runtime.settings import PortSettings
 from replica.runtime.store import StoreLogin
-from replica.storage.config import LogConfig
-from replica.storage.manager import ManagerSettings
+from replica.storage.log_manager import ManagerSettings
 from zab.config.config_source import BadConfig
 from zab.config.key_table import ConfigKey
 from zab.config.properties_file import decode

@@ -12,11 +12,11 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.cli.produce import Producer
 from replica.core.errors import ErrorCode
+from replica.core.log_config import LogConfig
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.client import ClientSettings, Connection, connect
 from replica.runtime.requests import ApiKey
-from replica.storage.config import LogConfig
 from replica.wire.compression import Codec
 from tests.integration.brokers import cluster, until
 

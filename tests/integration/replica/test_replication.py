@@ -25,9 +25,9 @@ from replica.runtime.logs import Log
 from replica.runtime.port import Port
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey
-from replica.storage.memory_log import MemoryLog
 from replica.wire import records
 from replica.wire.batch import walk
+from tests.unit.replica.storage.logs import MemoryLog
 
 T0 = TopicPartition("t", 0)
 ID = TopicId("t" * 22)

@@ -22,7 +22,7 @@ from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.config import OffsetsTopicSettings
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.storage.checkpoints import METADATA
+from replica.storage.checkpoint_files import METADATA
 from replica.wire import records
 from tests.integration.brokers import cluster, in_thread, until
 

@@ -11,12 +11,12 @@ from kraft_controller.core.commands import LeaderAndIsr, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
+from replica.core.log_config import LogConfig
 from replica.runtime.logs import Log
 from replica.runtime.replicas import Replication
-from replica.storage.config import LogConfig
-from replica.storage.memory_log import MemoryLog
 from replica.wire.batch import parse_header
 from replica.wire.records import batch_of
+from tests.unit.replica.storage.logs import MemoryLog
 from zab.host import clocks
 
 T0 = TopicPartition("t", 0)

@@ -6,17 +6,16 @@ import pytest
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log_config import LogConfig
 from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import AppendOrigin, PartitionLog
 from replica.core.replica_manager import ReplicaManager
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetch, Fetched, Wanted
-from replica.storage.config import LogConfig
-from replica.storage.memory_log import MemoryLog
 from replica.wire.batch import walk
 from replica.wire.records import ControlType, control_batch, read_records
 from tests.unit.replica.listlog import ListLogs
-from tests.unit.replica.storage.logs import batch
+from tests.unit.replica.storage.logs import MemoryLog, batch
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, in_transaction
 from tests.unit.replica.world import T0, Server, World
 
@@ -184,7 +183,7 @@ def test_the_next_leader_holds_back_what_it_has_no_end_of_and_takes_it_once_more
     room.elect(2, [2])
     room.pull(1, rounds=3)
     assert room.disks[1].logs[T0].producers == room.disks[2].logs[T0].producers
-    assert [len(disk.logs[T0].producers.ended) for disk in room.disks.values()] == [0, 0], (
+    assert [len(disk.logs[T0].producers.unreplicated) for disk in room.disks.values()] == [0, 0], (
         "what is committed is settled"
     )
 

@@ -6,8 +6,7 @@ import pytest
 
 from kraft_controller.core.names import TopicPartition
 from replica.cli.consume import Position, _records
-from replica.storage.memory_log import MemoryLog
-from tests.unit.replica.storage.logs import ALL, NOW, numbered
+from tests.unit.replica.storage.logs import ALL, NOW, MemoryLog, numbered
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, Writers, end
 from zab.cli.kit.failures import Failed
 

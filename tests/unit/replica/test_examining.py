@@ -15,15 +15,15 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.log_config import LogConfig
 from replica.core.offset_lookup import GREATEST
 from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
 from replica.core.wants import Produced
 from replica.runtime.examining import Examiner, ExaminingSettings
-from replica.storage.config import LogConfig
-from replica.storage.memory_log import MemoryLog
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, parse_header, seal
 from replica.wire.compression import INFLATED_BYTES_MAX, Codec, deflate, inflate
 from replica.wire.records import Record, build, read_records
+from tests.unit.replica.storage.logs import MemoryLog
 
 NOW = 1_700_000_000_000
 WHERE = TopicPartition("t", 0)

@@ -25,11 +25,11 @@ from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.runtime.requests import ApiKey, Body, Handler, Request
-from replica.storage.memory_log import MemoryLog
 from replica.wire.messages import decode_reply, decode_request, encode_reply, encode_request
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas import APIS
 from replica.wire.schemas import groups as group_schemas
+from tests.unit.replica.storage.logs import MemoryLog
 
 PARTITIONS = 3
 NOW = 1 << 60

@@ -12,13 +12,13 @@ import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.log_config import LogConfig
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.disk import Disk, DiskPace
 from replica.runtime.handlers.log_dirs import handlers
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Request
-from replica.storage.config import LogConfig
-from replica.storage.manager import ManagerSettings
+from replica.storage.log_manager import ManagerSettings
 from tests.unit.replica.storage.logs import NOW, batch
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -24,8 +24,8 @@ from replica.runtime.markers import Told
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.runtime.requests import ApiKey, Body, Request
 from replica.runtime.transactions import Transactions
-from replica.storage.memory_log import MemoryLog
 from replica.wire.messages import decode_reply, decode_request, encode_reply, encode_request
+from tests.unit.replica.storage.logs import MemoryLog
 
 PARTITIONS = 3
 NOW = 1 << 60

@@ -41,11 +41,11 @@ from replica.core.errors import ErrorCode
 from replica.core.follower_role import FollowerRole
 from replica.core.isr import Isr
 from replica.core.leader_role import LeaderRole
+from replica.core.log_config import LogConfig
 from replica.core.partition import Partition
 from replica.core.partition_log import FetchDataInfo
 from replica.core.settings import Settings
 from replica.core.wants import Deleted, Fetched, Results
-from replica.storage.config import LogConfig
 from replica.wire import records as wire
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from harness.checkers.partitions.copies import COMPACTED, ident_of
 from harness.worlds.losses import log_disk, lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
+from replica.core.log_config import UNBOUNDED, LogConfig
 from replica.core.partition_log import PartitionLog
-from replica.storage.config import UNBOUNDED, LogConfig
-from replica.storage.file_log import FileLog
 from replica.storage.files import StorageFailure
-from replica.storage.manager import LogManager
+from replica.storage.log_manager import LogManager
+from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """Which call fails, by the word of the script."""
@@ -87,7 +87,7 @@ class Disk:
     def delete(self, where: TopicPartition) -> None:
         if self.logs.directory_of(where) is not None:
             self.logs.delete(where, 0)
-            self.logs.sweep(1 << 60)
+            self.logs.delete_due_files(1 << 60)
             self._deleted(where)
 
     def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
@@ -95,17 +95,17 @@ class Disk:
 
     # -- now and then ------------------------------------------------------------------------------------
 
-    def due_for_flush(self, now_ms: int) -> list[FileLog]:
+    def due_for_flush(self, now_ms: int) -> list[UnifiedLog]:
         return list(self.logs.due_for_flush(now_ms))
 
     def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> TopicPartition | None:
         """Which log was cleaned, if any was."""
         cleaned, plain = None, cast("Mapping[tuple[str, int], int]", watermarks)
         try:
-            self.logs.retire(now_ms, plain)
+            self.logs.delete_old_segments(now_ms, plain)
             if (done := self.logs.clean_one(now_ms, plain)) is not None:
                 cleaned = TopicPartition(*done[0])
-            self.logs.sweep(now_ms)
+            self.logs.delete_due_files(now_ms)
             if checkpoint:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()
@@ -113,7 +113,7 @@ class Disk:
             pass  # whoever wants something of a log of it is told
         return cleaned
 
-    def held(self) -> dict[TopicPartition, tuple[FileLog, bytes | None]]:
+    def held(self) -> dict[TopicPartition, tuple[UnifiedLog, bytes | None]]:
         return {
             TopicPartition(*where): (log, self.logs.topic_id(where)) for where, log in sorted(self.logs.logs.items())
         }

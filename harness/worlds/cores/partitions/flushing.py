@@ -13,7 +13,7 @@ from harness.checkers.partitions.flushed import check_durable
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.wants import Flush
-from replica.storage.file_log import FileLog
+from replica.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Done = Callable[[KafkaError | None], None]
 
 
-def flush(broker: PartitionBroker, log: FileLog, done: Done) -> None:
+def flush(broker: PartitionBroker, log: UnifiedLog, done: Done) -> None:
     """As `log.flush` in a thread. `done`: what it would raise; nothing, when the broker is gone by then."""
     whole_us = broker.world.fsync_us(broker.random)
     first_us = int(whole_us * broker.random.random())
@@ -36,9 +36,9 @@ def flush(broker: PartitionBroker, log: FileLog, done: Done) -> None:
         broker.later(whole_us - first_us, act)
 
     def told(begun: Any) -> None:
-        if begun.cuts != log.cuts:
+        if begun.truncations != log.flusher.truncations:
             broker.world.counted("cut while it was flushed")
-        log.end_flush(begun)
+        log.finish_flush(begun)
 
     def writes_out(begun: Any) -> None:
         try:
@@ -106,10 +106,10 @@ class Due:
 
     def __init__(self, broker: PartitionBroker) -> None:
         self._broker = broker
-        self._logs: list[FileLog] = []
+        self._logs: list[UnifiedLog] = []
         self._busy = False
 
-    def look(self, logs: list[FileLog]) -> None:
+    def look(self, logs: list[UnifiedLog]) -> None:
         if not self._busy:
             self._logs = logs
             self._next(None)

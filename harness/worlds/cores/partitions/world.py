@@ -26,8 +26,8 @@ from harness.worlds.cores.partitions.telling import with_members
 from harness.worlds.cores.partitions.wires import Wires
 from harness.worlds.cores.partitions.workload import PartitionsWorkload
 from harness.worlds.cores.store.checks import committed
+from replica.core.log_config import UNBOUNDED, LogConfig
 from replica.core.settings import Settings
-from replica.storage.config import UNBOUNDED, LogConfig
 from replica.wire.validation import LONG_MAX
 
 FLUSH_MS: Final = 250

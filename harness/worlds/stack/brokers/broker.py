@@ -30,6 +30,7 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.log_config import LogConfig
 from replica.core.settings import Settings as ReplicationSettings
 from replica.core.transactions.desk import Settings as TransactionSettings
 from replica.runtime.broker import Broker as Program
@@ -41,7 +42,6 @@ from replica.runtime.config import (
     OffsetsTopicSettings,
     TransactionsTopicSettings,
 )
-from replica.storage.config import LogConfig
 from replica.storage.files import StorageFailure
 
 if TYPE_CHECKING:

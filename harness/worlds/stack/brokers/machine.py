@@ -17,7 +17,7 @@ from unittest.mock import patch
 import trio
 
 from harness.worlds.stack.brokers.sockets import Sockets
-from replica.storage import manager
+from replica.storage import log_manager
 from zab.storage.disk import FolderDisk
 
 DAY_S: Final = 1_700_000_000
@@ -42,7 +42,7 @@ def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], Folde
             (time, "time", now),
             (time, "time_ns", lambda: int(now() * 1e9)),
             (os, "urandom", random.randbytes),
-            (manager, "log_directory", files),
+            (log_manager, "log_directory", files),
         ):
             stack.enter_context(patch.object(where, name, instead))
         yield

@@ -1,13 +1,21 @@
-"""What tests append."""
+"""Logs for tests, and batches to append to them."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
+from harness.worlds.losses import log_disk
+from replica.core.log_config import LogConfig
 from replica.core.partition_log import PartitionLog
+from replica.storage.files import Handles
+from replica.storage.leader_epochs import LeaderEpochFileCache
+from replica.storage.log_segment import LogSegment
+from replica.storage.log_segments import LogSegments
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build, read_records
+from tests.unit.replica.storage.list_segments import ListSegments
 
 NOW: Final = 1_700_000_000_000
 ALL: Final = 1 << 30
@@ -40,3 +48,20 @@ def records_in(log: PartitionLog, offset: int | None = None) -> list[Record]:
 
 def values_in(log: PartitionLog, offset: int | None = None) -> list[bytes | None]:
     return [record.value for record in records_in(log, offset)]
+
+
+class MemoryLog(UnifiedLog):
+    """An empty log on a memory disk of its own."""
+
+    def __init__(self, name: str = "memory-0", config: LogConfig | None = None) -> None:
+        files = log_disk()
+        files.make_folder(name)
+        handles = Handles(files)
+        segments = LogSegments(handles, name, [LogSegment.create(handles, name, 0)])
+        super().__init__(name, config or LogConfig(), segments, LeaderEpochFileCache(files, name), 0, 0)
+
+
+def list_log(name: str = "list-0", config: LogConfig | None = None) -> UnifiedLog:
+    """Return a log whose batches are in a list: the model of those in files."""
+    segments = cast("LogSegments", ListSegments(name))
+    return UnifiedLog(name, config or LogConfig(), segments, LeaderEpochFileCache(segments.files, name), 0, 0)

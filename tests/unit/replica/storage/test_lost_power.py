@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
+from replica.core.log_config import LogConfig
 from replica.storage.files import StorageFailure
-from replica.storage.segment import LOG
+from replica.storage.log_segment import LOG
+from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import NOW, numbered, of_producer, records_in
-from tests.unit.replica.storage.test_recovery import Told, filled, fresh, opened
+from tests.unit.replica.storage.test_log_loader import Told, filled, fresh, opened
 from zab.storage.memory_disk import MemoryDisk
 
 SEEDS = range(40)
@@ -27,12 +27,12 @@ def names(files: MemoryDisk) -> list[str]:
     return [path for path in files.names() if path.endswith(LOG)]
 
 
-def add(log: FileLog, first: int, count: int) -> None:
+def add(log: UnifiedLog, first: int, count: int) -> None:
     for n in range(first, first + count):
         log.append_as_leader(of_producer(7, n, b"value %d" % n, time=NOW + n), 2, NOW)
 
 
-def is_a_run(log: FileLog) -> bool:
+def is_a_run(log: UnifiedLog) -> bool:
     offsets = [record.offset for record in records_in(log)]
     return offsets == list(range(log.start_offset, log.end_offset))
 
@@ -84,7 +84,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
     while True:
         files, log = filled(40)
         log.flush()
-        told = log._marks = Told()
+        told = log._checkpoints = Told()
         for kind in ("delete", "sync_dir", "create"):
             files.fail(kind, nth)
         try:
@@ -110,7 +110,7 @@ def test_what_is_durable_is_still_there_when_older_segments_have_gone() -> None:
         add(log, 0, 40)
         log.flush()
         add(log, 40, 20)
-        went += log.retire(NOW + 10, high_watermark=20 + seed)
+        went += log.delete_old_segments(NOW + 10, high_watermark=20 + seed)
         torn(files, seed)
         again = opened(files, config=SHORT)
         assert is_a_run(again)
@@ -124,12 +124,12 @@ def test_a_log_whose_last_segment_has_gone_with_all_the_others_is_found_empty_an
         files, log = fresh(SHORT)
         add(log, 0, 12)
         point = log.flush()
-        log.retire(NOW + 10, high_watermark=12)
+        log.delete_old_segments(NOW + 10, high_watermark=12)
         torn(files, seed)
         assert opened(files, point=point, config=SHORT).end_offset == 12
 
 
-def in_files(log: FileLog) -> list[tuple[int, int]]:
+def in_files(log: UnifiedLog) -> list[tuple[int, int]]:
     """Offset and epoch of each batch, as the segments have them one after the other."""
     return [(header.base_offset, header.leader_epoch) for segment in log.segments for _, header in segment.headers()]
 
@@ -168,7 +168,7 @@ def test_of_two_flushes_whoever_ends_first_has_done_what_the_other_one_had_begun
     assert first is not None
     assert second is not None
     assert log.write_out(second)
-    log.end_flush(second)
+    log.finish_flush(second)
     assert log.recovery_point == 38
     files.crash()
     assert opened(files, point=38).end_offset == 38
@@ -183,7 +183,7 @@ def test_what_is_cut_off_while_it_is_flushed_is_not_durable() -> None:
     assert log.write_out(begun)
     log.truncate_to(9)
     add(log, 9, 6)
-    log.end_flush(begun)
+    log.finish_flush(begun)
     assert log.recovery_point <= 9
     files.crash()
     opened(files, point=log.recovery_point)

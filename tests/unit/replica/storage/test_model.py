@@ -1,4 +1,4 @@
-"""The log in files and the one in memory, asked the same in the same order, while the one is closed and killed."""
+"""The log in files beside a model in a list: the same calls in the same order, with closes, kills and lost power."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import KafkaError
+from replica.core.log_config import LogConfig
 from replica.core.partition_log import NO_EPOCH
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.memory_log import MemoryLog
-from replica.storage.recovery import Known, open_log
-from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, records_in
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.unified_log import UnifiedLog
+from tests.unit.replica.storage.logs import NOW, batch, list_log, numbered, of_producer, records_in
 
 CONFIG = LogConfig.of({"segment.bytes": "400", "index.interval.bytes": "100", "segment.ms": "1000"})
 
@@ -28,28 +27,28 @@ class Both:
         self.config = config
         self.files = log_disk()
         self.files.make_folder("t-0")
-        self.known = Known()
-        self.memory = MemoryLog("t-0", config)
+        self.known = KnownOffsets()
+        self.model = list_log("t-0", config)
         self.file = self.open()
         self.sequences: dict[int, int] = {}
         self.cut_at = 1 << 60
         """Lost power may bring back what was cut off from there on since the last flush."""
 
-    def open(self) -> FileLog:
+    def open(self) -> UnifiedLog:
         return open_log("t-0", self.config, Handles(self.files, open_max=3), "t-0", self.known, self)
 
-    def ends_at(self, offset: int) -> None:
-        self.known = Known(min(self.known.recovery_point, offset), self.known.start_offset)
+    def lower_end(self, offset: int) -> None:
+        self.known = KnownOffsets(min(self.known.recovery_point, offset), self.known.start_offset)
 
-    def begins_at(self, offset: int) -> None:
-        self.known = Known(self.known.recovery_point, min(self.known.start_offset, offset))
+    def lower_start(self, offset: int) -> None:
+        self.known = KnownOffsets(self.known.recovery_point, min(self.known.start_offset, offset))
 
     def checkpoint(self) -> None:
-        self.known = Known(self.file.recovery_point, self.file.start_offset)
+        self.known = KnownOffsets(self.file.recovery_point, self.file.start_offset)
 
     def both(self, act: Callable[[Any], object]) -> object:
         answers = []
-        for log in (self.memory, self.file):
+        for log in (self.model, self.file):
             try:
                 answers.append(act(log))
             except KafkaError as error:
@@ -58,12 +57,12 @@ class Both:
         return answers[0]
 
     def compare(self) -> None:
-        file, memory = self.file, self.memory
-        assert (file.start_offset, file.end_offset) == (memory.start_offset, memory.end_offset)
-        assert file.latest_epoch == memory.latest_epoch
-        assert file.epochs.entries == memory.epochs.entries
-        assert records_in(file) == records_in(memory)
-        assert file.greatest_timestamp() == memory.greatest_timestamp()
+        file, model = self.file, self.model
+        assert (file.start_offset, file.end_offset) == (model.start_offset, model.end_offset)
+        assert file.latest_epoch == model.latest_epoch
+        assert file.epochs.entries == model.epochs.entries
+        assert records_in(file) == records_in(model)
+        assert file.greatest_timestamp() == model.greatest_timestamp()
 
 
 values = st.lists(st.binary(max_size=40), min_size=1, max_size=3)
@@ -91,7 +90,7 @@ steps = st.one_of(
 def do(both: Both, step: tuple[Any, ...]) -> None:
     kind: str
     kind, *rest = step
-    end, epoch = both.memory.end_offset, max(0, both.memory.latest_epoch)
+    end, epoch = both.model.end_offset, max(0, both.model.latest_epoch)
     match kind:
         case "lead":
             content, time = rest
@@ -100,7 +99,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
             producer, shift, content = rest
             data = of_producer(producer, max(0, both.sequences.get(producer, 0) + shift), *content)
             answer = both.both(lambda log: log.append_as_leader(data, epoch, NOW))
-            known = both.memory.producers.get(producer)
+            known = both.model.producers.last_entry(producer)
             both.sequences[producer] = 0 if known is None else known.last_sequence + 1
             assert answer is not None
         case "follow":
@@ -112,7 +111,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
             if both.file.end_offset < end:
                 both.cut_at = min(both.cut_at, both.file.end_offset)
         case "increment_start_offset":
-            start = both.memory.start_offset + rest[0]
+            start = both.model.start_offset + rest[0]
             both.both(lambda log: log.increment_start_offset(start))
         case "assign":
             both.both(lambda log: log.assign_epoch(epoch + rest[0], end))
@@ -126,7 +125,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
         case "epoch":
             both.both(lambda log: (log.end_offset_for_epoch(rest[0]), log.epoch_for_offset(rest[1])))
         case "flush":
-            assert both.file.flush() == both.memory.end_offset
+            assert both.file.flush() == both.model.end_offset
             both.cut_at = 1 << 60
             if rest[0]:
                 both.checkpoint()
@@ -139,10 +138,10 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
             both.file = both.open()
         case _:  # kill
             # As if the start had been written down in time; what was written down of a later one must not count.
-            both.known = Known(both.known.recovery_point, max(both.known.start_offset, both.memory.start_offset))
+            both.known = KnownOffsets(both.known.recovery_point, max(both.known.start_offset, both.model.start_offset))
             both.file.abandon()
             both.file = both.open()
-            assert both.file.producers == both.memory.producers
+            assert both.file.producers == both.model.producers
 
 
 @given(st.lists(steps, max_size=40))
@@ -167,7 +166,7 @@ def test_lost_power_leaves_a_beginning_with_all_that_was_flushed(script: list[tu
     both.files.crash(chance.randrange)
     log = both.open()
     after = [each for each in records_in(log) if each.offset < both.cut_at]
-    if log.start_offset == both.memory.start_offset:
+    if log.start_offset == both.model.start_offset:
         assert after == before[: len(after)]
     assert log.end_offset >= min(flushed, both.known.recovery_point)
     log.append_as_leader(batch(b"goes on"), max(0, log.latest_epoch), NOW)

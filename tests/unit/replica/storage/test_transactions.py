@@ -11,16 +11,15 @@ import pytest
 from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import AbortedTxn, AppendOrigin
-from replica.storage.aborted import decode, decode_sound, encode
-from replica.storage.cleaner import _emptied, clean, cleanable
-from replica.storage.file_log import FileLog
+from replica.storage.compaction import emptied
 from replica.storage.files import Handles
-from replica.storage.memory_log import MemoryLog
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_cleaner import clean, examine_log
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.transaction_index import decode, decode_sound, encode
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import parse_header, stamp, walk
 from replica.wire.records import batch_of, control_batch
-from tests.unit.replica.storage.logs import ALL, NOW, batch, of_producer, values_in
+from tests.unit.replica.storage.logs import ALL, NOW, MemoryLog, batch, list_log, of_producer, values_in
 from tests.unit.replica.storage.transactional import (
     ABORT,
     COMMIT,
@@ -33,9 +32,9 @@ from tests.unit.replica.storage.transactional import (
 )
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["files", "list"])
 def log(request: pytest.FixtureRequest) -> UnifiedLog:
-    return Disk().log if request.param == "files" else MemoryLog("t-0", Disk().config)
+    return Disk().log if request.param == "files" else list_log("t-0", Disk().config)
 
 
 def code_of(caught: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
@@ -323,9 +322,9 @@ def test_a_list_that_is_lost_is_made_again(what: str, ending: str) -> None:
             disk.files.put(f"t-0/{name}", content[:-5] if what == "cut" and content else content + b"\xff" * 40)
     log = disk.open()
     assert (committed(log), aborted(log)) == (shown, before)
-    assert bool(log.notes) == (what == "gone")
+    assert bool(disk.notes) == (what == "gone")
     again = disk.closed()
-    assert again.notes == []
+    assert disk.notes == []
     assert aborted(again) == before
 
 
@@ -350,8 +349,8 @@ def test_a_list_goes_with_its_segment() -> None:
     disk = Disk(retention_bytes="0")
     shown = many(disk)
     log = disk.log
-    assert log.retire(NOW, log.end_offset) > 3
-    log.sweep(NOW + 1)
+    assert log.delete_old_segments(NOW, log.end_offset) > 3
+    log.delete_due_files(NOW + 1)
     assert disk.lists() == [], "one that is new and has nothing in it has none yet"
     assert committed(log) == []
     assert many(disk) == shown
@@ -367,7 +366,7 @@ def test_retention_takes_the_beginning_of_an_open_transaction() -> None:
     for number in range(12):
         disk.log.append_as_leader(batch(b"%d" % number), 0, NOW)
     writers.write(disk.log, 7, "last")
-    disk.log.retire(NOW, 8)
+    disk.log.delete_old_segments(NOW, 8)
     start = disk.log.start_offset
     assert 0 < start <= 8
     for _ in range(2):
@@ -415,7 +414,7 @@ def test_of_a_group_of_segments_that_were_cleaned_the_lists_are_one() -> None:
         log.append_as_leader(batch_of([(b"z", b"z%d" % round_)], NOW), 0, NOW)
         log.roll()
         disk.flush()
-        found = cleanable(log, 0, NOW + 10_000 * round_, log.end_offset)
+        found = examine_log(log, 0, NOW + 10_000 * round_, log.end_offset)
         clean(log, found, NOW + 10_000 * round_)
         for log in _and_after_a_kill(disk):
             shown = [value for value in committed(log, step=1) if value[0] == "v" and value != "v14"]
@@ -430,7 +429,7 @@ def test_of_a_group_of_segments_that_were_cleaned_the_lists_are_one() -> None:
     )
 
 
-def _and_after_a_kill(disk: Disk) -> Iterator[FileLog]:
+def _and_after_a_kill(disk: Disk) -> Iterator[UnifiedLog]:
     yield disk.log
     yield disk.killed()
 
@@ -448,7 +447,7 @@ def test_a_transaction_that_ends_behind_what_is_cleaned_was_aborted_all_the_same
     disk.flush()
     log = disk.closed()  # nobody knows any more that the end was not committed
     for bound in range(2, log.end_offset + 1):
-        clean(log, cleanable(log, 0, NOW, bound), NOW)
+        clean(log, examine_log(log, 0, NOW, bound), NOW)
         assert committed(log)[0] == "old", f"cleaned up to {bound}"
 
 
@@ -465,7 +464,7 @@ def _to_be_cleaned() -> Disk:
 
 
 def _clean(disk: Disk, keys_max: int) -> None:
-    clean(disk.log, cleanable(disk.log, 0, NOW, disk.log.end_offset), NOW, keys_max=keys_max)
+    clean(disk.log, examine_log(disk.log, 0, NOW, disk.log.end_offset), NOW, keys_max=keys_max)
 
 
 def _never(disk: Disk) -> set[str]:
@@ -510,10 +509,10 @@ def test_a_crash_anywhere_in_a_cleaning_shows_nothing_that_was_aborted() -> None
 def test_an_end_that_the_cleaner_has_emptied_still_ends() -> None:
     files = log_disk()
     files.make_folder("t-0")
-    log = open_log("t-0", Disk().config, Handles(files), "t-0", Known())
+    log = open_log("t-0", Disk().config, Handles(files), "t-0", KnownOffsets())
     log.append_as_follower(_numbered(in_transaction(7, 0, b"a"), 0))
     marker = control_batch(ABORT, 7, 0, 0, NOW)
-    log.append_as_follower(_numbered(_emptied(parse_header(marker)), 1))
+    log.append_as_follower(_numbered(emptied(parse_header(marker)), 1))
     assert log.last_stable_offset(2) == 2
 
 

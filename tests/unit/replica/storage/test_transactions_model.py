@@ -8,9 +8,8 @@ from attrs import define, field, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.storage.memory_log import MemoryLog
 from replica.storage.unified_log import UnifiedLog
-from tests.unit.replica.storage.logs import NOW, batch
+from tests.unit.replica.storage.logs import NOW, batch, list_log
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, Disk, committed, end, in_transaction
 
 
@@ -79,7 +78,7 @@ steps = st.one_of(
 )
 
 
-def do(naive: Naive, disk: Disk, memory: MemoryLog, step: tuple[Any, ...]) -> None:
+def do(naive: Naive, disk: Disk, memory: UnifiedLog, step: tuple[Any, ...]) -> None:
     kind: str
     kind, *rest = step
     at = memory.end_offset
@@ -87,7 +86,7 @@ def do(naive: Naive, disk: Disk, memory: MemoryLog, step: tuple[Any, ...]) -> No
     match kind:
         case "write":
             producer, count = rest
-            known = memory.producers.get(producer)
+            known = memory.producers.last_entry(producer)
             data = in_transaction(
                 producer, 0 if known is None else known.last_sequence + 1, *(b"%d" % (at + n) for n in range(count))
             )
@@ -138,7 +137,7 @@ def do(naive: Naive, disk: Disk, memory: MemoryLog, step: tuple[Any, ...]) -> No
 @given(st.lists(steps, max_size=40))
 @settings(max_examples=100)
 def test_what_is_stable_and_what_is_shown(script: list[tuple[Any, ...]]) -> None:
-    naive, disk, memory = Naive(), Disk(segment_bytes="300"), MemoryLog()
+    naive, disk, memory = Naive(), Disk(segment_bytes="300"), list_log()
     for step in script:
         do(naive, disk, memory, step)
         logs: tuple[UnifiedLog, ...] = (memory, disk.log)

@@ -1,15 +1,14 @@
-"""Producers who write in transactions, and who reads only what is committed, as a client does it."""
+"""ProducerStateManager who write in transactions, and who reads only what is committed, as a client does it."""
 
 from __future__ import annotations
 
 from attrs import define, field
 
 from harness.worlds.losses import log_disk
+from replica.core.log_config import LogConfig
 from replica.core.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_loader import KnownOffsets, open_log
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, build, control_batch, read_control, read_records
@@ -84,36 +83,38 @@ class Disk:
         self.config = LogConfig.of(keys | {key.replace("_", "."): value for key, value in settings.items()})
         self.files = log_disk()
         self.files.make_folder("t-0")
-        self.known = Known()
+        self.known = KnownOffsets()
         self.writers = Writers()
         self.log = self.open()
 
-    def open(self) -> FileLog:
-        self.log = open_log("t-0", self.config, Handles(self.files, open_max=4), "t-0", self.known, self)
+    def open(self) -> UnifiedLog:
+        self.notes: list[str] = []
+        handles = Handles(self.files, open_max=4)
+        self.log = open_log("t-0", self.config, handles, "t-0", self.known, self, self.notes)
         return self.log
 
-    def ends_at(self, offset: int) -> None:
-        self.known = Known(min(self.known.recovery_point, offset), self.known.start_offset)
+    def lower_end(self, offset: int) -> None:
+        self.known = KnownOffsets(min(self.known.recovery_point, offset), self.known.start_offset)
 
-    def begins_at(self, offset: int) -> None:
-        self.known = Known(self.known.recovery_point, min(self.known.start_offset, offset))
+    def lower_start(self, offset: int) -> None:
+        self.known = KnownOffsets(self.known.recovery_point, min(self.known.start_offset, offset))
 
     def checkpoint(self) -> None:
-        self.known = Known(self.log.recovery_point, self.log.start_offset)
+        self.known = KnownOffsets(self.log.recovery_point, self.log.start_offset)
 
     def checkpoint_start(self, offset: int) -> None:
-        self.known = Known(self.known.recovery_point, max(self.known.start_offset, offset))
+        self.known = KnownOffsets(self.known.recovery_point, max(self.known.start_offset, offset))
 
     def flush(self) -> None:
         self.log.flush()
         self.checkpoint()
 
-    def killed(self) -> FileLog:
+    def killed(self) -> UnifiedLog:
         self.log.abandon()
         self.files.kill()
         return self.open()
 
-    def closed(self) -> FileLog:
+    def closed(self) -> UnifiedLog:
         self.log.close()
         self.checkpoint()
         return self.open()

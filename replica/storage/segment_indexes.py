@@ -1,6 +1,6 @@
-"""Where in a segment an offset or a time is to be looked for. Sparse, and a hint: it can be made again from the log.
+"""The offset and time index of one segment (Kafka: OffsetIndex, TimeIndex). Sparse, and rebuilt from the log if lost.
 
-Held as two arrays, in the memory of the machine's own numbers, and searched without a step of Python for each entry.
+The entries are held in two arrays of machine integers, so that a search takes no Python step for each entry.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _TIME: Final = Struct(">qi")
 
 
 class OffsetIndex:
-    """(offset of a batch's last record, told from the segment's first; where that batch begins in the file)"""
+    """Entries of the last offset of a batch, relative to the segment's base offset, and the batch's file position."""
 
     ENTRY_BYTES: Final = _OFFSET.size
 
     def __init__(self, data: bytes = b"", log_bytes: int | None = None) -> None:
-        """`ValueError` where these are no entries for a log file of that size."""
+        """Decode a file. Raises `ValueError` if it cannot belong to a log file of that size."""
         if len(data) % _OFFSET.size:
             raise ValueError(f"{len(data)} bytes are no whole entries")
         both = array("i")
@@ -30,9 +30,7 @@ class OffsetIndex:
         if sys.byteorder == "little":
             both.byteswap()
         self._offsets, self._positions = both[0::2], both[1::2]
-        while (
-            len(self) > 1 and not self._offsets[-1] and not self._positions[-1]
-        ):  # space that was reserved, and not used
+        while len(self) > 1 and not self._offsets[-1] and not self._positions[-1]:  # preallocated, and not used
             self._offsets.pop()
             self._positions.pop()
         if not all(map(lt, self._offsets, self._offsets[1:])) or not all(map(lt, self._positions, self._positions[1:])):
@@ -55,34 +53,34 @@ class OffsetIndex:
 
     @property
     def data(self) -> bytes:
-        """As it stands in the file."""
+        """The content of the file."""
         return b"".join(_OFFSET.pack(*entry) for entry in self.entries)
 
     def append(self, offset: int, position: int) -> bytes:
-        """What to write to the file."""
+        """Add an entry, and return its bytes in the file."""
         self._offsets.append(offset)
         self._positions.append(position)
         return _OFFSET.pack(offset, position)
 
     def floor(self, offset: int) -> int:
-        """A position at or before the batch that holds this offset."""
+        """Return a position at or before the batch that holds this offset."""
         at = bisect_right(self._offsets, offset) - 1
         return self._positions[at] if at >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """The last known beginning of a batch that is not behind this position."""
+        """Return the last indexed start of a batch that is not after this position."""
         at = bisect_right(self._positions, position) - 1
         return self._positions[at] if at >= 0 else 0
 
-    def cut(self, position: int) -> None:
-        """The log ends there."""
+    def truncate(self, position: int) -> None:
+        """Remove entries of batches from this position on."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]
 
 
 class TimeIndex:
-    """(greatest time so far, last offset of the batch that has it): no record up to there is later."""
+    """Entries of the greatest timestamp so far and the last offset of its batch: no record up to there is later."""
 
     ENTRY_BYTES: Final = _TIME.size
 
@@ -112,7 +110,7 @@ class TimeIndex:
 
     @property
     def data(self) -> bytes:
-        """As it stands in the file."""
+        """The content of the file."""
         return b"".join(_TIME.pack(*entry) for entry in self.entries)
 
     @property
@@ -125,19 +123,19 @@ class TimeIndex:
         return _TIME.pack(time, offset)
 
     def before(self, time: int) -> tuple[int, int] | None:
-        """The last entry up to whose offset nobody is as late as that time."""
+        """Return the last entry with an earlier timestamp: all records up to its offset are earlier."""
         at = bisect_left(self._times, time) - 1
         return (self._times[at], self._offsets[at]) if at >= 0 else None
 
-    def cut(self, offset: int) -> None:
-        """The log ends before this offset."""
+    def truncate(self, offset: int) -> None:
+        """Remove entries of this offset and later ones."""
         keep = bisect_left(self._offsets, offset)
         del self._times[keep:]
         del self._offsets[keep:]
 
 
-def decode_place(data: bytes) -> int:
-    """Where the batch of one entry begins."""
+def decode_position(data: bytes) -> int:
+    """Return the position in one entry of an offset index."""
     position: int = _OFFSET.unpack(data)[1]
     return position
 

@@ -7,10 +7,10 @@ from struct import pack, unpack_from
 import pytest
 
 from harness.worlds.losses import log_disk
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
+from replica.core.log_config import LogConfig
 from replica.storage.files import DamagedLog, Handles
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import ALL, NOW, batch, records_in
 
 DAY, HOUR = 86_400_000, 3_600_000
@@ -24,13 +24,13 @@ class Rotten:
         self.config = LogConfig.of(said)
         self.files = log_disk()
         self.files.make_folder("t-0")
-        log = open_log("t-0", self.config, Handles(self.files), "t-0", Known())
+        log = open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets())
         for time in times or tuple(NOW + at for at in range(30)):
             log.append_as_leader(batch(b"some value", time=time), 0, NOW)
         log.close()
 
-    def opened(self, point: int = 30) -> FileLog:
-        return open_log("t-0", self.config, Handles(self.files), "t-0", Known(point))
+    def opened(self, point: int = 30) -> UnifiedLog:
+        return open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets(point))
 
     def entry(self, suffix: str, at: int) -> tuple[int, int]:
         form, size = (">qi", 12) if suffix == ".timeindex" else (">ii", 8)
@@ -63,7 +63,7 @@ def test_what_an_index_says_of_a_time_deletes_nothing(at: int) -> None:
         rotten.files.put(path, rotten.files.get(path)[at * 12 : -12])
     log = rotten.opened()
     assert len(log.segments) > 2
-    assert log.retire(NOW + DAY, log.end_offset) == 0
+    assert log.delete_old_segments(NOW + DAY, log.end_offset) == 0
     assert log.start_offset == 0
     assert log.segments[0].greatest() == (NOW + log.segments[0].end - 1, log.segments[0].end - 1)
 
@@ -74,14 +74,14 @@ def test_what_an_index_has_lost_deletes_nothing() -> None:
     rotten.files.put(f"t-0/{0:020d}.timeindex", pack(">qi", NOW - 2 * DAY, 0))
     log = rotten.opened()
     assert log.segments[0].end > 1
-    assert log.retire(NOW, log.end_offset) == 0
+    assert log.delete_old_segments(NOW, log.end_offset) == 0
 
 
 def test_what_is_old_by_its_batches_goes() -> None:
     rotten = Rotten()
     log = rotten.opened()
     closed, kept = len(log.segments) - 1, log.segments[-1].base
-    assert log.retire(NOW + DAY + kept, log.end_offset) == closed
+    assert log.delete_old_segments(NOW + DAY + kept, log.end_offset) == closed
     assert log.start_offset == kept
 
 
@@ -149,7 +149,7 @@ def test_an_index_is_not_made_again_from_a_log_that_is_damaged() -> None:
 # -- times that are wrong ----------------------------------------------------------------------------------
 
 
-def found(log: FileLog, time: int) -> int:
+def found(log: UnifiedLog, time: int) -> int:
     answer = log.find_timestamp(time)
     assert answer is not None
     return answer.offset
@@ -199,5 +199,5 @@ def test_times_in_disorder_are_found_without_making_an_index_again() -> None:
     assert found(log, NOW + HOUR) == 0
     assert log.find_timestamp(NOW + HOUR + 1) is None
     assert log.segments[0].greatest() == (NOW + HOUR, 0)
-    assert not log.segments[0].indexes_are_made
+    assert not log.segments[0].indexes_are_rebuilt
     assert (rotten.files.get(f"{path}.timeindex"), rotten.files.get(f"{path}.index")) == before

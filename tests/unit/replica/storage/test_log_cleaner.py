@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.worlds.losses import log_disk
+from replica.core.log_config import LogConfig
+from replica.core.log_policy import needs_cleaning
 from replica.core.partition_log import AppendOrigin
-from replica.storage.cleaner import Cleaned, clean, cleanable, worth_it
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
 from replica.storage.files import Handles
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_cleaner import Cleaned, clean, examine_log
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch
 from tests.unit.replica.storage.logs import ALL, NOW, records_in
@@ -29,7 +30,7 @@ class Topic:
         self.files = log_disk()
         self.files.make_folder("t-0")
         self.cleaned_upto = 0
-        self.log = open_log("t-0", self.config, Handles(self.files), "t-0", Known())
+        self.log = open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets())
 
     def write(self, *pairs: tuple[str, str | None], time: int = NOW) -> None:
         rows = [(key.encode(), None if value is None else value.encode()) for key, value in pairs]
@@ -38,21 +39,21 @@ class Topic:
     def clean(self, now: int = NOW, **more: int) -> Cleaned:
         self.log.roll()
         self.log.flush()
-        found = cleanable(self.log, self.cleaned_upto, now, self.log.end_offset)
+        found = examine_log(self.log, self.cleaned_upto, now, self.log.end_offset)
         done = clean(self.log, found, now, **more)
         self.cleaned_upto = done.upto
         return done
 
-    def reopened(self) -> FileLog:
+    def reopened(self) -> UnifiedLog:
         self.files.kill()
-        return open_log("t-0", self.config, Handles(self.files), "t-0", Known(self.log.recovery_point))
+        return open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets(self.log.recovery_point))
 
     @property
     def rows(self) -> list[tuple[int, str, str | None]]:
         return rows_of(self.log)
 
 
-def rows_of(log: FileLog) -> list[tuple[int, str, str | None]]:
+def rows_of(log: UnifiedLog) -> list[tuple[int, str, str | None]]:
     return [
         (each.offset, (each.key or b"").decode(), None if each.value is None else each.value.decode())
         for each in records_in(log)
@@ -121,19 +122,19 @@ def test_what_is_too_young_or_not_committed_is_left_alone() -> None:
     topic.write(("a", "2"), time=NOW + 50)
     topic.log.roll()
     topic.log.flush()
-    assert cleanable(topic.log, 0, NOW + 149, 2).dirty_bytes == 0
-    assert cleanable(topic.log, 0, NOW + 150, 2).upto == 2
-    assert cleanable(topic.log, 0, NOW + 150, 1).dirty_bytes == 0
+    assert examine_log(topic.log, 0, NOW + 149, 2).dirty_bytes == 0
+    assert examine_log(topic.log, 0, NOW + 150, 2).end_offset == 2
+    assert examine_log(topic.log, 0, NOW + 150, 1).dirty_bytes == 0
 
 
 def test_when_it_is_worth_it() -> None:
     topic = Topic(max_compaction_lag_ms="1000")
     topic.write(("a", "1"))
     topic.write(("a", "2"))
-    assert not worth_it(topic.log, cleanable(topic.log, 0, NOW, 2))
+    assert not needs_cleaning(topic.config, examine_log(topic.log, 0, NOW, 2))
     topic.log.roll()
     topic.log.flush()
-    assert worth_it(topic.log, cleanable(topic.log, 0, NOW, 2))
+    assert needs_cleaning(topic.config, examine_log(topic.log, 0, NOW, 2))
     topic.clean()
     for n in range(3):
         topic.write((f"k{n}", "x" * 80))
@@ -141,10 +142,10 @@ def test_when_it_is_worth_it() -> None:
     topic.write(("a", "3"))
     topic.log.roll()
     topic.log.flush()
-    found = cleanable(topic.log, topic.cleaned_upto, NOW, 9)
-    assert 0 < found.ratio < 0.5
-    assert not worth_it(topic.log, found)
-    assert worth_it(topic.log, cleanable(topic.log, topic.cleaned_upto, NOW + 1001, 9))
+    found = examine_log(topic.log, topic.cleaned_upto, NOW, 9)
+    assert 0 < found.dirty_ratio < 0.5
+    assert not needs_cleaning(topic.config, found)
+    assert needs_cleaning(topic.config, examine_log(topic.log, topic.cleaned_upto, NOW + 1001, 9))
 
 
 def test_memory_for_few_keys_takes_more_rounds() -> None:
@@ -197,7 +198,7 @@ def test_an_open_transaction_is_not_touched() -> None:
     topic.write(("a", "3"))
     topic.log.roll()
     topic.log.flush()
-    assert cleanable(topic.log, 0, NOW, 3).upto == 0
+    assert examine_log(topic.log, 0, NOW, 3).end_offset == 0
 
 
 def test_a_producer_is_known_by_its_last_batch() -> None:
@@ -232,11 +233,11 @@ def test_a_crash_anywhere_leaves_the_old_or_the_new(
     kinds = ("write", "sync", "rename", "delete", "sync_dir")
     topic.files.fail(kinds[nth % 5], nth // 5)
     try:
-        clean(topic.log, cleanable(topic.log, 0, NOW, topic.log.end_offset), NOW)
+        clean(topic.log, examine_log(topic.log, 0, NOW, topic.log.end_offset), NOW)
     except Exception:
         assert topic.files.errors.failed
     topic.files.crash(Random(torn).randrange if torn else None)
     topic.files.forgive()
-    log = open_log("t-0", topic.config, Handles(topic.files), "t-0", Known(topic.log.recovery_point))
+    log = open_log("t-0", topic.config, Handles(topic.files), "t-0", KnownOffsets(topic.log.recovery_point))
     assert {key: (offset, value) for offset, key, value in rows_of(log)} == expected
     assert log.end_offset == topic.log.end_offset

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import AbortedTxn
-from replica.storage.producers import SEQUENCES, Producers
+from replica.storage.producer_state import SEQUENCE_RANGE, ProducerStateManager
 from replica.wire.batch import CONTROL, TRANSACTIONAL, Header, parse_header
 from replica.wire.records import ControlType
 from tests.unit.replica.storage.logs import NOW, of_producer
@@ -19,16 +19,16 @@ def header(sequence: int, offset: int, count: int = 1, epoch: int = 0, flags: in
     return made._replace(base_offset=offset, attributes=flags)
 
 
-def code_of(producers: Producers, asked: Header) -> ErrorCode:
+def code_of(producers: ProducerStateManager, asked: Header) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         producers.check(asked)
     return caught.value.code
 
 
-def after(*headers: Header) -> Producers:
-    producers = Producers()
+def after(*headers: Header) -> ProducerStateManager:
+    producers = ProducerStateManager()
     for each in headers:
-        producers.append(each)
+        producers.update(each)
     return producers
 
 
@@ -50,9 +50,9 @@ def test_the_last_five_are_known_again() -> None:
 
 
 def test_sequences_wrap() -> None:
-    producers = after(header(SEQUENCES - 1, 0, 2))
+    producers = after(header(SEQUENCE_RANGE - 1, 0, 2))
     assert producers.check(header(1, 0)) is None
-    again = producers.check(header(SEQUENCES - 1, 0, 2))
+    again = producers.check(header(SEQUENCE_RANGE - 1, 0, 2))
     assert again is not None
     assert again.last_sequence == 0
 
@@ -61,36 +61,36 @@ def test_a_newer_epoch_begins_at_nothing_and_fences_the_older() -> None:
     producers = after(header(0, 0, 5))
     assert code_of(producers, header(5, 0, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(header(0, 0, epoch=1)) is None
-    producers.append(header(0, 5, epoch=1))
+    producers.update(header(0, 5, epoch=1))
     assert code_of(producers, header(5, 0, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producers.check(header(1, 0, epoch=1)) is None
 
 
 def test_who_is_not_known_may_begin_anywhere() -> None:
-    assert Producers().check(header(17, 0)) is None
+    assert ProducerStateManager().check(header(17, 0)) is None
 
 
 def test_transactions() -> None:
     producers = after(header(0, 10, flags=TRANSACTIONAL), header(1, 11, flags=TRANSACTIONAL))
-    assert producers.first_open == 10
+    assert producers.first_open_offset == 10
     marker = header(-1, 12, flags=TRANSACTIONAL | CONTROL)
-    assert producers.end(marker, ControlType.ABORT, 4) == AbortedTxn(7, 10, 12, 13)
-    assert producers.stable(13) == 13
-    known = producers.get(7)
+    assert producers.complete_transaction(marker, ControlType.ABORT, 4) == AbortedTxn(7, 10, 12, 13)
+    assert producers.last_stable_offset(13) == 13
+    known = producers.last_entry(7)
     assert known is not None
     assert (known.txn_start, known.coordinator_epoch, known.last_sequence) == (-1, 4, 1)
 
 
 def test_the_silent_are_forgotten_unless_a_transaction_is_open() -> None:
     producers = after(header(0, 10))
-    producers.expire(50)
-    producers.expire(86_400_050)
+    producers.remove_expired(50)
+    producers.remove_expired(86_400_050)
     assert len(producers) == 1
-    producers.expire(86_400_051)
+    producers.remove_expired(86_400_051)
     assert len(producers) == 0
     producers = after(header(0, 10, flags=TRANSACTIONAL))
-    producers.expire(0)
-    producers.expire(99_999_999)
+    producers.remove_expired(0)
+    producers.remove_expired(99_999_999)
     assert len(producers) == 1
 
 
@@ -98,12 +98,12 @@ def test_how_old_its_records_say_they_are_makes_no_producer_silent() -> None:
     """A mirror writes what was written elsewhere long ago. `expire` looks by another clock altogether."""
     producers = after(header(0, 10))
     for now in range(10 * NOW, 10 * NOW + 10 * 86_400_000, 86_400_000):
-        producers.expire(now)
-        producers.append(header(5, 20))
-    producers.expire(10 * NOW + 10 * 86_400_000)
+        producers.remove_expired(now)
+        producers.update(header(5, 20))
+    producers.remove_expired(10 * NOW + 10 * 86_400_000)
     assert len(producers) == 1
-    again = Producers.decode(producers.encode())
-    again.expire(10 * NOW + 20 * 86_400_000)
+    again = ProducerStateManager.decode(producers.encode())
+    again.remove_expired(10 * NOW + 20 * 86_400_000)
     assert len(again) == 1, "nobody knows how long it was silent before"
 
 
@@ -126,21 +126,21 @@ def test_the_layout_of_a_snapshot() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.booleans()), max_size=20))
 def test_a_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None:
-    producers, offset = Producers(), 0
+    producers, offset = ProducerStateManager(), 0
     for count, epoch, transactional in steps:
         made = header(offset % 50, offset, count, epoch, TRANSACTIONAL if transactional else 0)
-        producers.append(made._replace(producer_id=count))
+        producers.update(made._replace(producer_id=count))
         offset += count
-    assert Producers.decode(producers.encode()) == producers
+    assert ProducerStateManager.decode(producers.encode()) == producers
 
 
 def test_a_harmed_snapshot_is_refused() -> None:
     data = after(header(0, 10, 3), header(3, 13, 2)).encode()
     for end in range(len(data)):
         with pytest.raises(ValueError, match="snapshot"):
-            Producers.decode(data[:end])
+            ProducerStateManager.decode(data[:end])
     for at in range(len(data)):
         harmed = bytearray(data)
         harmed[at] ^= 1
         with pytest.raises(ValueError, match="snapshot"):
-            Producers.decode(bytes(harmed))
+            ProducerStateManager.decode(bytes(harmed))

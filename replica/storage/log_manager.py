@@ -1,7 +1,7 @@
-"""All logs of a broker, in one directory or in several, and what must be done with them now and then.
+"""All logs of a broker, in one directory or in several, and their periodic tasks (Kafka: LogManager).
 
-The tasks are plain functions: whoever runs the broker calls them at their times, the slow ones (`flush`, `clean_one`,
-`load`, `close`) in a thread. A directory whose disk has failed is told once by `failures`; its logs raise.
+The tasks are plain functions, which the broker's runtime calls at their times; the slow ones (`flush`, `clean_one`,
+`load`, `close`) in a thread. `failures` reports a directory whose disk has failed once; its logs raise.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Final
 from attrs import frozen
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.storage.checkpoints import TopicPartition
-from replica.storage.cleaner import KEYS_MAX, Cleanable, Cleaned, clean, cleanable, worth_it
-from replica.storage.config import LogConfig
-from replica.storage.directory import CLOSING_THREADS, LogDirectory, folder_of
-from replica.storage.file_log import FileLog
+from replica.core.log_config import LogConfig
+from replica.core.log_policy import LogToClean, dirtiest, needs_cleaning
+from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import OPEN_FILES_MAX, DamagedLog, MissingFile, StorageFailure, log_directory
-from replica.storage.producers import EXPIRATION_MS
+from replica.storage.log_cleaner import KEYS_MAX, Cleaned, clean, examine_log
+from replica.storage.log_directory import CLOSING_THREADS, LogDirectory, folder_of
+from replica.storage.producer_state import EXPIRATION_MS
+from replica.storage.unified_log import UnifiedLog
 from zab.storage.disk import FolderDisk
 
 Progress = Callable[[int, int], None]
@@ -27,10 +28,11 @@ Progress = Callable[[int, int], None]
 
 @frozen
 class ManagerSettings:
-    """open_files_max           for each directory
-    index_bytes_max          what indexes of closed segments may take in memory, in all
-    cleaner_keys_max         keys that one round of cleaning remembers
-    little_room_bytes        where fewer are free at the start, what is too old goes before anything comes
+    """open_files_max                 open files of each directory
+    index_bytes_max                memory for the indexes of all closed segments
+    cleaner_keys_max               keys that one round of cleaning remembers
+    producer_id_expiration_ms      `producer.id.expiration.ms`
+    little_room_bytes              retention runs before the start if a directory has less free space
     """
 
     open_files_max: int = OPEN_FILES_MAX
@@ -40,7 +42,7 @@ class ManagerSettings:
     little_room_bytes: int = 1 << 30
 
 
-# Periods of the tasks, as Kafka has them.
+# Periods of the tasks: Kafka's defaults.
 HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000
@@ -61,14 +63,14 @@ class LogManager:
         self.settings = settings or ManagerSettings()
         self.directories = [LogDirectory(each, open_files_max=self.settings.open_files_max) for each in directories]
         self._config_of = config_of
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @staticmethod
     def open(
         paths: Sequence[str], config_of: Callable[[str], LogConfig], settings: ManagerSettings | None = None
     ) -> LogManager:
-        """Locks every directory of `log.dirs` that can be used. Where another process has one of them, or none can be
-        used, it locks none and raises."""
+        """Lock the usable directories of `log.dirs`. Raises, and locks none, if another process has one of them, or if
+        none is usable."""
         opened: list[FolderDisk] = []
         try:
             for path in paths:
@@ -84,7 +86,7 @@ class LogManager:
     # -- the start and the end ---------------------------------------------------------------------
 
     def load(self, broker_id: int, cluster_id: str, progress: Progress = lambda done, total: None) -> None:
-        """Every log that is there. A directory that cannot be used is out; without any it raises."""
+        """Open all logs. Give up a directory that cannot be used; raises if none is left."""
         total = sum(map(_folder_count, self._usable()))
         done = 0
         for directory in self._usable():
@@ -109,12 +111,12 @@ class LogManager:
 
     @property
     def was_clean(self) -> bool:
-        """Whether the last run ended in order, everywhere."""
+        """The previous process closed the logs of all directories in order."""
         return all(each.was_clean for each in self.directories)
 
     @property
     def notes(self) -> list[str]:
-        """What was found and done at the start, for the log."""
+        """What an operator should know about the start."""
         return [note for each in self.directories for note in each.notes]
 
     def close(self, broker_epoch: int = -1, *, threads: int = CLOSING_THREADS) -> None:
@@ -122,16 +124,16 @@ class LogManager:
             directory.close(broker_epoch, threads=threads)
 
     def failures(self) -> list[tuple[str, StorageFailure]]:
-        """Directories that have failed since the last time somebody asked."""
+        """Return the directories that have failed since the last call."""
         found = [(each.files.where, each.failed) for each in self.directories if each.failed is not None]
-        fresh = [each for each in found if each[0] not in self._told]
-        self._told.update(where for where, _ in fresh)
+        fresh = [each for each in found if each[0] not in self._reported]
+        self._reported.update(where for where, _ in fresh)
         return fresh
 
     # -- logs --------------------------------------------------------------------------------------
 
     @property
-    def logs(self) -> dict[TopicPartition, FileLog]:
+    def logs(self) -> dict[TopicPartition, UnifiedLog]:
         return {partition: log for each in self.directories for partition, log in list(each.logs.items())}
 
     @property
@@ -141,15 +143,15 @@ class LogManager:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, KafkaError]:
-        """Logs that the cleaner leaves alone, and why."""
+        """Logs that the cleaner leaves alone from now on, and why."""
         return {where: log.uncleanable for where, log in self.logs.items() if log.uncleanable is not None}
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         found = (each for each in self.directories if partition in each.logs or partition in each.damaged)
         return next(found, None)
 
-    def get(self, partition: TopicPartition) -> FileLog | None:
-        """None: there is no log of it here. Raises where there is one that cannot be used."""
+    def get(self, partition: TopicPartition) -> UnifiedLog | None:
+        """Return a partition's log, or None if there is none. Raises if it cannot be used."""
         directory = self.directory_of(partition)
         if directory is None:
             return None
@@ -164,9 +166,12 @@ class LogManager:
 
     def get_or_create(
         self, partition: TopicPartition, topic_id: bytes | None = None, *, begins: bool = True
-    ) -> FileLog:
-        """A new one goes where the fewest are. `begins`: False where somebody counts on what it holds: it may be in a
-        directory that has failed, and then an empty one in its place would be taken for all of it."""
+    ) -> UnifiedLog:
+        """Return a partition's log, and create it in the directory with the fewest logs if there is none.
+
+        `begins=False`: the replica counts as having records. Its log may be in a failed directory, so while one has
+        failed, none is created: an empty log would pass for the whole one.
+        """
         log = self.get(partition)
         if log is not None:
             return log
@@ -187,7 +192,7 @@ class LogManager:
         return None if directory is None else directory.topic_id(partition)
 
     def folder(self, partition: TopicPartition) -> str:
-        """For people: where the log of it is."""
+        """Return the path of a log, for messages."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{folder_of(partition)}"
@@ -198,7 +203,7 @@ class LogManager:
             directory.keep_topic_id(partition, topic_id)
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Where it is kept, for a person to look at."""
+        """Stop using a log, and return the path where an operator finds it."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{directory.set_aside(partition)}"
@@ -210,7 +215,7 @@ class LogManager:
         directory.delete(partition, now_ms)
 
     def reconfigure(self, topic: str) -> None:
-        """Its settings have changed."""
+        """Apply changed settings of a topic to its logs."""
         config = self._config_of(topic)
         for (name, _), log in self.logs.items():
             if name == topic:
@@ -219,7 +224,7 @@ class LogManager:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """As it was saved last: a lower bound, never a place to cut to."""
+        """Return the last saved high watermark: a lower bound, and never an offset for truncation."""
         directory = self.directory_of(partition)
         log = self.get(partition)
         if directory is None or log is None:
@@ -236,29 +241,33 @@ class LogManager:
 
     # -- tasks -------------------------------------------------------------------------------------
 
-    def due_for_flush(self, now_ms: int) -> list[FileLog]:
-        """Call `flush` of each, in a thread."""
-        return [log for each in self._usable() for log in list(each.logs.values()) if log.flush_due(now_ms)]
+    def due_for_flush(self, now_ms: int) -> list[UnifiedLog]:
+        """Return the logs to flush, in a thread."""
+        return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
-    def retire(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
-        """Retention of all logs; where no watermark is known, nothing goes. How many segments went."""
-        gone = sum(self.retire_each(now_ms, high_watermarks))
+    def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
+        """Apply retention to all logs, and return the number of deleted segments. A log without a known high watermark
+        loses nothing."""
+        gone = sum(self.delete_old_segments_of_each(now_ms, high_watermarks))
         if gone:
             self.checkpoint()
         return gone
 
-    def retire_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
-        """Log by log: where something goes a folder is synced, and others may want to be served in between. What is cut
-        by then waits for the next round, as nobody knows what is committed of it; and one that fails keeps no other
-        one from its turn. Behind it `checkpoint` is due, if anything went."""
+    def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
+        """Apply retention log by log, and yield the number of segments deleted from each, so that the caller can serve
+        requests in between: each deletion syncs a folder.
+
+        A log that was truncated since the first step waits for the next round: its high watermark is unknown. A log
+        that fails delays no other. `checkpoint` is due afterwards if anything was deleted.
+        """
         failed: Exception | None = None
-        logs = [(where, log, log.cuts) for each in self._usable() for where, log in each.logs.items()]
-        for where, log, cuts in logs:
-            if log.was_cut_since(cuts, []):
+        logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
+        for where, log, truncations in logs:
+            if log.is_truncated_since(truncations):
                 continue
             try:
-                log.roll_if_old(now_ms)
-                gone = log.retire(now_ms, high_watermarks.get(where, 0))
+                log.roll_if_due(now_ms)
+                gone = log.delete_old_segments(now_ms, high_watermarks.get(where, 0))
             except Exception as error:
                 failed = failed or error
             else:
@@ -267,109 +276,111 @@ class LogManager:
             raise failed
 
     def make_room(self, now_ms: int, topics: Container[str]) -> int:
-        """Retention before anybody uses the logs, for directories that are so full that the next records may be too
-        much; only of topics whose settings are known. What was committed is known from the last run. How many segments
-        went: what they took is free."""
+        """Apply retention before the logs are used, in directories so full that the next records might not fit.
+
+        Only topics whose settings are known lose segments, and only up to their saved high watermarks. Return the
+        number of deleted segments; their room is free at once.
+        """
         gone = 0
         for directory in self._short_of_room():
             for where, log in directory.logs.items():
                 committed = min(directory.high_watermarks.get(where, 0), log.end_offset)
                 try:
-                    gone += log.retire(now_ms, committed, at_once=True) if where[0] in topics else 0
+                    gone += log.delete_old_segments(now_ms, committed, at_once=True) if where[0] in topics else 0
                 except KafkaError:
-                    continue  # whoever wants something of that log, or of its directory, hears of it
+                    continue  # each request to that log, or to its directory, reports the failure
         return gone
 
     def topics_short_of_room(self) -> set[str]:
-        """Of which there are logs in such directories."""
+        """Return the topics with logs in such directories."""
         return {topic for each in self._short_of_room() for topic, _ in each.logs}
 
     def _short_of_room(self) -> Iterator[LogDirectory]:
         for directory in self._usable():
-            with suppress(StorageFailure):  # then it is out, and no question any more
+            with suppress(StorageFailure):  # a failed directory is not in use any more
                 if directory.files.room() < self.settings.little_room_bytes:
                     yield directory
 
     def clean_one(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
     ) -> tuple[TopicPartition, Cleaned] | None:
-        """The log that needs it most, if any does. Takes long: for a thread. One that cannot be cleaned is left alone
-        from then on, and told in `uncleanable`: it keeps no other one from its turn."""
-        while (best := self._dirtiest(now_ms, high_watermarks)) is not None:
-            found, partition, directory, log = best
+        """Clean the dirtiest log that needs it, if any. Slow: for a thread.
+
+        A log that cannot be cleaned is left alone from then on and reported in `uncleanable`; it delays no other.
+        """
+        while (best := dirtiest(self._to_clean(now_ms, high_watermarks))) is not None:
+            found, (partition, directory, log) = best
             try:
                 done = clean(log, found, now_ms, keys_max=self.settings.cleaner_keys_max)
             except KafkaError as error:
                 of_disk = isinstance(error, StorageFailure) and not isinstance(error, DamagedLog | MissingFile)
                 if of_disk or directory.failed is not None or log.closed:
-                    raise  # it says nothing of this log
+                    raise  # the disk failed, not this log
                 log.uncleanable = error
                 continue
             except Exception as error:
                 log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"it cannot be compacted: {error!r}")
                 log.uncleanable.__cause__ = error
                 continue
-            if not log.was_cut_since(found.cuts, []):  # else less of it is clean by now, and that is known already
+            if not log.is_truncated_since(found.truncations):  # a truncation has lowered the checkpoint already
                 directory.checkpoint_cleaned(partition, done.upto)
             return partition, done
         return None
 
-    def _dirtiest(
+    def _to_clean(
         self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]
-    ) -> tuple[Cleanable, TopicPartition, LogDirectory, FileLog] | None:
-        best: tuple[Cleanable, TopicPartition, LogDirectory, FileLog] | None = None
+    ) -> Iterator[tuple[LogToClean, tuple[TopicPartition, LogDirectory, UnifiedLog]]]:
+        """Yield the logs that need cleaning, as `replica.core.log_policy` decides."""
         for directory in self._usable():
             for partition, log in list(directory.logs.items()):
                 if not log.config.compact or log.uncleanable is not None:
                     continue
-                cuts, segments = log.cuts, log.segments
+                truncations, segments = log.flusher.truncations, list(log.segments)
                 try:
                     found = self._cleanable(directory, partition, now_ms, high_watermarks)
-                    wanted = worth_it(log, found)
                 except (DamagedLog, MissingFile) as error:
-                    if not log.was_cut_since(cuts, segments):
+                    if not log.is_truncated_since(truncations, segments):
                         log.uncleanable = error
-                    continue  # else there is another time
-                if wanted and (best is None or found.ratio > best[0].ratio):
-                    best = found, partition, directory, log
-        return best
+                    continue
+                if needs_cleaning(log.config, found):
+                    yield found, (partition, directory, log)
 
-    def sweep(self, now_ms: int) -> None:
-        """Files whose time has come are deleted: for a thread, as a large one takes long."""
+    def delete_due_files(self, now_ms: int) -> None:
+        """Delete files of deleted segments and logs whose time has come. Slow if they are large: for a thread."""
         for directory in self._usable():
-            directory.sweep(now_ms)
+            directory.delete_due_files(now_ms)
 
     def unload(self) -> None:
-        """Indexes that nobody needs now leave the memory."""
+        """Drop the indexes of closed segments from memory if they take too much."""
         closed = [segment for log in self.logs.values() for segment in log.segments[:-1]]
         if sum(segment.loaded_bytes for segment in closed) > self.settings.index_bytes_max:
             for segment in closed:
                 segment.unload()
 
     def expire_producers(self, now_ms: int) -> None:
-        """By a clock that nobody sets."""
+        """Remove producers that have been idle for long. `now_ms` is monotonic time."""
         for log in self.logs.values():
-            log.producers.expire(now_ms, self.settings.producer_id_expiration_ms)
+            log.producers.remove_expired(now_ms, self.settings.producer_id_expiration_ms)
 
     def _cleanable(
         self, directory: LogDirectory, partition: TopicPartition, now_ms: int, bounds: Mapping[TopicPartition, int]
-    ) -> Cleanable:
+    ) -> LogToClean:
         log = directory.logs[partition]
-        return cleanable(log, directory.cleaned.get(partition, 0), now_ms, bounds.get(partition, 0))
+        return examine_log(log, directory.cleaned.get(partition, 0), now_ms, bounds.get(partition, 0))
 
     def _usable(self) -> list[LogDirectory]:
         return [each for each in self.directories if each.failed is None]
 
 
 def _check_any(directories: Sequence[LogDirectory]) -> None:
-    """Without any directory there is nothing to be done."""
+    """Raise if no directory is usable."""
     failed = [each.failed.text for each in directories if each.failed is not None]
     if len(failed) == len(directories):
         raise StorageFailure("; ".join(failed))
 
 
 def _folder_count(directory: LogDirectory) -> int:
-    """Of one that fails at that: none."""
+    """Count the folders of a directory, for progress; 0 if it fails."""
     try:
         return len(directory.files.folders())
     except StorageFailure:

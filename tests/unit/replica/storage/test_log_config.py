@@ -6,15 +6,14 @@ import pytest
 
 from kraft_controller.core.config_keys import TOPIC
 from replica.core.errors import ErrorCode, KafkaError
-from replica.storage.config import NAMES, LogConfig
-from replica.wire.compression import Codec
+from replica.core.log_config import NAMES, LogConfig
 
 
 def test_defaults_and_overrides() -> None:
     broker = LogConfig.of({"retention.ms": "1000"})
     topic = LogConfig.of({"cleanup.policy": "compact, delete", "compression.type": "zstd"}, broker)
-    assert (topic.retention_ms, topic.compact, topic.delete, topic.codec) == (1000, True, True, Codec.ZSTD)
-    assert LogConfig().codec is None
+    assert (topic.retention_ms, topic.compact, topic.delete, topic.compression_type) == (1000, True, True, "zstd")
+    assert LogConfig().compression_type == "producer"
     assert LogConfig.of(topic.as_text()) == topic
 
 

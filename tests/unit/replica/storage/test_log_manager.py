@@ -10,8 +10,9 @@ import pytest
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError
-from replica.storage import checkpoints
-from replica.storage.checkpoints import (
+from replica.core.log_config import LogConfig
+from replica.storage import checkpoint_files
+from replica.storage.checkpoint_files import (
     CLEAN_SHUTDOWN,
     EPOCHS,
     HIGH_WATERMARKS,
@@ -23,9 +24,8 @@ from replica.storage.checkpoints import (
     decode_properties,
     read_offsets,
 )
-from replica.storage.config import LogConfig
 from replica.storage.files import LOCK, StorageFailure
-from replica.storage.manager import LogManager, ManagerSettings
+from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, values_in
 from zab.storage.disk import FolderDisk
@@ -158,13 +158,13 @@ def test_high_watermarks_are_written_only_if_one_moved(monkeypatch: pytest.Monke
     for partition in (T0, DASHED):
         broker.manager.get_or_create(partition).append_as_leader(batch(b"a", b"b"), 0, NOW)
     written: list[dict[tuple[str, int], int]] = []
-    write_offsets = checkpoints.write_offsets
+    write_offsets = checkpoint_files.write_offsets
 
     def counting(files: FolderDisk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
         written.append(dict(offsets))
         write_offsets(files, name, offsets)
 
-    monkeypatch.setattr(checkpoints, "write_offsets", counting)
+    monkeypatch.setattr(checkpoint_files, "write_offsets", counting)
     for value in (1, 1, 1, 2, 2):
         broker.manager.checkpoint_high_watermarks({T0: value, DASHED: 0})
     assert written == [{T0: 1, DASHED: 0}, {T0: 2, DASHED: 0}]
@@ -185,9 +185,9 @@ def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
     assert folder.endswith("-delete")
     log = manager.get_or_create(T0)
     assert (log.end_offset, manager.high_watermark(T0)) == (0, 0)
-    manager.sweep(NOW + 999)
+    manager.delete_due_files(NOW + 999)
     assert len(broker.disks[0].folders()) == 2
-    manager.sweep(NOW + 1000)
+    manager.delete_due_files(NOW + 1000)
     assert broker.disks[0].folders() == ("t-0",)
     manager.delete(T0, NOW)
     assert broker.kill().logs == {}
@@ -270,7 +270,7 @@ def test_many_partitions_are_deleted_without_a_checkpoint_for_each() -> None:
     for partition in partitions:
         manager.get_or_create(partition)
     assert disk.counts["sync"] == waits + 4, "the four checkpoints were written once, before the first of them"
-    manager.sweep(NOW)
+    manager.delete_due_files(NOW)
     assert len(disk.folders()) == len(partitions)
 
 
@@ -289,18 +289,18 @@ def test_retention_by_time_size_and_start() -> None:
     for n in range(6):
         log.append_as_leader(batch(b"x" * 60, time=NOW + n), 0, NOW)
     assert len(log.segments) == 6
-    assert broker.manager.retire(NOW + 5, {}) == 0, "nothing goes that may not be committed"
-    assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
+    assert broker.manager.delete_old_segments(NOW + 5, {}) == 0, "nothing goes that may not be committed"
+    assert broker.manager.delete_old_segments(NOW + 5, {T0: 6}) == 2
     assert (log.start_offset, log.size < 400 + 140) == (2, True)
     log.increment_start_offset(4)
-    assert broker.manager.retire(NOW + 5, {T0: 6}) == 2
-    assert broker.manager.retire(NOW + 1005, {T0: 6}) == 1
+    assert broker.manager.delete_old_segments(NOW + 5, {T0: 6}) == 2
+    assert broker.manager.delete_old_segments(NOW + 1005, {T0: 6}) == 1
     assert (log.start_offset, log.end_offset) == (5, 6)
-    assert broker.manager.retire(NOW + 1006, {T0: 6}) == 1
+    assert broker.manager.delete_old_segments(NOW + 1006, {T0: 6}) == 1
     assert (log.start_offset, log.end_offset, len(log.segments)) == (6, 6, 1)
     assert log.epochs.entries == [(0, 0)]
     assert any(name.endswith(".deleted") for name in broker.disks[0].names())
-    broker.manager.sweep(NOW + 2000)
+    broker.manager.delete_due_files(NOW + 2000)
     assert not any(name.endswith(".deleted") for name in broker.disks[0].names())
     assert broker.kill().get_or_create(T0).start_offset == 6
 
@@ -309,9 +309,9 @@ def test_a_segment_that_nobody_adds_to_is_closed_by_the_clock() -> None:
     broker = Broker(segment_ms="1000", retention_ms="-1")
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"x"), 0, NOW)
-    broker.manager.retire(NOW + 1000, {T0: 1})
+    broker.manager.delete_old_segments(NOW + 1000, {T0: 1})
     assert len(log.segments) == 1
-    broker.manager.retire(NOW + 1001, {T0: 1})
+    broker.manager.delete_old_segments(NOW + 1001, {T0: 1})
     assert len(log.segments) == 2
 
 
@@ -567,7 +567,7 @@ def test_a_log_that_fails_keeps_no_other_one_from_losing_what_is_too_old() -> No
             log.append_as_leader(batch(b"x" * 60), 0, NOW)
     disks[0].fail("sync_dir", 0, errno.EIO)
     with pytest.raises(StorageFailure):
-        broker.manager.retire(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
+        broker.manager.delete_old_segments(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
     assert (first.start_offset, second.start_offset) == (0, 3)
 
 
@@ -578,12 +578,12 @@ def test_a_log_that_is_cut_while_others_lose_something_waits_for_the_next_time()
     for log in (first, second):
         for _ in range(3):
             log.append_as_leader(batch(b"x" * 60), 0, NOW)
-    turns = broker.manager.retire_each(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
+    turns = broker.manager.delete_old_segments_of_each(NOW + 1001, {("t", 0): 3, ("t", 1): 3})
     assert next(turns) == 3
     second.truncate_to(1)
     assert list(turns) == []
     assert (first.start_offset, second.start_offset) == (3, 0)
-    assert broker.manager.retire(NOW + 1001, {("t", 1): 1}) == 1
+    assert broker.manager.delete_old_segments(NOW + 1001, {("t", 1): 1}) == 1
 
 
 def test_damaged_checkpoints_make_it_read_everything() -> None:

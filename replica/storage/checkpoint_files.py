@@ -1,4 +1,5 @@
-"""The small text files of a log directory, as Kafka lays them out: version, count, a line an entry; and properties."""
+"""The small text files of a log directory in Kafka's layouts: checkpoints (version, count, a line for each entry) and
+properties."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def encode(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
-    """`DamagedLog` where that is no such file."""
+    """Decode a checkpoint file. Raises `DamagedLog` if it is none."""
     try:
         lines = data.decode().splitlines()
         version, count = lines[0], int(lines[1])
@@ -84,7 +85,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_metadata(topic_id: bytes) -> bytes:
-    """Sixteen bytes, told as Kafka's tools do."""
+    """Encode a topic id of sixteen bytes."""
     return f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).decode().rstrip('=')}".encode()
 
 
@@ -107,7 +108,7 @@ def encode_clean(broker_epoch: int) -> bytes:
 
 
 def decode_clean(data: bytes) -> int:
-    """The broker's epoch of then; -1 where an old version did not say."""
+    """Return the broker epoch of the previous process, or -1 if the file lacks it."""
     try:
         return int(loads(data)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
-"""One segment of a log: a file of batches back to back, two indexes beside it, and perhaps a list of the transactions
-that were aborted in it, all named by the first offset.
+"""One segment of a log (Kafka: LogSegment): a file of batches back to back, an offset index, a time index, and perhaps
+a transaction index. Their names are the segment's base offset.
 
-Only the last segment of a log grows. The others are looked into; their indexes are read when they are needed.
+Only the last segment of a log grows. Indexes of the others are read when they are needed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from replica.core.partition_log import NO_OFFSET, NO_TIMESTAMP, AbortedTxn
-from replica.storage.aborted import ABORTED, ENTRY_BYTES, decode, decode_sound, encode
 from replica.storage.files import DamagedLog, Handles, MissingFile
-from replica.storage.index import OffsetIndex, TimeIndex, decode_last_time
+from replica.storage.segment_indexes import OffsetIndex, TimeIndex, decode_last_time
+from replica.storage.transaction_index import ABORTED, ENTRY_BYTES, decode, decode_sound, encode
 from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, Header, parse_header
 from zab.storage.disk import read_all
 
@@ -20,7 +20,7 @@ LOG: Final = ".log"
 INDEX: Final = ".index"
 TIMES: Final = ".timeindex"
 SUFFIXES: Final = (LOG, INDEX, TIMES)
-"""Of the files that every segment has."""
+"""Suffixes of the files that each segment has."""
 ALL_SUFFIXES: Final = (*SUFFIXES, ABORTED)
 _LOOK_BYTES: Final = 16 << 10
 _WALK_BYTES: Final = 1 << 20
@@ -30,32 +30,42 @@ def file_name(base: int, suffix: str) -> str:
     return f"{base:020d}{suffix}"
 
 
-class Segment:
-    """end           the offset behind its last record, or, of one that is closed, where the next one begins
-    has_aborted   there is a file that says which transactions were aborted, and be it none
+class LogSegment:
+    """A segment's files, and what is known of them.
+
+    base                  the first offset that it may hold; names its files
+    size                  bytes of batches in the log file
+    end                   of the last segment, the next offset; of a closed one, the base offset of the next segment
+    modified_ms           when the log file was last written, if that was before this process
+    first_timestamp       timestamp of its first batch; None: not read yet
+    max_timestamp         greatest timestamp; None: not read yet
+    offset_of_max         the last offset of the first batch with that timestamp
+    max_is_unchecked      the maximum is from an index, and `index_checks` has not compared it with the batches
+    indexes_changed       an index changed since the last flush
+    indexes_are_rebuilt   the indexes were rebuilt from the batches, so a second rebuild cannot help
+    has_aborted           the transaction index exists, though perhaps without entries
+    aborted_changed       the transaction index changed since the last flush
     """
 
     def __init__(self, handles: Handles, folder: str, base: int, size: int, end: int, modified_ms: int = 0) -> None:
         self.handles = handles
+        self.folder = folder
         self.base = base
         self.size = size
         self.end = end
         self.modified_ms = modified_ms
-        self.first_timestamp: int | None = None
-        self.max_timestamp: int | None = None  # None: not looked for yet
-        self.offset_of_max = NO_OFFSET
-        self.max_is_hearsay = False
-        """An index says so, and nobody has asked the batches."""
-        self.folder = folder
         self.log_path = self.path(LOG)
-        self.indexes_changed = False  # since the last flush
-        self.indexes_are_made = False
-        """From the batches, as they were found wrong: that is not done twice."""
+        self.first_timestamp: int | None = None
+        self.max_timestamp: int | None = None
+        self.offset_of_max = NO_OFFSET
+        self.max_is_unchecked = False
+        self.indexes_changed = False
+        self.indexes_are_rebuilt = False
         self.has_aborted = False
-        self.aborted_changed = False  # since the last flush
+        self.aborted_changed = False
         self._aborted: list[AbortedTxn] | None = None  # None: not read yet
-        self._since_index = 0
-        self._holding = False  # entries stay in memory, until `settle_indexes`
+        self._since_index = 0  # bytes since the last entry of the offset index
+        self._holding = False  # index entries stay in memory until `write_held_indexes`
         self._index: OffsetIndex | None = None
         self._times: TimeIndex | None = None
 
@@ -63,8 +73,8 @@ class Segment:
         return f"{self.folder}/{file_name(self.base, suffix)}"
 
     @staticmethod
-    def create(handles: Handles, folder: str, base: int, *, reserve: int = 0) -> Segment:
-        segment = Segment(handles, folder, base, 0, base)
+    def create(handles: Handles, folder: str, base: int) -> LogSegment:
+        segment = LogSegment(handles, folder, base, 0, base)
         for suffix in SUFFIXES:
             handles.create(segment.path(suffix))
         segment.max_timestamp = NO_TIMESTAMP
@@ -74,7 +84,7 @@ class Segment:
     # -- growing -----------------------------------------------------------------------------------
 
     def append(self, buffer: bytes | bytearray, placed: list[tuple[int, Header]], interval: int) -> None:
-        """The bytes first: an index never points to what is not there."""
+        """Append batches. The batches are written first, so that an index never points beyond them."""
         start = self.size
         self.handles.get(self.log_path).write(start, buffer)
         for at, header in placed:
@@ -82,7 +92,7 @@ class Segment:
         self.size = start + len(buffer)
 
     def note(self, position: int, header: Header, interval: int) -> None:
-        """A batch stands at this position. Now and then that is worth an entry in the indexes."""
+        """Account for a batch at this position, with index entries if `interval` bytes came since the last ones."""
         time = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = time
@@ -101,7 +111,7 @@ class Segment:
         self.end = header.next_offset
 
     def note_time(self) -> None:
-        """The greatest time so far, if it is greater than the one that was written last."""
+        """Add the greatest timestamp so far to the time index, if it exceeds the last entry."""
         time = self.max_timestamp
         if time is None or time < 0:
             return
@@ -114,7 +124,7 @@ class Segment:
                 self.handles.get(self.path(TIMES)).write(at, entry)
 
     def is_full(self, index_bytes: int) -> bool:
-        """No room for two more entries: one of them is for the end."""
+        """Return whether an index lacks room for two entries: the next one, and the one that closes the segment."""
         return (
             self.index.size + 2 * OffsetIndex.ENTRY_BYTES > index_bytes
             or self.times.size + 2 * TimeIndex.ENTRY_BYTES > index_bytes
@@ -138,13 +148,13 @@ class Segment:
 
     @property
     def loaded_bytes(self) -> int:
-        """What its indexes take in memory, about."""
+        """The approximate memory of its loaded indexes."""
         aborted = len(self._aborted or ()) * ENTRY_BYTES
         return (self._index.size if self._index else 0) + (self._times.size if self._times else 0) + aborted
 
     def unload(self) -> None:
         self._index = self._times = None
-        self.indexes_are_made = False
+        self.indexes_are_rebuilt = False
         if self._aborted:
             self._aborted = None
 
@@ -159,7 +169,7 @@ class Segment:
             self.rebuild()
 
     def rebuild(self, interval: int = 4096) -> None:
-        """Both indexes, from the batches. Raises `DamagedLog` where those break off, and all is as it was."""
+        """Rebuild both indexes from the batches. If a batch is damaged, raise `DamagedLog` and change nothing."""
         before = self._index, self._times, self.max_timestamp, self.offset_of_max, self.first_timestamp
         end, since, holding = self.end, self._since_index, self._holding
         self._index, self._times = OffsetIndex(), TimeIndex()
@@ -174,29 +184,31 @@ class Segment:
             self._since_index = since
             raise
         finally:
-            self.end, self._holding, self.indexes_are_made = end, holding, True
-        self.max_is_hearsay = False
+            self.end, self._holding, self.indexes_are_rebuilt = end, holding, True
+        self.max_is_unchecked = False
         self.indexes_changed = True
         if not holding:
-            self.settle_indexes()
+            self.write_held_indexes()
 
-    def cut_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """What they say of batches from this position and offset on is forgotten. Sets where it ends by its batches."""
+    def truncate_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
+        """Remove index entries of batches from this position and offset on, and set `end` by the batches before it."""
         sizes = index.size, times.size
-        self._forget_from(position, end, index, times)
+        self._drop_entries_from(position, end, index, times)
         if index.size < sizes[0]:
             self.handles.get(self.path(INDEX)).truncate(index.size)
         if times.size < sizes[1]:
             self.handles.get(self.path(TIMES)).truncate(times.size)
 
     def hold_indexes(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
-        """The same in memory only, and so is what is noted from now on, until `settle_indexes`."""
+        """As `truncate_indexes`, but keep this and all later entries in memory until `write_held_indexes`."""
         self._holding = True
-        self._forget_from(position, end, index, times)
+        self._drop_entries_from(position, end, index, times)
 
-    def settle_indexes(self) -> None:
-        """The files say what the memory says. After the end of a process they mostly do already, and then they are left
-        alone: to cut off what the system has not written yet costs more than all the rest of a start.
+    def write_held_indexes(self) -> None:
+        """Make the index files equal to the indexes in memory.
+
+        After a restart they usually are already, and stay untouched: truncating pages that the system has not written
+        yet costs more than all the rest of a start.
         """
         self._holding = False
         for suffix, index in ((INDEX, self.index), (TIMES, self.times)):
@@ -213,13 +225,13 @@ class Segment:
                 if size > len(wanted):
                     file.truncate(len(wanted))
 
-    def _forget_from(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
+    def _drop_entries_from(self, position: int, end: int, index: OffsetIndex, times: TimeIndex) -> None:
         self._index, self._times = index, times
         self.indexes_changed = True
-        index.cut(position)
-        times.cut(end - self.base)
+        index.truncate(position)
+        times.truncate(end - self.base)
         self.max_timestamp, self.offset_of_max, start = NO_TIMESTAMP, NO_OFFSET, 0
-        self.max_is_hearsay = times.last is not None
+        self.max_is_unchecked = times.last is not None
         if (last := times.last) is not None:
             self.max_timestamp, self.offset_of_max = last[0], self.base + last[1]
             start = index.floor(last[1])
@@ -233,14 +245,14 @@ class Segment:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
 
     def greatest(self) -> tuple[int, int]:
-        """The greatest time in it, and the last offset of the first batch that has it."""
+        """Return the greatest timestamp, and the last offset of the first batch that has it."""
         if self.max_timestamp is None:
             self._find_greatest()
         assert self.max_timestamp is not None
         return self.max_timestamp, self.offset_of_max
 
     def _find_greatest(self) -> None:
-        """A closed segment wrote it down when it was closed; the others are walked through."""
+        """Take the last entry of the time index, which closing the segment has written; else scan the batches."""
         try:
             file = self.handles.files.open(self.path(TIMES))
         except MissingFile:
@@ -252,7 +264,7 @@ class Segment:
                     time, offset = decode_last_time(file.read(size - TimeIndex.ENTRY_BYTES, TimeIndex.ENTRY_BYTES))
                     if time > 0 and offset >= 0:
                         self.max_timestamp, self.offset_of_max = time, self.base + offset
-                        self.max_is_hearsay = True
+                        self.max_is_unchecked = True
                         return
             finally:
                 file.close()
@@ -262,7 +274,7 @@ class Segment:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
 
     def first_time(self) -> int:
-        """Of its first batch: how old a segment is counts from there."""
+        """Return the timestamp of the first batch: the age of a segment counts from it. NO_TIMESTAMP if it is empty."""
         if self.first_timestamp is None:
             self.first_timestamp = next((each.max_timestamp for _, each in self.headers()), None)
         return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
@@ -271,42 +283,43 @@ class Segment:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Of the files that there are."""
+        """Suffixes of the files that this segment has."""
         return ALL_SUFFIXES if self.has_aborted else SUFFIXES
 
     @property
-    def any_aborted(self) -> bool:
-        """There may be some. As long as the file was not read nobody knows."""
+    def may_have_aborted(self) -> bool:
+        """Whether it may have aborted transactions; true while the file has not been read."""
         return self.has_aborted and (self._aborted is None or bool(self._aborted))
 
     @property
     def aborted(self) -> list[AbortedTxn]:
-        """The transactions whose end stands in it, in that order. `ValueError` where the file makes no sense."""
+        """The aborted transactions whose markers are in it, in that order. Raises `ValueError` if the file makes no
+        sense."""
         if not self.has_aborted:
             return []
         if self._aborted is None:
             self._aborted = decode(read_all(self.handles.files, self.path(ABORTED)))
         return self._aborted
 
-    def note_aborted(self, entry: AbortedTxn) -> None:
+    def add_aborted(self, entry: AbortedTxn) -> None:
         entries = self.aborted
         if not self.has_aborted:
-            self.keep_aborted([entry])
+            self.write_aborted([entry])
             return
         self.handles.get(self.path(ABORTED)).write(len(entries) * ENTRY_BYTES, encode([entry]))
         entries.append(entry)
         self.aborted_changed = True
 
-    def keep_aborted(self, entries: list[AbortedTxn]) -> None:
-        """These and no others, also none at all: then the file says that there are none."""
+    def write_aborted(self, entries: list[AbortedTxn]) -> None:
+        """Write the transaction index with exactly these entries, perhaps none."""
         file = self.handles.create(self.path(ABORTED))
         if entries:
             file.write(0, encode(entries))
         self._aborted = entries
         self.has_aborted = self.aborted_changed = True
 
-    def cut_aborted(self, end: int) -> None:
-        """Those that end at this offset or behind it are forgotten. What a loss of power left of the others stays."""
+    def truncate_aborted(self, end: int) -> None:
+        """Remove entries whose marker is at this offset or later. Keep what a loss of power left of the others."""
         if not self.has_aborted:
             return
         file = self.handles.get(self.path(ABORTED))
@@ -317,12 +330,12 @@ class Segment:
             self.aborted_changed = True
         self._aborted = entries
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def headers(
         self, position: int = 0, *, upto: int | None = None, chunk_bytes: int = _WALK_BYTES
     ) -> Iterator[tuple[int, Header]]:
-        """Every batch from this position on, which must be the beginning of one, up to `upto`. Raises `DamagedLog`."""
+        """Yield position and header of each batch from `position`, the start of one, to `upto`. Raises `DamagedLog`."""
         file = self.handles.files.open(self.log_path) if chunk_bytes == _WALK_BYTES else self.handles.get(self.log_path)
         try:
             chunk, begins = b"", position
@@ -350,24 +363,26 @@ class Segment:
                 file.close()
 
     def locate(self, offset: int) -> tuple[int, Header] | None:
-        """The first batch whose last record is not before this offset."""
+        """Return position and header of the first batch whose last offset is not before `offset`.
+
+        Rebuild the indexes if the index names a place without a batch, or with a batch after the offset.
+        """
         start = self.index.floor(offset - self.base)
         try:
             found = self._first_from(start, offset)
-            lies = start > 0 and found is not None and found[0] == start and found[1].base_offset > offset
+            misplaced = start > 0 and found is not None and found[0] == start and found[1].base_offset > offset
         except DamagedLog:
             if not start:
                 raise
-            lies = True
-        if lies:
-            self._doubted()
+            misplaced = True
+        if misplaced:
+            self._rebuild_once()
             found = self._first_from(self.index.floor(offset - self.base), offset)
         return found
 
-    def _doubted(self) -> None:
-        """At a place that an index names there is no batch, or another one: the index is made again, and only if that
-        fails the log is damaged."""
-        if not self.indexes_are_made:
+    def _rebuild_once(self) -> None:
+        """Rebuild the indexes, unless they are rebuilt already: then the log itself is damaged."""
+        if not self.indexes_are_rebuilt:
             self.rebuild()
 
     def _first_from(self, start: int, offset: int) -> tuple[int, Header] | None:
@@ -377,14 +392,14 @@ class Segment:
         return None
 
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
-        """The last beginning or end of a batch up to `limit`, and the offset there when that was seen on the way."""
+        """Return the last start or end of a batch up to `limit`, and the offset there if a header told it."""
         at = max(start, self.index.floor_position(limit))
         try:
             return self._boundary_from(at, limit)
         except DamagedLog:
             if at == start:
                 raise
-        self._doubted()
+        self._rebuild_once()
         return self._boundary_from(max(start, self.index.floor_position(limit)), limit)
 
     def _boundary_from(self, at: int, limit: int) -> tuple[int, int | None]:
@@ -397,7 +412,7 @@ class Segment:
         return at, offset
 
     def end_before(self, position: int) -> int:
-        """Behind the last batch before that position."""
+        """Return the next offset after the last batch before `position`."""
         if not position:
             return self.base
         start = self.index.floor_position(position - 1)
@@ -406,7 +421,7 @@ class Segment:
         except DamagedLog:
             if not start:
                 raise
-        self._doubted()
+        self._rebuild_once()
         return self._end_before(position, self.index.floor_position(position - 1))
 
     def _end_before(self, position: int, start: int) -> int:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.worlds.losses import log_disk
 from replica.core.partition_log import EpochEndOffset
-from replica.storage.epochs import EpochCache
+from replica.storage.leader_epochs import LeaderEpochFileCache
+
+
+def cache_of(entries: Iterable[tuple[int, int]] = ()) -> LeaderEpochFileCache:
+    files = log_disk()
+    files.make_folder("t-0")
+    return LeaderEpochFileCache(files, "t-0", entries)
 
 
 @pytest.mark.parametrize(
@@ -24,12 +33,12 @@ from replica.storage.epochs import EpochCache
     ],
 )
 def test_where_an_epoch_ended(asked: int, answer: EpochEndOffset) -> None:
-    assert EpochCache([(2, 5), (5, 20), (9, 60)]).end_of(asked, 100) == answer
+    assert cache_of([(2, 5), (5, 20), (9, 60)]).end_offset_for(asked, 100) == answer
 
 
 def test_nothing_is_known() -> None:
-    assert EpochCache().end_of(3, 100) == EpochEndOffset(-1, -1)
-    assert EpochCache().epoch_for_offset(0) == EpochCache().latest == -1
+    assert cache_of().end_offset_for(3, 100) == EpochEndOffset(-1, -1)
+    assert cache_of().epoch_for_offset(0) == cache_of().latest == -1
 
 
 @pytest.mark.parametrize(
@@ -47,46 +56,45 @@ def test_nothing_is_known() -> None:
     ],
 )
 def test_assigning(epoch: int, start: int, after: list[tuple[int, int]]) -> None:
-    cache = EpochCache([(2, 5), (4, 20)])
+    cache = cache_of([(2, 5), (4, 20)])
     cache.assign(epoch, start)
     assert cache.entries == after
 
 
 def test_an_epoch_that_goes_on_began_where_it_began() -> None:
     """Its leader led on, and who had led for a moment between wrote nothing that stayed."""
-    cache = EpochCache([(2, 5), (4, 20), (7, 30), (8, 40)])
-    before = cache.changed
+    cache = cache_of([(2, 5), (4, 20), (7, 30), (8, 40)])
     cache.assign(4, 30)
     assert cache.entries == [(2, 5), (4, 20)]
-    assert cache.changed == before + 1
+    assert cache.write_if_changed()
     cache.assign(4, 35)
-    assert cache.changed == before + 1
-    assert cache.end_of(2, 50) == EpochEndOffset(2, 20), "and not 30"
+    assert not cache.write_if_changed()
+    assert cache.end_offset_for(2, 50) == EpochEndOffset(2, 20), "and not 30"
 
 
 def test_an_epoch_that_was_not_known_comes_before_those_that_wrote_nothing() -> None:
-    cache = EpochCache([(2, 5), (7, 30)])
+    cache = cache_of([(2, 5), (7, 30)])
     cache.assign(4, 30)
     assert cache.entries == [(2, 5), (4, 30)]
 
 
 def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
-    cache = EpochCache([(2, 5), (4, 20)])
+    cache = cache_of([(2, 5), (4, 20)])
     cache.truncate_from_end(20)
     assert cache.entries == [(2, 5)]
-    before = cache.changed
+    assert cache.write_if_changed()
     cache.truncate_from_end(20)
-    assert cache.changed == before
+    assert not cache.write_if_changed()
 
 
 def test_the_start_moves_up_into_an_epoch() -> None:
-    cache = EpochCache([(2, 5), (4, 20), (6, 30)])
+    cache = cache_of([(2, 5), (4, 20), (6, 30)])
     cache.truncate_from_start(25)
     assert cache.entries == [(4, 20), (6, 30)]
-    before = cache.changed
+    assert cache.write_if_changed()
     cache.truncate_from_start(3)
     cache.truncate_from_start(30)
-    assert (cache.entries, cache.changed) == ([(4, 20), (6, 30)], before)
+    assert (cache.entries, cache.write_if_changed()) == ([(4, 20), (6, 30)], False)
     cache.truncate_from_start(31)
     assert cache.entries == [(6, 30)]
 
@@ -94,14 +102,14 @@ def test_the_start_moves_up_into_an_epoch() -> None:
 @pytest.mark.parametrize("start", [21, 29, 30, 40])
 def test_an_epoch_that_is_gone_ended_before_the_log_begins(start: int) -> None:
     """Who has records of it up to there has others than were there."""
-    cache = EpochCache([(2, 5), (4, 20), (6, 30)])
+    cache = cache_of([(2, 5), (4, 20), (6, 30)])
     cache.truncate_from_start(start)
-    assert cache.end_of(2, 50).end_offset < start
+    assert cache.end_offset_for(2, 50).end_offset < start
 
 
 @given(st.lists(st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9), st.integers(0, 99))))
 def test_both_columns_always_ascend(steps: list[tuple[str, int, int]]) -> None:
-    cache = EpochCache()
+    cache = cache_of()
     for kind, epoch, offset in steps:
         if kind == "assign":
             cache.assign(epoch, offset)

@@ -1,5 +1,7 @@
-"""What can be set for one topic's logs; a topic's own stand before the broker's. The keys, what they may be and what
-they are by default stand in `kraft_controller.core.config_keys`."""
+"""The settings of one topic's logs. A topic's own settings override the broker's.
+
+`kraft_controller.core.config_keys` defines the keys, their types and their defaults.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,10 @@ from attrs import evolve, field, fields, frozen
 
 from kraft_controller.core.config_keys import INT_MAX, TOPIC, ConfigError, check, check_together
 from replica.core.errors import ErrorCode, KafkaError
-from replica.wire.compression import Codec
-from replica.wire.validation import Rules
 
 UNBOUNDED: Final = -1
 RELATIVE_MAX: Final = INT_MAX
-"""Offsets in a segment's indexes are told from its first one, in four bytes."""
+"""The largest offset of a segment relative to its base offset: indexes store it in four bytes."""
 
 
 def _setting(key: str) -> Any:
@@ -26,7 +26,7 @@ def _setting(key: str) -> Any:
 
 @frozen
 class LogConfig:
-    """One attribute for each key that matters to a log; `LogConfig.of({"segment.bytes": "1000000"})`."""
+    """One attribute for each key of a log; `LogConfig.of({"segment.bytes": "1000000"})`."""
 
     cleanup_policy: tuple[str, ...] = _setting("cleanup.policy")
     compression_type: str = _setting("compression.type")
@@ -54,7 +54,7 @@ class LogConfig:
 
     @staticmethod
     def of(overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
-        """`KafkaError` INVALID_CONFIG names the key, the value and what would do."""
+        """Parse overrides. Raises `KafkaError` INVALID_CONFIG with the key, the value and the valid range."""
         base = defaults or LogConfig()
         changes: dict[str, Any] = {}
         try:
@@ -70,7 +70,7 @@ class LogConfig:
         return config
 
     def as_text(self) -> dict[str, str]:
-        """Every key with its value, as a description of the topic tells it."""
+        """Return each key with its value, as DescribeConfigs reports it."""
         return {each.metadata["key"]: _write(getattr(self, each.name)) for each in fields(LogConfig)}
 
     @property
@@ -85,25 +85,9 @@ class LogConfig:
     def append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 
-    @property
-    def codec(self) -> Codec | None:
-        """What batches are compressed with here; None: as the producer did."""
-        return next((each for each in Codec if each.label == self.compression_type), None)
-
-    def rules(self, *, many: bool = False) -> Rules:
-        return Rules(
-            bytes_max=self.max_message_bytes,
-            segment_bytes=self.segment_bytes,
-            compacted=self.compact,
-            append_time=self.append_time,
-            before_max_ms=self.message_timestamp_before_max_ms,
-            after_max_ms=self.message_timestamp_after_max_ms,
-            many=many,
-        )
-
 
 NAMES: Final[Mapping[str, str]] = {each.metadata["key"]: each.name for each in fields(LogConfig)}
-"""Of a topic's key, the attribute. Keys of topics that are none of their logs are not here."""
+"""The attribute of each topic key. Topic keys that do not concern logs are absent."""
 
 
 def _write(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Which transactions were aborted, to the byte as in Kafka's `.txnindex`: beside each segment those that end in it.
+"""The aborted transactions of one segment, byte for byte Kafka's `.txnindex`: those whose marker is in the segment.
 
-Whoever reads only what was committed is told of them with the records, and passes over theirs. So a missing entry
-shows somebody what never was to be; all of them can be made again from the batches.
+A `read_committed` consumer gets the entries with the records, and skips the aborted records. A missing entry would show
+it records that were never committed. All entries can be rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from replica.core.partition_log import AbortedTxn
 
 ABORTED: Final = ".txnindex"
-"""A closed segment of a log in which transactions have ended has one, be it empty; no other one need have it."""
+"""Each closed segment of a log with completed transactions has this file, even if it is empty; others may lack it."""
 _VERSION: Final = 0
 _ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = _ENTRY.size
@@ -27,7 +27,7 @@ def encode(entries: Sequence[AbortedTxn]) -> bytes:
 
 
 def decode(data: bytes) -> list[AbortedTxn]:
-    """`ValueError` where these are not the bytes of such a file."""
+    """Decode a whole file. Raises `ValueError` if a part makes no sense."""
     entries = decode_sound(data)
     if len(entries) * ENTRY_BYTES != len(data):
         raise ValueError(f"{len(data)} bytes, and only the first {len(entries)} entries make sense")
@@ -35,7 +35,7 @@ def decode(data: bytes) -> list[AbortedTxn]:
 
 
 def decode_sound(data: bytes) -> list[AbortedTxn]:
-    """As far as it makes sense: of a file whose end a loss of power may have harmed."""
+    """Decode a file up to the first entry that makes no sense: a loss of power may have damaged its end."""
     entries: list[AbortedTxn] = []
     for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES]):
         entry = AbortedTxn(*fields)
@@ -50,9 +50,12 @@ def decode_sound(data: bytes) -> list[AbortedTxn]:
     return entries
 
 
-def among(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
-    """Those that touch what lies between, and whether there are none behind these: entries are in the order in which
-    the transactions ended, and each knows where the oldest began that was open then."""
+def overlapping(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
+    """Return the entries that overlap the offsets from `offset` to `upto`, and whether no later entry can.
+
+    Entries are in the order of their markers. An entry's stable offset is the start of the oldest transaction that was
+    open then, so no later entry starts before it.
+    """
     found = []
     for at in range(bisect_left(entries, offset, key=_end), len(entries)):
         entry = entries[at]

@@ -1,4 +1,4 @@
-"""What a partition's log does, whatever it is kept in."""
+"""The port `PartitionLog`: in files, and in the list that other tests use as a model."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ import pytest
 
 from harness.worlds.losses import log_disk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from replica.core.log_config import LogConfig
 from replica.core.partition_log import AppendOrigin, EpochEndOffset, LogAppendInfo, PartitionLog, TimestampAndOffset
-from replica.storage.config import LogConfig
 from replica.storage.files import Handles
-from replica.storage.memory_log import MemoryLog
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_loader import KnownOffsets, open_log
 from replica.wire.batch import parse_header, walk
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, control_batch
-from tests.unit.replica.storage.logs import ALL, NOW, batch, numbered, of_producer, records_in, values_in
+from tests.unit.replica.storage.logs import ALL, NOW, batch, list_log, numbered, of_producer, records_in, values_in
 
 Make: TypeAlias = Callable[..., PartitionLog]
 
 
-@pytest.fixture(params=["memory", "files", "small files"])
+@pytest.fixture(params=["list", "files", "small files"])
 def make(request: pytest.FixtureRequest) -> Make:
     def made(**settings: str) -> PartitionLog:
         small = {"segment_bytes": "200", "index_interval_bytes": "0"} if request.param == "small files" else {}
         config = LogConfig.of({key.replace("_", "."): value for key, value in (small | settings).items()})
-        if request.param == "memory":
-            return MemoryLog(config=config)
+        if request.param == "list":
+            return list_log(config=config)
         files = log_disk()
         files.make_folder("t-0")
-        return open_log("t-0", config, Handles(files), "t-0", Known())
+        return open_log("t-0", config, Handles(files), "t-0", KnownOffsets())
 
     return made
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.worlds.losses import log_disk
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
+from replica.core.log_config import LogConfig
 from replica.storage.files import DamagedLog, Handles
-from replica.storage.recovery import Known, open_log
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk
 from tests.unit.replica.storage.logs import NOW, of_producer, records_in, values_in
 from zab.storage.memory_disk import MemoryDisk
@@ -17,17 +17,19 @@ CONFIG = LogConfig.of({"segment.bytes": "500", "index.interval.bytes": "150"})
 LAST = "t-0/00000000000000000000.log"
 
 
-def opened(files: MemoryDisk, point: int = 0, start: int = 0, config: LogConfig = CONFIG) -> FileLog:
-    return open_log("t-0", config, Handles(files), "t-0", Known(point, start))
+def opened(
+    files: MemoryDisk, point: int = 0, start: int = 0, config: LogConfig = CONFIG, notes: list[str] | None = None
+) -> UnifiedLog:
+    return open_log("t-0", config, Handles(files), "t-0", KnownOffsets(point, start), notes=notes)
 
 
-def fresh(config: LogConfig = CONFIG) -> tuple[MemoryDisk, FileLog]:
+def fresh(config: LogConfig = CONFIG) -> tuple[MemoryDisk, UnifiedLog]:
     files = log_disk()
     files.make_folder("t-0")
     return files, opened(files, config=config)
 
 
-def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryDisk, FileLog]:
+def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryDisk, UnifiedLog]:
     files, log = fresh(config)
     for n in range(count):
         log.append_as_leader(of_producer(7, n, b"value %d" % n, time=NOW + n), n // 8, NOW)
@@ -41,11 +43,12 @@ def test_cut_at_every_byte_of_the_last_batches() -> None:
     for size in range(ends[1], len(data) + 1):
         torn = files.clone()
         torn.put(LAST, data[:size])
-        again = opened(torn, 2)
+        notes: list[str] = []
+        again = opened(torn, 2, notes=notes)
         whole = sum(end <= size for end in ends)
         assert again.end_offset == whole
         assert values_in(again) == [b"value %d" % n for n in range(whole)]
-        assert bool(again.notes) == (size not in ends)
+        assert bool(notes) == (size not in ends)
         assert again.append_as_leader(of_producer(7, whole - 1, b"value %d" % (whole - 1)), 1, NOW).duplicate
         assert again.append_as_leader(of_producer(7, whole, b"new"), 1, NOW).first == whole
 
@@ -100,9 +103,10 @@ def test_a_damaged_segment_in_the_middle_is_told_by_who_reads_it() -> None:
     assert again.end_offset == 20
     with pytest.raises(DamagedLog, match=r"is damaged at byte 0.*Remove this partition's directory"):
         records_in(again)
-    harmed = opened(files, 0)
+    notes: list[str] = []
+    harmed = opened(files, 0, notes=notes)
     assert harmed.end_offset == middle.base, "nothing of it was durable: the log ends there"
-    assert "later segments" in harmed.notes[0]
+    assert "later segments" in notes[0]
 
 
 def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_looks() -> None:
@@ -117,18 +121,20 @@ def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_lo
             opened(files, 20)
     assert opened(files, 0).end_offset == log.segments[1].base, "nothing behind it was durable: the log ends there"
     begun.delete(first)
-    again = opened(begun, 20)
+    notes: list[str] = []
+    again = opened(begun, 20, notes=notes)
     assert (again.start_offset, again.end_offset) == (log.segments[1].base, 20)
-    assert again.notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
+    assert notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
 
 
 def test_an_empty_swap_is_no_cleaning_that_came_to_its_end() -> None:
     files, log = filled(20)
     files.put(log.segments[1].log_path + ".swap", b"")
-    again = opened(files, 20)
+    notes: list[str] = []
+    again = opened(files, 20, notes=notes)
     assert again.end_offset == 20
     assert len(records_in(again)) == 20
-    assert again.notes == [f"{log.segments[1].base:020}.log.swap is empty, and is deleted"]
+    assert notes == [f"{log.segments[1].base:020}.log.swap is empty, and is deleted"]
 
 
 @pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])
@@ -220,9 +226,10 @@ def test_epochs_of_records_that_are_there_again_are_known_again() -> None:
 
 def test_a_start_behind_the_end_leaves_nothing() -> None:
     files, _ = filled(3)
-    again = opened(files, 0, start=50)
+    notes: list[str] = []
+    again = opened(files, 0, start=50, notes=notes)
     assert (again.start_offset, again.end_offset) == (50, 50)
-    assert "all of it goes" in again.notes[-1]
+    assert "all of it goes" in notes[-1]
 
 
 class Told:
@@ -232,10 +239,10 @@ class Told:
         self.ends: list[int] = []
         self.begins: list[int] = []
 
-    def ends_at(self, offset: int) -> None:
+    def lower_end(self, offset: int) -> None:
         self.ends.append(offset)
 
-    def begins_at(self, offset: int) -> None:
+    def lower_start(self, offset: int) -> None:
         self.begins.append(offset)
 
 
@@ -243,7 +250,7 @@ def test_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> No
     told = Told()
     files, log = filled(10)
     log.flush()
-    log._marks = told
+    log._checkpoints = told
     log.truncate_to(7)
     assert (told.ends, log.recovery_point, log.flush()) == ([7], 7, 7)
     log.truncate_fully_and_start_at(30)

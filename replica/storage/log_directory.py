@@ -1,4 +1,4 @@
-"""One log directory: whose it is, the logs in it, and its checkpoints. When its disk fails, others carry on."""
+"""One log directory: its owner, its logs and its checkpoint files. If its disk fails, other directories stay in use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from replica.storage import checkpoints as files_of
-from replica.storage.checkpoints import TopicPartition
-from replica.storage.config import LogConfig
-from replica.storage.file_log import FileLog
+from replica.core.log_config import LogConfig
+from replica.storage import checkpoint_files as files_of
+from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import DamagedLog, Handles, MissingFile, StorageFailure
-from replica.storage.recovery import Known, open_log
-from replica.storage.segment import LOG
+from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.log_segment import LOG
+from replica.storage.unified_log import UnifiedLog
 from zab.storage.disk import FolderDisk, read_all, write_atomically
 
 DELETE: Final = "-delete"
@@ -31,16 +31,29 @@ def folder_of(partition: TopicPartition) -> str:
 
 
 def partition_of(folder: str) -> TopicPartition | None:
-    """The last dash separates; None where that is no partition's folder."""
+    """Parse a folder's name: the last dash separates topic and number. Return None if it is no partition's folder."""
     topic, _, number = folder.rpartition("-")
     return (topic, int(number)) if topic and number.isdigit() else None
 
 
 class LogDirectory:
+    """A directory of `log.dirs`.
+
+    logs                     the logs in use
+    damaged                  logs that could not be opened, and why
+    high_watermarks, cleaned, _recovery_points, _start_offsets   the checkpoint files, as last written or read
+    was_clean                the previous process closed all logs in order
+    previous_broker_epoch    broker epoch of that process, or -1
+    notes                    what an operator should know about the start
+    _points_lost             the recovery points could not be read
+    _gone                    partitions without a log that the checkpoint files may still name
+    _deletions               renamed folders of deleted logs, and when they go
+    """
+
     def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
         self.files = files
         self.handles = Handles(files, open_files_max)
-        self.logs: dict[TopicPartition, FileLog] = {}
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
         self.damaged: dict[TopicPartition, StorageFailure] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaned: dict[TopicPartition, int] = {}
@@ -49,11 +62,9 @@ class LogDirectory:
         self.notes: list[str] = []
         self._recovery_points: dict[TopicPartition, int] = {}
         self._points_lost = False
-        """There were some, and nobody can read them."""
         self._start_offsets: dict[TopicPartition, int] = {}
         self._gone: set[TopicPartition] = set()
-        """Of which there is no log any more, and checkpoints on the disk may still tell."""
-        self._doomed: list[tuple[str, int]] = []
+        self._deletions: list[tuple[str, int]] = []
         self._lock = Lock()
 
     @property
@@ -63,7 +74,7 @@ class LogDirectory:
     # -- at the start ------------------------------------------------------------------------------
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Its `meta.properties` must be of this broker, or not be there yet."""
+        """Write `meta.properties`, or check that it names this broker and cluster."""
         try:
             found = files_of.decode_properties(read_all(self.files, files_of.META))
         except MissingFile:
@@ -82,7 +93,7 @@ class LogDirectory:
                 )
 
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
-        """One log after the other; a damaged one is told in `damaged`, and the others are loaded."""
+        """Open the logs one after the other, and yield each partition. A damaged log goes to `damaged`."""
         self._read_clean_marker()
         self._recovery_points = self._read_recovery_points()
         self._start_offsets = self._offsets(files_of.START_OFFSETS)
@@ -119,7 +130,7 @@ class LogDirectory:
         except MissingFile:
             return
         self.was_clean = True
-        self.files.discard(files_of.CLEAN_SHUTDOWN)  # before anything is loaded: a crash from now on is one
+        self.files.discard(files_of.CLEAN_SHUTDOWN)  # first: a crash from now on must not count as a clean shutdown
         self.files.sync_dir("")
 
     def _read_recovery_points(self) -> dict[TopicPartition, int]:
@@ -135,42 +146,43 @@ class LogDirectory:
             return {}
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
-        """Nothing is sure without it: all logs are read from their beginnings then."""
+        """Read a checkpoint file. Without it the offsets count as unknown."""
         try:
             return files_of.read_offsets(self.files, name)
         except DamagedLog as error:
             self.notes.append(f"{self.files.where}/{error.text}: it is not used")
             return {}
 
-    def _open(self, partition: TopicPartition, config: LogConfig) -> FileLog:
+    def _open(self, partition: TopicPartition, config: LogConfig) -> UnifiedLog:
         folder = folder_of(partition)
         point = self._recovery_points.get(partition, 0)
-        if self._points_lost and self.was_clean:  # all was durable, and what is closed can be told from its name
+        if self._points_lost and self.was_clean:  # all of it was durable, and each closed segment's name tells its end
             names = (name for name in self.files.stats(folder) if name.endswith(LOG))
             point = max((int(name.removesuffix(LOG)) for name in names), default=point)
-        known = Known(point, self._start_offsets.get(partition, 0))
-        log = open_log(folder, config, self.handles, folder, known, _MarksOf(self, partition))
-        self.notes += [f"{self.files.where}/{folder}: {note}" for note in log.notes]
+        known = KnownOffsets(point, self._start_offsets.get(partition, 0))
+        notes: list[str] = []
+        log = open_log(folder, config, self.handles, folder, known, _CheckpointsOf(self, partition), notes)
+        self.notes += [f"{self.files.where}/{folder}: {note}" for note in notes]
         if known.recovery_point <= log.start_offset and files_of.METADATA in self.files.stats(folder):
-            self._doubt(log, f"{folder}/{files_of.METADATA}")
+            self._check_metadata(log, f"{folder}/{files_of.METADATA}")
         return log
 
-    def _doubt(self, log: FileLog, path: str) -> None:
-        """Nobody has made it durable, for all that is known: with the power it may have lost what it said."""
+    def _check_metadata(self, log: UnifiedLog, path: str) -> None:
+        """Delete a topic id that makes no sense: before the first flush, lost power may empty its file."""
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
             self.notes.append(f"{self.files.where}/{path}: {error.text}: it is written again")
             self.files.discard(path)
         else:
-            log.keep_beside(path)
+            log.flush_with(path)
 
     # -- logs come and go --------------------------------------------------------------------------
 
-    def create(self, partition: TopicPartition, config: LogConfig, topic_id: bytes | None) -> FileLog:
+    def create(self, partition: TopicPartition, config: LogConfig, topic_id: bytes | None) -> UnifiedLog:
         folder = folder_of(partition)
         if partition in self._gone:
-            self.checkpoint()  # or after a crash it would be held against the one of before
+            self.checkpoint()  # after a crash, offsets of the former log would count for this one
         self.files.make_folder(folder)
         log = self.logs[partition] = self._open(partition, config)
         if topic_id is not None:
@@ -180,7 +192,7 @@ class LogDirectory:
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
         path = f"{folder_of(partition)}/{files_of.METADATA}"
         write_atomically(self.files, path, files_of.encode_metadata(topic_id), durably=False)
-        self.logs[partition].keep_beside(path)
+        self.logs[partition].flush_with(path)
 
     def topic_id(self, partition: TopicPartition) -> bytes | None:
         try:
@@ -189,22 +201,22 @@ class LogDirectory:
             return None
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
-        """Gone at once for everybody, from the disk when `sweep` comes by."""
+        """Stop using a log. `delete_due_files` removes its folder."""
         log = self.logs.get(partition)
         delay = log.config.file_delete_delay_ms if log is not None else 0
-        doomed = f"{folder_of(partition)[:200]}.{uuid4().hex}{DELETE}"
-        self._let_go(partition, doomed)
+        renamed = f"{folder_of(partition)[:200]}.{uuid4().hex}{DELETE}"
+        self._release(partition, renamed)
         with self._lock:
-            self._doomed.append((doomed, now_ms + delay))
+            self._deletions.append((renamed, now_ms + delay))
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """It is none of this broker's any more, but nobody said that it may go. Returns the name of its folder now."""
+        """Stop using a log, but keep it: the controller never asked for its deletion. Return the folder's new name."""
         folder = folder_of(partition)
         aside = f"{folder[:200]}.{uuid4().hex}{STRAY}"
-        self._let_go(partition, aside)
+        self._release(partition, aside)
         return aside
 
-    def _let_go(self, partition: TopicPartition, name: str) -> None:
+    def _release(self, partition: TopicPartition, name: str) -> None:
         log = self.logs.pop(partition, None)
         if log is not None:
             log.abandon()
@@ -223,21 +235,21 @@ class LogDirectory:
         for offsets in self._kept():
             offsets.pop(partition, None)
 
-    def sweep(self, now_ms: int) -> None:
+    def delete_due_files(self, now_ms: int) -> None:
         with self._lock:
-            due = [folder for folder, when in self._doomed if when <= now_ms]
-            self._doomed = [each for each in self._doomed if each[1] > now_ms]
+            due = [folder for folder, when in self._deletions if when <= now_ms]
+            self._deletions = [each for each in self._deletions if each[1] > now_ms]
         for folder in due:
             self.files.delete_folder(folder)
         for log in list(self.logs.values()):
-            log.sweep(now_ms)
+            log.delete_due_files(now_ms)
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Recovery points and starts, as they are now; and nothing of logs that are gone, however many went."""
+        """Write recovery points and log start offsets. Remove logs that are gone from all checkpoint files."""
         with self._lock:
-            logs = list(self.logs.items())  # at once: another thread may make one meanwhile
+            logs = list(self.logs.items())  # another thread may create a log
             self._recovery_points |= {each: log.recovery_point for each, log in logs}
             self._start_offsets |= {
                 each: log.start_offset for each, log in logs if log.start_offset or each in self._start_offsets
@@ -250,8 +262,7 @@ class LogDirectory:
                 self._gone.clear()
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
-        """Those of logs that are here; one that nobody names keeps what was known of it. Nothing is written if the file
-        says so already."""
+        """Write the high watermarks of logs in this directory, if one of them changed. Others keep their value."""
         with self._lock:
             moved = {
                 each: values[each]
@@ -267,15 +278,15 @@ class LogDirectory:
             self.cleaned[partition] = upto
             files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
 
-    def ends_at(self, partition: TopicPartition, offset: int) -> None:
-        """A log is about to be cut."""
+    def lower_end(self, partition: TopicPartition, offset: int) -> None:
+        """A log is about to be truncated: lower each checkpoint beyond the offset."""
         names = files_of.RECOVERY_POINTS, files_of.HIGH_WATERMARKS, files_of.CLEANED
         self._lower(
             partition, offset, zip(names, (self._recovery_points, self.high_watermarks, self.cleaned), strict=True)
         )
 
-    def begins_at(self, partition: TopicPartition, offset: int) -> None:
-        """A log has begun anew, before where it began."""
+    def lower_start(self, partition: TopicPartition, offset: int) -> None:
+        """A log starts at an earlier offset than before."""
         self._lower(partition, offset, [(files_of.START_OFFSETS, self._start_offsets)])
 
     def _lower(
@@ -288,12 +299,12 @@ class LogDirectory:
                     files_of.write_offsets(self.files, name, offsets)
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
-        """The marker is the last that is written: it says that everything before it was. Without threads one log is
-        closed after the other, always in the same order."""
+        """Close all logs in order, then write the clean shutdown marker, which vouches for everything before it. With
+        `threads=0`, close one log after the other, always in the same order."""
         if self.failed is None:
             if threads:
-                with ThreadPoolExecutor(threads) as pool:  # the disk does many syncs in the time of one
-                    list(pool.map(FileLog.close, self.logs.values()))
+                with ThreadPoolExecutor(threads) as pool:  # many syncs at a time take the disk little longer than one
+                    list(pool.map(UnifiedLog.close, self.logs.values()))
             else:
                 for log in self.logs.values():
                     log.close()
@@ -305,14 +316,14 @@ class LogDirectory:
 
 
 @frozen
-class _MarksOf:
-    """Of one log, as `replica.storage.growing_log.Marks`."""
+class _CheckpointsOf:
+    """One log's `replica.storage.unified_log.OffsetCheckpoints`."""
 
     directory: LogDirectory
     partition: TopicPartition
 
-    def ends_at(self, offset: int) -> None:
-        self.directory.ends_at(self.partition, offset)
+    def lower_end(self, offset: int) -> None:
+        self.directory.lower_end(self.partition, offset)
 
-    def begins_at(self, offset: int) -> None:
-        self.directory.begins_at(self.partition, offset)
+    def lower_start(self, offset: int) -> None:
+        self.directory.lower_start(self.partition, offset)

@@ -1,7 +1,11 @@
-"""A log as it is found again: taken as it is up to the recovery point, and checked batch by batch behind it.
+"""How a start finds a log again (Kafka: LogLoader).
 
-Before the recovery point everything was durable once. What is missing there is damage, and the log is not offered.
-Behind it nothing was promised: the first batch that is not whole and sound ends the log, and the rest is cut off.
+Everything before the recovery point was durable once. What is missing there is damage, and the log is not served.
+Nothing was promised behind it: a crash may keep or lose any sector of a write. So each batch there is checked, and the
+first one that is not whole and valid ends the log; the rest is deleted, with a note.
+
+The files beside the batches are hints. Indexes, leader epochs, producer state and transaction indexes are rebuilt from
+the batches if they are lost or make no sense.
 """
 
 from __future__ import annotations
@@ -11,16 +15,17 @@ from typing import Final
 from attrs import define, field, frozen
 
 from replica.core.errors import KafkaError
-from replica.storage.aborted import ABORTED
-from replica.storage.checkpoints import EPOCHS, decode_epochs
-from replica.storage.config import RELATIVE_MAX, LogConfig
-from replica.storage.epochs import EpochCache
-from replica.storage.file_log import DELETED, FileLog
+from replica.core.log_config import RELATIVE_MAX, LogConfig
+from replica.storage.checkpoint_files import EPOCHS, decode_epochs
 from replica.storage.files import DamagedLog, Handles, MissingFile
-from replica.storage.growing_log import NO_MARKS, Marks, snapshots_in
-from replica.storage.index import OffsetIndex, TimeIndex
-from replica.storage.segment import ALL_SUFFIXES, INDEX, LOG, TIMES, Segment, file_name
-from replica.storage.transactions import restore
+from replica.storage.leader_epochs import LeaderEpochFileCache
+from replica.storage.log_segment import ALL_SUFFIXES, INDEX, LOG, TIMES, LogSegment, file_name
+from replica.storage.log_segments import DELETED, LogSegments
+from replica.storage.producer_snapshots import snapshots_in
+from replica.storage.segment_indexes import OffsetIndex, TimeIndex
+from replica.storage.transaction_index import ABORTED
+from replica.storage.transaction_recovery import restore_transactions
+from replica.storage.unified_log import NO_CHECKPOINTS, OffsetCheckpoints, UnifiedLog
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
 from zab.storage.disk import DiskFile, Stat, read_all
 
@@ -30,16 +35,20 @@ _CHUNK_BYTES: Final = 4 << 20
 
 
 @define
-class _Seen:
-    """Behind the recovery point: leader epochs and where they were met, and whether an end of a transaction was."""
+class _Scanned:
+    """What the batches behind the recovery point contain.
+
+    epochs    leader epoch and base offset of each batch
+    markers   there is a transaction marker
+    """
 
     epochs: list[tuple[int, int]] = field(factory=list)
-    ends: bool = False
+    markers: bool = False
 
 
 @frozen
-class Known:
-    """What the checkpoints of the directory say about this log."""
+class KnownOffsets:
+    """The checkpoints of the directory for one log."""
 
     recovery_point: int = 0
     start_offset: int = 0
@@ -50,14 +59,18 @@ def open_log(
     config: LogConfig,
     handles: Handles,
     folder: str,
-    known: Known,
-    marks: Marks = NO_MARKS,
-) -> FileLog:
-    """`DamagedLog` where something is missing that was durable."""
-    notes: list[str] = []
+    known: KnownOffsets,
+    checkpoints: OffsetCheckpoints = NO_CHECKPOINTS,
+    notes: list[str] | None = None,
+) -> UnifiedLog:
+    """Open a log, or create it in an empty folder. Append to `notes` what an operator should know.
+
+    Raises `DamagedLog` if durable records are missing.
+    """
+    notes = [] if notes is None else notes
     files = handles.files
-    found = clear_up(handles, folder, notes)
-    _forget_lonely(handles, folder, found, known, notes)
+    found = finish_interrupted(handles, folder, notes)
+    _delete_lone_indexes(handles, folder, found, known, notes)
     segments = _segments(handles, folder, found)
     if not segments:
         if known.recovery_point > known.start_offset:
@@ -65,25 +78,28 @@ def open_log(
                 f"{files.where}/{folder} is empty, and its log was durable up to offset {known.recovery_point}: if "
                 "that is intended, remove the directory while the broker is down, and it is copied from the others"
             )
-        segments = [Segment.create(handles, folder, known.start_offset)]
-    epochs = _epochs(found, handles, folder, notes)
-    seen = _recover(segments, known, config, notes)
+        segments = [LogSegment.create(handles, folder, known.start_offset)]
+    kept = _epochs(found, handles, folder, notes)
+    scanned = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
-    log = FileLog(name, config, handles, folder, segments, max(known.start_offset, segments[0].base), marks)
-    log.notes = notes
-    log.recovery_point = min(known.recovery_point, log.end_offset)
-    _restore_epochs(log, epochs, seen.epochs)
+    start = max(known.start_offset, segments[0].base)
+    epochs = LeaderEpochFileCache(files, folder, kept)
+    _restore_epochs(epochs, kept, scanned.epochs, segments, start)
+    log = UnifiedLog(
+        name, config, LogSegments(handles, folder, segments), epochs, start, known.recovery_point, checkpoints
+    )
     if known.start_offset > log.end_offset:
         log.truncate_fully_and_start_at(known.start_offset)
     if any(at > log.end_offset for at in snapshots_in(found)):
-        log._remove_snapshots(lambda at: at > log.end_offset)
-    restore(log, found, log.recovery_point, ends=seen.ends)
+        log.snapshots.delete(lambda at: at > log.end_offset)
+    restore_transactions(log, found, log.recovery_point, notes, markers=scanned.markers)
     return log
 
 
-def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]:
-    """What a delete or a cleaning left: a cleaning that had come to its swap is finished, others are undone."""
+def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]:
+    """Finish each cleaning that came to its swap, and remove what other cleanings and deletions left. Return the files
+    of the folder."""
     files = handles.files
     swaps = []
     found = files.stats(folder)
@@ -106,13 +122,15 @@ def clear_up(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]
 
 
 def _is_half_a_swap(name: str, found: dict[str, Stat]) -> bool:
-    """A cleaning ended before it had come to its swap of the segment itself."""
+    """Return whether this is a transaction index whose cleaning ended before the swap of its segment."""
     return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
 
 
-def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known: Known, notes: list[str]) -> None:
-    """Indexes without their segment. At either end of the log a deletion may have been broken off; between two segments
-    there is none that leaves one."""
+def _delete_lone_indexes(
+    handles: Handles, folder: str, found: dict[str, Stat], known: KnownOffsets, notes: list[str]
+) -> None:
+    """Delete indexes without a segment. At either end of the log an interrupted deletion leaves them; between two
+    segments nothing does, so there they prove that a segment was lost."""
     files = handles.files
     bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
     for name in list(found):
@@ -129,7 +147,10 @@ def _forget_lonely(handles: Handles, folder: str, found: dict[str, Stat], known:
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
-    """The cleaned segment takes the place of all that it was made of: those that begin where it reaches."""
+    """Put a cleaned segment, a durable `.swap` file, in the place of its originals: those with bases below its end.
+
+    The originals are durably gone before the rename, so that none comes back after the segment that holds its records.
+    """
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
     for name in files.stats(folder):
@@ -145,12 +166,13 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
         handles.forget(aborted)
         files.rename(aborted + SWAP, aborted)
     handles.forget(f"{folder}/{file_name(base, LOG)}")
-    files.sync_dir(folder)  # none of them may come back behind what holds its records, too
+    files.sync_dir(folder)
     files.rename(swapped, f"{folder}/{file_name(base, LOG)}")
     files.sync_dir(folder)
 
 
 def _end_of(handles: Handles, path: str, base: int) -> int:
+    """Return the next offset after a durable file of batches. Raises `DamagedLog`."""
     file = handles.files.open(path)
     try:
         end, position, size = base, 0, file.size()
@@ -172,27 +194,31 @@ def _whole(file: DiskFile, position: int, size: int) -> tuple[bytes, int]:
     return (file.read(position, length) if 0 < length <= size - position else head), 0
 
 
-def _segments(handles: Handles, folder: str, found: dict[str, Stat]) -> list[Segment]:
-    """Each ends where the next one begins; where the last one ends is found out by who asks."""
+def _segments(handles: Handles, folder: str, found: dict[str, Stat]) -> list[LogSegment]:
+    """Return the segments; each ends where the next one starts. `_recover` finds the end of the last one."""
     bases = sorted((int(name.removesuffix(LOG)), stat) for name, stat in found.items() if name.endswith(LOG))
     segments = []
     for index, (base, stat) in enumerate(bases):
         end = bases[index + 1][0] if index + 1 < len(bases) else base
-        segment = Segment(handles, folder, base, stat.size, end, stat.modified_ms)
+        segment = LogSegment(handles, folder, base, stat.size, end, stat.modified_ms)
         segment.has_aborted = file_name(base, ABORTED) in found
         segments.append(segment)
     return segments
 
 
-def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: list[str]) -> _Seen:
-    """Reads what is behind the recovery point, and cuts where it breaks off. Returns what it saw."""
+def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig, notes: list[str]) -> _Scanned:
+    """Read what is behind the recovery point, and end the log where it breaks off.
+
+    It breaks off at the first batch that is not whole, not valid or does not follow, and where a segment is missing.
+    Raises `DamagedLog` if that is before the recovery point.
+    """
     point = known.recovery_point
     first = max((index for index, each in enumerate(segments) if each.base <= point), default=0)
-    seen = _Seen()
+    scanned = _Scanned()
     index = first
     while index < len(segments):
         segment = segments[index]
-        broken = _scan(segment, point if index == first else segment.base, config, seen)
+        broken = _scan(segment, point if index == first else segment.base, config, scanned)
         if broken is None and index + 1 < len(segments) and segments[index + 1].base != segment.end:
             broken = f"the next segment begins at offset {segments[index + 1].base}"
         if broken is not None:
@@ -204,28 +230,30 @@ def _recover(segments: list[Segment], known: Known, config: LogConfig, notes: li
                 f"{file_name(segment.base, LOG)} ends at byte {segment.size}, offset {segment.end}: {broken}"
                 + (f"; {len(later)} later segments, {lost} bytes, are deleted" if later else "")
             )
-            _cut_here(segment, later)
+            _truncate_after(segment, later)
             del segments[index + 1 :]
             break
         index += 1
     end = segments[-1].end
     if end < point:
         raise segments[-1].damaged(segments[-1].size, f"it ends at offset {end}, and was durable up to {point}")
-    return seen
+    return scanned
 
 
-def _cut_here(segment: Segment, later: list[Segment]) -> None:
+def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
+    """End the log in this segment, durably: once another segment follows, no start checks this one's end again."""
     for each in reversed(later):
         for suffix in each.suffixes:
             segment.handles.files.discard(each.path(suffix))
     file = segment.handles.get(segment.log_path)
     file.truncate(segment.size)
-    file.sync()  # what comes next may be in another segment, and this one is not looked through again
+    file.sync()
     segment.handles.files.sync_dir(segment.folder)
 
 
-def _scan(segment: Segment, since: int, config: LogConfig, seen: _Seen) -> str | None:
-    """Checks from the last known batch before `since` on, with new index entries; why it breaks."""
+def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned) -> str | None:
+    """Check the batches from the last indexed one before `since` on, and rebuild the index entries. Return why the
+    segment breaks off, or None."""
     position, end = _known_start(segment, since)
     segment.end = end
     file = segment.handles.files.open(segment.log_path)
@@ -242,7 +270,7 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: _Seen) -> str |
                     if len(chunk) < length <= segment.size - position:
                         chunk = file.read(position, length)
                         header, broken = _next(chunk, 0)
-            epoch = seen.epochs[-1][0] if seen.epochs else 0
+            epoch = scanned.epochs[-1][0] if scanned.epochs else 0
             if header is not None and not _follows(header, segment, epoch):
                 broken = (
                     f"offset {header.base_offset}, epoch {header.leader_epoch} cannot follow offset {segment.end - 1}, "
@@ -252,20 +280,22 @@ def _scan(segment: Segment, since: int, config: LogConfig, seen: _Seen) -> str |
             if header is None:
                 segment.size = position
                 return broken
-            seen.epochs.append((header.leader_epoch, header.base_offset))
-            seen.ends |= header.control
+            scanned.epochs.append((header.leader_epoch, header.base_offset))
+            scanned.markers |= header.control
             segment.note(position, header, config.index_interval_bytes)
             position += header.size
     finally:
         file.close()
         segment.note_time()
-        segment.settle_indexes()
+        segment.write_held_indexes()
     return None
 
 
-def _follows(header: Header, segment: Segment, epoch: int) -> bool:
-    """Neither the offset nor the epoch is under the checksum. Of an older epoch is what was cut off once, and is there
-    again because the loss of power came before the cut was durable."""
+def _follows(header: Header, segment: LogSegment, epoch: int) -> bool:
+    """Return whether a batch may follow: no checksum covers its offset and its epoch.
+
+    A batch with an older epoch was truncated once, and a loss of power before the truncation was durable restored it.
+    """
     return (
         segment.end <= header.base_offset <= segment.base + RELATIVE_MAX - header.last_delta
         and header.leader_epoch >= epoch
@@ -279,23 +309,23 @@ def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
         return None, error.text
 
 
-def _known_start(segment: Segment, since: int) -> tuple[int, int]:
-    """A position where a batch begins that is durable, and the offset there; the indexes end there."""
+def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
+    """Return position and offset of a durable batch, and end the indexes there."""
     try:
         index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
         times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))
     except (ValueError, MissingFile):
         index, times = OffsetIndex(), TimeIndex()
     position = index.floor(since - segment.base - 1) if since > segment.base else 0
-    base = _begins_with(segment, position) if position else -1
+    base = _base_offset_at(segment, position) if position else -1
     if not segment.base <= base <= since:
         position, base = 0, segment.base
     segment.hold_indexes(position, base, index, times)
     return position, base
 
 
-def _begins_with(segment: Segment, position: int) -> int:
-    """The first offset of the batch that begins there; -1: none does, whatever an index says."""
+def _base_offset_at(segment: LogSegment, position: int) -> int:
+    """Return the base offset of the batch that starts there, or -1 if the index is wrong and none does."""
     try:
         found = next(segment.headers(position, chunk_bytes=HEADER_BYTES), None)
     except DamagedLog:
@@ -304,7 +334,7 @@ def _begins_with(segment: Segment, position: int) -> int:
 
 
 def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[str]) -> list[tuple[int, int]] | None:
-    """None: they must be read from the batches."""
+    """Return the entries of the epochs' file, or None if it is missing or damaged."""
     if EPOCHS not in found:
         return None
     try:
@@ -314,19 +344,25 @@ def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[s
         return None
 
 
-def _restore_epochs(log: FileLog, kept: list[tuple[int, int]] | None, seen: list[tuple[int, int]]) -> None:
-    """Those of the batches win over the file: they are what the log holds. Epoch 0 is one like any other.
+def _restore_epochs(
+    epochs: LeaderEpochFileCache,
+    kept: list[tuple[int, int]] | None,
+    scanned: list[tuple[int, int]],
+    segments: list[LogSegment],
+    start: int,
+) -> None:
+    """Correct the epochs of the file by those of the batches, which the log really holds.
 
-    The file may be newer than what is remembered of where the log begins: then it lacks those before."""
-    log.epochs = EpochCache(kept or ())
-    if kept is not None:
-        log.epochs_are_kept()
-    if log.size and (not kept or kept[0][1] > log.start_offset):
-        seen = [(header.leader_epoch, header.base_offset) for each in log.segments for _, header in each.headers()]
-    for epoch, start in seen:
-        if epoch >= 0 and log.epochs.epoch_for_offset(start) != epoch:
-            log.epochs.assign(epoch, start)
-    log.epochs.truncate_from_end(log.end_offset + 1)
-    log.epochs.truncate_from_start(log.start_offset)
-    if log.epochs.entries or kept is not None:
-        log._keep_epochs()
+    The file may be newer than the checkpoint of the log start offset, and then lacks epochs before its first entry: all
+    batches are read. Epoch 0 is an epoch like any other (KAFKA-10432).
+    """
+    end = segments[-1].end
+    if any(each.size for each in segments) and (not kept or kept[0][1] > start):
+        scanned = [(header.leader_epoch, header.base_offset) for each in segments for _, header in each.headers()]
+    for epoch, offset in scanned:
+        if epoch >= 0 and epochs.epoch_for_offset(offset) != epoch:
+            epochs.assign(epoch, offset)
+    epochs.truncate_from_end(end + 1)
+    epochs.truncate_from_start(start)
+    if epochs.entries or kept is not None:
+        epochs.write_if_changed()

@@ -1,0 +1,169 @@
+"""What compaction keeps of each batch: decisions over batches and the time. `log_cleaner` reads and writes them.
+
+The rules are those of Kafka's `Cleaner`. Of each key the last record stays, at its offset and with its timestamp. A
+tombstone stays for `delete.retention.ms` from its first cleaning on. Records of aborted transactions go. A transaction
+marker stays as long as a batch of its transaction does, and then as long as a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final
+
+from attrs import define, field
+
+from replica.core.partition_log import AbortedTxn
+from replica.wire.batch import DELETE_HORIZON, Header
+from replica.wire.compression import Codec
+from replica.wire.records import ControlType, Record, build, read_control, read_records
+
+_DIGEST_BYTES: Final = 16
+
+
+@define
+class Compaction:
+    """One round of cleaning one log.
+
+    now_ms                the time of the round
+    delete_retention_ms   how long a tombstone stays
+    upto                  batches from this offset on stay as they are
+    latest                the last offset of each key in the dirty part
+    aborted               the offset ranges of each producer's aborted transactions
+    binding               offsets of the markers whose transactions still have batches: without the marker, the next
+                          batches of the producer would seem to belong to that transaction
+    records_before, records_after   counts for the log
+    """
+
+    now_ms: int
+    delete_retention_ms: int
+    upto: int = 0
+    latest: dict[bytes, int] = field(factory=dict)
+    aborted: dict[int, list[tuple[int, int]]] = field(factory=dict)
+    binding: set[int] = field(factory=set)
+    records_before: int = 0
+    records_after: int = 0
+    _open: dict[int, int] = field(factory=dict)
+    """First offset of each open transaction while `note_transaction` walks the log."""
+    _listed: set[int] = field(factory=set)
+    """Marker offsets of the aborted transactions that an index listed."""
+
+    # -- the passes before the copy ----------------------------------------------------------------
+
+    def note_aborted(self, listed: Iterable[AbortedTxn]) -> None:
+        """Take the transactions of the transaction indexes, also those whose markers follow later."""
+        for each in listed:
+            self.aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+            self._listed.add(each.last_offset)
+
+    def note_batch(self, header: Header) -> bool:
+        """Follow transactions from batch to batch. Return whether this is a marker that `note_marker` must read."""
+        if not header.transactional:
+            return False
+        if not header.control:
+            self._open.setdefault(header.producer_id, header.base_offset)
+            return False
+        if header.producer_id not in self._open:
+            return False
+        self.binding.add(header.base_offset)
+        if header.base_offset in self._listed:
+            del self._open[header.producer_id]
+            return False
+        return True
+
+    def note_marker(self, header: Header, batch: bytes) -> None:
+        start = self._open.pop(header.producer_id)
+        for record in read_records(batch):
+            if read_control(record)[0] is ControlType.ABORT:
+                self.aborted.setdefault(header.producer_id, []).append((start, record.offset))
+
+    def has_keys(self, header: Header) -> bool:
+        """Return whether keys of this batch count: those of markers and of aborted transactions do not."""
+        return not (header.control or self.is_aborted(header))
+
+    def note_keys(self, batch: bytes) -> None:
+        for record in read_records(batch):
+            if record.key is not None:
+                self.latest[_digest(record.key)] = record.offset
+
+    # -- the copy ----------------------------------------------------------------------------------
+
+    def retained(self, header: Header, batch: bytes) -> bytes | None:
+        """Return what is left of a batch, or None."""
+        self.records_before += header.record_count
+        if header.base_offset >= self.upto:
+            self.records_after += header.record_count
+            return batch
+        records = list(read_records(batch))
+        kept: list[Record] = []
+        expires = False
+        for record in records:
+            stays, for_a_while = self._stays(header, record)
+            if stays and for_a_while:
+                stays = header.delete_horizon is None or self.now_ms < header.delete_horizon
+                expires = True
+            if stays:
+                kept.append(record)
+        self.records_after += len(kept)
+        if not kept:
+            return None
+        if len(kept) == len(records) and (not expires or header.delete_horizon is not None):
+            return batch
+        return self._packed(header, kept, expires)
+
+    def _stays(self, header: Header, record: Record) -> tuple[bool, bool]:
+        """Return whether a record stays, and whether only until its delete horizon, so that each reader meets it."""
+        if header.control:
+            return True, record.offset not in self.binding
+        if self.is_aborted(header):
+            return False, False
+        newest = record.key is not None and self.latest.get(_digest(record.key), -1) <= record.offset
+        return newest, record.value is None
+
+    def is_aborted(self, header: Header) -> bool:
+        ranges = self.aborted.get(header.producer_id, ()) if header.transactional else ()
+        return any(start <= header.base_offset <= end for start, end in ranges)
+
+    def _packed(self, header: Header, kept: list[Record], expires: bool) -> bytes:
+        flags, first = header.attributes & ~7, header.delete_horizon
+        if expires and first is None:
+            flags, first = flags | DELETE_HORIZON, self.now_ms + self.delete_retention_ms
+        last = header.max_timestamp if header.log_append_time else None
+        return _as(header, kept, header.codec, flags, first, last)
+
+
+def emptied(header: Header) -> bytes:
+    """Return a batch without records that keeps offsets and producer: the segment's end, or a producer's last sequence,
+    must survive."""
+    flags = header.attributes & ~(7 | DELETE_HORIZON)
+    return _as(header, [], Codec.NONE, flags, header.base_timestamp, header.max_timestamp)
+
+
+def _as(
+    header: Header,
+    records: list[Record],
+    codec: Codec,
+    flags: int,
+    base_timestamp: int | None,
+    max_timestamp: int | None,
+) -> bytes:
+    """Build a batch with these records and the offsets, epoch and producer of another."""
+    return build(
+        records,
+        codec=codec,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        flags=flags,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+    )
+
+
+def _digest(key: bytes) -> bytes:
+    """Return the key, or a digest of a long one, so that long keys take no more memory. Collisions of 128 bits are not
+    expected."""
+    return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()

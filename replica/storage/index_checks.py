@@ -1,0 +1,98 @@
+"""Check what a segment's time index says against its batches, before anything depends on it.
+
+An index is only a hint, and a wrong entry may only cost time: no segment is deleted, and no record is skipped in a
+search, because an entry has rotted. If the batches contradict an index, both indexes are rebuilt.
+"""
+
+from __future__ import annotations
+
+from replica.storage.files import DamagedLog, MissingFile
+from replica.storage.log_segment import INDEX, LogSegment
+from replica.storage.segment_indexes import OffsetIndex, decode_position
+
+
+def newest(segment: LogSegment, kept_since: int) -> int:
+    """Return the greatest timestamp of a segment. The batches confirm it if it is older than `kept_since`: the caller
+    deletes the segment then."""
+    time = segment.greatest()[0]
+    return time if time >= kept_since else greatest(segment)[0]
+
+
+def ends_before(segment: LogSegment, timestamp: int) -> bool:
+    """Return whether all records of a segment are earlier, as its batches confirm."""
+    return segment.greatest()[0] < timestamp and greatest(segment)[0] < timestamp
+
+
+def greatest(segment: LogSegment) -> tuple[int, int]:
+    """Return the greatest timestamp of a segment and the last offset of the first batch that has it.
+
+    An index's entry counts if its batch has that timestamp and no later batch has a greater one. The check runs once
+    for a segment, and usually reads only the end.
+    """
+    time, offset = segment.greatest()
+    if segment.max_is_unchecked:
+        if not (_is_at_the_end(segment, time, offset) or _is_somewhere(segment, time, offset)):
+            segment.rebuild()
+        segment.max_is_unchecked = False
+    return segment.greatest()
+
+
+def first_position(segment: LogSegment, timestamp: int) -> int:
+    """Return the start of a batch such that all records before it are earlier than `timestamp`."""
+    position = _position_before(segment, timestamp)
+    if position is None and not segment.indexes_are_rebuilt:
+        segment.rebuild()
+        position = _position_before(segment, timestamp)
+    return position or 0
+
+
+def _position_before(segment: LogSegment, timestamp: int) -> int | None:
+    """Return the position by the time index, or None if the batch there has another timestamp than the entry."""
+    entry = segment.times.before(timestamp)
+    if entry is None:
+        return 0
+    time, offset = entry[0], segment.base + entry[1]
+    found = segment.locate(offset)
+    if found is None or found[1].base_offset > offset or found[1].max_timestamp != time:
+        return None
+    return found[0]
+
+
+def _is_at_the_end(segment: LogSegment, time: int, offset: int) -> bool:
+    """Return whether the batch is among the last ones. Loads no index: a log may have thousands of segments."""
+    try:
+        return _none_is_later(segment, _last_position(segment), time, offset)
+    except DamagedLog:
+        return False
+
+
+def _is_somewhere(segment: LogSegment, time: int, offset: int) -> bool:
+    found = segment.locate(offset)
+    return found is not None and _none_is_later(segment, found[0], time, offset)
+
+
+def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -> bool:
+    """Return whether the batch of `offset` follows `position`, has timestamp `time`, and no batch there is later."""
+    met = False
+    for _, header in segment.headers(position):
+        if header.max_timestamp > time:
+            return False
+        if not met and header.last_offset >= offset:
+            if header.base_offset > offset or header.max_timestamp != time:
+                return False
+            met = True
+    return met
+
+
+def _last_position(segment: LogSegment) -> int:
+    """Return the start of one of the last batches, by the last entry of the offset index."""
+    try:
+        file = segment.handles.files.open(segment.path(INDEX))
+    except MissingFile:
+        return 0
+    try:
+        at = file.size() - OffsetIndex.ENTRY_BYTES
+        position = decode_position(file.read(at, OffsetIndex.ENTRY_BYTES)) if at >= 0 else 0
+    finally:
+        file.close()
+    return position if 0 <= position < segment.size else 0

@@ -1,0 +1,162 @@
+"""What of a log is durable, and how it becomes so.
+
+A flush makes the batches, their indexes, the leader epochs and the names of the files durable; only then the recovery
+point moves. Recovery never cuts the log before the recovery point, and reports a loss there as damage.
+
+A flush has three steps, since the slow one runs beside appends, truncations, cleaning and other flushes: `begin`
+collects the files, `write_out` syncs them, `finish` moves the recovery point unless the log was truncated meanwhile.
+`UnifiedLog` holds its lock for all steps but `write_out`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from replica.core.log_config import LogConfig
+from replica.storage.files import sync
+from replica.storage.leader_epochs import LeaderEpochFileCache
+from replica.storage.log_segment import LOG, SUFFIXES
+from replica.storage.log_segments import LogSegments
+from replica.storage.transaction_index import ABORTED
+
+FLUSH_BYTES: Final = 64 << 20
+"""The most of one log that a start has to check again, whatever `flush.messages` and `flush.ms` allow."""
+
+
+@frozen(eq=False)
+class PendingFlush:
+    """A flush between `begin` and `finish`.
+
+    target          the log end offset when it began
+    truncations     the flusher's count when it began
+    newest_base     base offset of the active segment when it began
+    paths           the files to sync
+    metadata        those of them that `add_file` named
+    names_changed   the folder is to be synced, too
+    """
+
+    target: int
+    truncations: int
+    newest_base: int
+    paths: tuple[str, ...]
+    metadata: tuple[str, ...]
+    names_changed: bool
+
+
+class LogFlusher:
+    """The durability of one log.
+
+    recovery_point   all records before it are durable
+    truncations      how often the log was truncated: a flush that began before a truncation proves nothing
+    names_changed    the folder has names that no flush has made durable
+    _metadata        other files in the folder that must be durable before any record is
+    _pending         flushes that are not finished, of several threads
+    _idle_since_ms   when `is_due` last found nothing to flush; None: nothing was checked since the last flush
+    _flushed_bytes   the segments' `appended_bytes` when the last flush began
+    """
+
+    def __init__(self, segments: LogSegments, epochs: LeaderEpochFileCache, recovery_point: int) -> None:
+        self.recovery_point = recovery_point
+        self.truncations = 0
+        self.names_changed = True
+        self._segments = segments
+        self._epochs = epochs
+        self._files = segments.files
+        self._metadata: tuple[str, ...] = ()
+        self._pending: list[PendingFlush] = []
+        self._idle_since_ms: int | None = None
+        self._flushed_bytes = 0
+
+    def is_due(self, end_offset: int, config: LogConfig, now_ms: int) -> bool:
+        """Return whether `flush.messages` or `flush.ms` asks for a flush, much is not durable, or a closed segment."""
+        unflushed = end_offset - self.recovery_point
+        if unflushed <= 0:
+            self._idle_since_ms = now_ms
+            return False
+        if self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        return (
+            unflushed >= config.flush_messages
+            or now_ms - self._idle_since_ms >= config.flush_ms
+            or self._segments.appended_bytes - self._flushed_bytes >= FLUSH_BYTES
+            or self.recovery_point < self._segments.active.base
+        )
+
+    def add_file(self, path: str) -> None:
+        """Add a file of the folder that must be durable before any record is."""
+        self._metadata = (*self._metadata, path)
+        self.names_changed = True
+
+    def truncated(self, offset: int) -> None:
+        """The log is about to be truncated to this offset."""
+        self.recovery_point = min(self.recovery_point, offset)
+        self.truncations += 1
+
+    def restarted_at(self, offset: int) -> None:
+        """All records were deleted, and the log starts here."""
+        self.recovery_point = offset
+
+    # -- the steps of a flush ----------------------------------------------------------------------
+
+    def begin(self, end_offset: int) -> PendingFlush:
+        """Collect what is to be synced. That includes what unfinished flushes of other threads collected: the flush
+        that ends first moves the recovery point."""
+        active = self._segments.active
+        paths = [
+            segment.path(suffix)
+            for segment in self._segments
+            if segment.end > self.recovery_point or segment is active
+            for suffix in SUFFIXES
+            if suffix == LOG or segment.indexes_changed
+        ]
+        paths.extend(segment.path(ABORTED) for segment in self._segments if segment.aborted_changed)
+        for segment in self._segments:
+            segment.indexes_changed = segment.aborted_changed = False
+        self._flushed_bytes = self._segments.appended_bytes
+        if self._epochs.unsynced:
+            paths.append(self._epochs.path)
+            self._epochs.unsynced = False
+        metadata, self._metadata = self._metadata, ()
+        paths.extend(metadata)
+        names_changed, self.names_changed = self.names_changed, False
+        if self._pending:
+            paths.extend(self._of_pending(paths))
+            names_changed = names_changed or any(flush.names_changed for flush in self._pending)
+        begun = PendingFlush(end_offset, self.truncations, active.base, tuple(paths), metadata, names_changed)
+        self._pending.append(begun)
+        return begun
+
+    def _of_pending(self, paths: list[str]) -> list[str]:
+        """Return the files of unfinished flushes that still exist and are not among `paths`."""
+        here = {segment.path(suffix) for segment in self._segments for suffix in (*SUFFIXES, ABORTED)}
+        here.add(self._epochs.path)
+        here.update(path for flush in self._pending for path in flush.metadata)
+        taken = dict.fromkeys(path for flush in self._pending for path in flush.paths if path in here)
+        return [path for path in taken if path not in paths]
+
+    def write_out(self, flush: PendingFlush) -> None:
+        """Sync the files. Needs no lock. Raises `MissingFile` if one was truncated away or replaced."""
+        for path in flush.paths:
+            sync(self._files, path)
+        if flush.names_changed:
+            self._files.sync_dir(self._segments.folder)
+            self._files.sync_dir("")  # the folder itself may be new
+
+    def cancel(self, flush: PendingFlush) -> None:
+        """Give back what a failed flush collected, so that the next one syncs it."""
+        self._pending.remove(flush)
+        self.names_changed = self._epochs.unsynced = True
+        self._metadata = (*flush.metadata, *self._metadata)
+        for segment in self._segments:
+            segment.indexes_changed = True
+            segment.aborted_changed = segment.has_aborted
+
+    def finish(self, flush: PendingFlush) -> None:
+        """Move the recovery point. After a truncation it is unknown what became durable: not the truncated records."""
+        self._pending.remove(flush)
+        if flush.truncations == self.truncations:
+            self._segments.flushed(flush.newest_base if flush.names_changed else None)
+            self.recovery_point = max(self.recovery_point, flush.target)
+            self._idle_since_ms = None

@@ -1,0 +1,96 @@
+"""Snapshots of the producer state, beside the segments: `.snapshot` files, named by the offset that they cover.
+
+A start reads the newest snapshot and the batches after it, instead of the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from replica.core.partition_log import AbortedTxn
+from replica.storage.log_segment import LogSegment, file_name
+from replica.storage.log_segments import LogSegments
+from replica.storage.producer_state import ProducerStateManager
+from zab.storage.disk import read_all, write_atomically
+
+SNAPSHOT: Final = ".snapshot"
+
+
+class ProducerSnapshots:
+    """The snapshot files of one log.
+
+    segments         the log's segments: batches after a snapshot are replayed from them
+    covered_bytes    the segments' `appended_bytes` when the last snapshot was written
+    """
+
+    def __init__(self, segments: LogSegments) -> None:
+        self.segments = segments
+        self.covered_bytes = 0
+
+    def offsets(self) -> list[int]:
+        return snapshots_in(self.segments.files.stats(self.segments.folder))
+
+    def path(self, offset: int) -> str:
+        return f"{self.segments.folder}/{file_name(offset, SNAPSHOT)}"
+
+    def write(self, offset: int, producers: ProducerStateManager) -> None:
+        """Write a snapshot, not durably. Remove older ones, except those at the start of a segment: a rebuild of the
+        segment's transaction index starts there."""
+        write_atomically(self.segments.files, self.path(offset), producers.encode(), durably=False)
+        self.delete(lambda at: at < offset and not self.segments.starts_at(at))
+        self.covered_bytes = self.segments.appended_bytes
+
+    def delete(self, which: Callable[[int], bool]) -> None:
+        for offset in self.offsets():
+            if which(offset):
+                self.segments.files.discard(self.path(offset))
+
+    def state_at(self, offset: int) -> ProducerStateManager:
+        """Return the producer state as of this offset, from the newest snapshot up to it and the batches since."""
+        producers, since = ProducerStateManager(), self.segments[0].base
+        for at in reversed(self.offsets()):
+            if at > offset:
+                continue
+            try:
+                producers, since = ProducerStateManager.decode(read_all(self.segments.files, self.path(at))), at
+                break
+            except ValueError:
+                self.segments.files.discard(self.path(at))  # an older one and more batches give the same state
+        replay(producers, self.segments, since, offset)
+        return producers
+
+    def rebuild_aborted(self, segment: LogSegment) -> list[AbortedTxn]:
+        """Rebuild a segment's transaction index, from the state where the segment starts and from its batches."""
+        entries = replay(self.state_at(segment.base), [segment], segment.base, segment.end)
+        segment.write_aborted(entries)
+        return entries
+
+
+def replay(producers: ProducerStateManager, segments: Iterable[LogSegment], since: int, upto: int) -> list[AbortedTxn]:
+    """Apply the batches from `since` to `upto`, and return the transactions that were aborted there."""
+    found = []
+    for segment in segments:
+        if segment.end <= since or segment.base >= upto or not segment.size:
+            continue
+        position = 0
+        if segment.base < since:
+            first = segment.locate(since)
+            if first is None:
+                continue
+            position = first[0]
+        for at, header in segment.headers(position):
+            if header.base_offset >= upto:
+                break
+            if header.producer_id >= 0 and header.base_offset >= since:
+                batch = segment.bytes_at(at, header.size) if header.control else b""
+                aborted = producers.replay(header, batch, 0)
+                if aborted is not None:
+                    found.append(aborted)
+    return found
+
+
+def snapshots_in(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the snapshot files among these names, ascending."""
+    stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
+    return sorted(int(stem) for stem in stems if stem.isdigit())

@@ -1,0 +1,341 @@
+"""The state of idempotent and transactional producers in one log (Kafka: ProducerStateManager).
+
+A leader calls `check` before it appends, so that a batch that is sent twice is stored once. Leaders and followers call
+`update` and `complete_transaction` from the stored batches alone. So a follower has its leader's state, a new leader
+recognizes retries, and a replay of the log after a crash restores the same state.
+
+A transaction starts with the producer's first transactional batch and ends with a marker. Open transactions, and
+completed ones whose markers are not committed yet, hold back the last stable offset.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+import google_crc32c
+from attrs import define, field, frozen
+
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.partition_log import AbortedTxn, ActiveProducer
+from replica.wire.batch import Header
+from replica.wire.records import ControlType, read_control, read_records
+
+BATCHES_MAX: Final = 5
+"""The most batches that a producer has in flight, so the most that it may send again."""
+SEQUENCE_RANGE: Final = 1 << 31
+EXPIRATION_MS: Final = 86_400_000
+
+_HEAD: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+_ENTRY: Final = Struct(">qhiqiqiq")
+_OLDER: Final = Struct(">qiqiq")
+_VERSION: Final = 1
+
+
+@frozen
+class BatchMetadata:
+    """The sequences and offsets of one batch of a producer."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@define
+class ProducerStateEntry:
+    """The state of one producer.
+
+    epoch               the latest producer epoch
+    batches             its last batches of that epoch, the oldest first
+    timestamp           the timestamp of its last batch or marker
+    coordinator_epoch   the coordinator epoch of its last marker, or -1
+    txn_start           first offset of its open transaction, or -1
+    silent_since        when `remove_expired` first saw it idle, by that clock; None: it has written since the last look
+    """
+
+    epoch: int
+    batches: deque[BatchMetadata]
+    timestamp: int
+    coordinator_epoch: int = -1
+    txn_start: int = -1
+    silent_since: int | None = field(default=None, eq=False)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+class ProducerStateManager:
+    """The producers of one log, by id.
+
+    first_open_offset   first offset of the oldest open transaction, or None
+    unreplicated        marker offset and first offset of each transaction whose marker may be uncommitted, in the order
+                        of the markers
+    any_completed       a transaction has completed in this log, as far as the log and its snapshots show
+    """
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, ProducerStateEntry] = {}
+        self._open: dict[int, int] = {}
+        self.unreplicated: deque[tuple[int, int]] = deque()
+        self.first_open_offset: int | None = None
+        self.any_completed = False
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProducerStateManager) and self._by_id == other._by_id
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
+        return self._by_id.get(producer_id)
+
+    def entries(self) -> dict[int, ProducerStateEntry]:
+        return dict(self._by_id)
+
+    def active(self) -> tuple[ActiveProducer, ...]:
+        return tuple(
+            ActiveProducer(
+                each, known.epoch, known.last_sequence, known.timestamp, known.coordinator_epoch, known.txn_start
+            )
+            for each, known in sorted(self._by_id.items())
+        )
+
+    # -- the last stable offset --------------------------------------------------------------------
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return the offset before which each transaction is complete and its marker committed."""
+        holding = [start for end, start in tuple(self.unreplicated) if end >= high_watermark]
+        if self.first_open_offset is not None:
+            holding.append(self.first_open_offset)
+        return min([high_watermark, *holding])
+
+    def on_high_watermark_updated(self, offset: int) -> None:
+        while self.unreplicated and self.unreplicated[0][0] < offset:
+            self.unreplicated.popleft()
+
+    # -- what is appended --------------------------------------------------------------------------
+
+    def check(self, header: Header) -> BatchMetadata | None:
+        """Check a client's batch before the leader appends it (Kafka: ProducerAppendInfo.maybeValidateDataBatch).
+
+        Return the stored batch if this one is a retry, None if it is the next one. An unknown producer may start with
+        any sequence: its state may have expired. A known one must continue its sequence, or start a newer epoch with
+        sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch outside the open transaction.
+        """
+        known = self._by_id.get(header.producer_id)
+        if known is None:
+            return None
+        who = f"producer {header.producer_id}"
+        _check_epoch(known, header)
+        if header.producer_epoch == known.epoch:
+            for written in known.batches:
+                if (written.first_sequence, written.last_sequence) == (header.base_sequence, header.last_sequence):
+                    return written
+        if known.txn_start >= 0 and not header.transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"{who} has a transaction open since offset {known.txn_start}, and this batch is not of it",
+            )
+        if header.producer_epoch > known.epoch:
+            if header.base_sequence != 0 and known.epoch >= 0:
+                raise _out_of_order(
+                    f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, and not with 0"
+                )
+            return None
+        if not known.batches:
+            return None  # this epoch has only written transaction markers
+        expected = (known.last_sequence + 1) % SEQUENCE_RANGE
+        if header.base_sequence != expected:
+            raise _out_of_order(f"{who} sends sequence {header.base_sequence}, and {expected} is the next one")
+        return None
+
+    def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
+        """Check what a coordinator writes for a producer. It has no sequence, so only epochs count."""
+        known = self._by_id.get(header.producer_id)
+        if known is None:
+            return
+        _check_epoch(known, header)
+        if header.control and coordinator_epoch < known.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the end of a transaction of producer {header.producer_id}, by a coordinator of epoch "
+                f"{coordinator_epoch}: one of epoch {known.coordinator_epoch} has ended another since",
+            )
+
+    def update(self, header: Header) -> None:
+        """Record a batch that the log has stored."""
+        if header.producer_id < 0:
+            return
+        known = self._entry_for(header)
+        if header.transactional and known.txn_start < 0:
+            known.txn_start = self._open[header.producer_id] = header.base_offset
+            if self.first_open_offset is None:
+                self.first_open_offset = header.base_offset
+        if header.base_sequence < 0:
+            return  # a coordinator wrote it for the producer, and never repeats it
+        known.batches.append(
+            BatchMetadata(
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
+            )
+        )
+
+    def complete_transaction(self, header: Header, kind: ControlType, coordinator_epoch: int) -> AbortedTxn | None:
+        """Record a transaction marker that the log has stored, and return the transaction if the marker aborts it.
+
+        A marker without an open transaction, or a repeated one, completes nothing, but updates the epochs.
+        """
+        known = self._entry_for(header)
+        known.coordinator_epoch, self.any_completed = max(known.coordinator_epoch, coordinator_epoch), True
+        start = known.txn_start
+        if start < 0:
+            return None
+        known.txn_start = -1
+        del self._open[header.producer_id]
+        if start == self.first_open_offset:
+            self.first_open_offset = min(self._open.values(), default=None)
+        self.unreplicated.append((header.last_offset, start))
+        if kind is ControlType.COMMIT:
+            return None
+        stable = header.next_offset if self.first_open_offset is None else self.first_open_offset
+        return AbortedTxn(header.producer_id, start, header.last_offset, stable)
+
+    def replay(self, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
+        """Record the stored batch or marker at this place of a buffer."""
+        if not header.control:
+            self.update(header)
+            return None
+        kind, coordinator_epoch = marker_in(buffer, at, header)
+        return None if kind is None else self.complete_transaction(header, kind, coordinator_epoch)
+
+    def _entry_for(self, header: Header) -> ProducerStateEntry:
+        known = self._by_id.get(header.producer_id)
+        if known is None:
+            known = ProducerStateEntry(header.producer_epoch, deque(maxlen=BATCHES_MAX), -1)
+            self._by_id[header.producer_id] = known
+        if header.producer_epoch != known.epoch:
+            known.epoch = header.producer_epoch
+            known.batches.clear()
+        known.timestamp, known.silent_since = header.max_timestamp, None
+        return known
+
+    def remove_expired(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
+        """Remove producers that have not written for so long and have no open transaction.
+
+        The time since a call first saw the producer idle counts, by the caller's clock. Timestamps of records may lie
+        anywhere: a producer that was removed for them could have a retry stored twice.
+        """
+        for each, known in list(self._by_id.items()):
+            if known.silent_since is None:
+                known.silent_since = now_ms
+            elif known.txn_start < 0 and now_ms - known.silent_since > expiration_ms:
+                del self._by_id[each]
+
+    # -- snapshot files ----------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Encode a snapshot in Kafka's layout, which has one batch of each producer. The older batches follow after the
+        entries, where Kafka's readers do not look."""
+        entries, older = [], []
+        for producer_id, known in sorted(self._by_id.items()):
+            last = known.batches[-1] if known.batches else BatchMetadata(-1, -1, -1, -1, known.timestamp)
+            entries.append(
+                _ENTRY.pack(
+                    producer_id,
+                    known.epoch,
+                    last.last_sequence,
+                    last.last_offset,
+                    last.last_offset - last.first_offset,
+                    known.timestamp,
+                    known.coordinator_epoch,
+                    known.txn_start,
+                )
+            )
+            for each in list(known.batches)[:-1]:
+                delta = each.last_offset - each.first_offset
+                older.append(_OLDER.pack(producer_id, each.last_sequence, each.last_offset, delta, each.timestamp))
+        body = _COUNT.pack(len(entries)) + b"".join(entries) + _COUNT.pack(len(older)) + b"".join(older)
+        return _HEAD.pack(_VERSION, google_crc32c.value(body)) + body
+
+    @staticmethod
+    def decode(data: bytes) -> ProducerStateManager:
+        """Decode a snapshot. Raises `ValueError` if the bytes are no snapshot."""
+        try:
+            return _decode(data)
+        except StructError as error:
+            raise ValueError(f"a snapshot of producers that is cut off: {error}") from error
+
+
+def _decode(data: bytes) -> ProducerStateManager:
+    version, crc = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise ValueError(f"a snapshot of producers of version {version}, and {_VERSION} is known")
+    if google_crc32c.value(data[_HEAD.size :]) != crc:
+        raise ValueError("a snapshot of producers with a wrong checksum")
+    producers = ProducerStateManager()
+    at = _HEAD.size
+    (count,) = _COUNT.unpack_from(data, at)
+    at += _COUNT.size
+    last: dict[int, BatchMetadata] = {}
+    for _ in range(count):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator, txn = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        producers._by_id[producer_id] = ProducerStateEntry(
+            epoch, deque(maxlen=BATCHES_MAX), timestamp, coordinator, txn
+        )
+        if txn >= 0:
+            producers._open[producer_id] = txn
+        producers.any_completed |= coordinator >= 0
+        if sequence >= 0:
+            last[producer_id] = _written(sequence, offset, delta, timestamp)
+    if at < len(data):  # files of Kafka itself end here
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        for _ in range(count):
+            producer_id, sequence, offset, delta, timestamp = _OLDER.unpack_from(data, at)
+            at += _OLDER.size
+            if producer_id not in producers._by_id:
+                raise ValueError(f"a snapshot of producers with batches of {producer_id}, but without its entry")
+            producers._by_id[producer_id].batches.append(_written(sequence, offset, delta, timestamp))
+    producers.first_open_offset = min(producers._open.values(), default=None)
+    for producer_id, written in last.items():
+        producers._by_id[producer_id].batches.append(written)
+    return producers
+
+
+def _written(sequence: int, offset: int, delta: int, timestamp: int) -> BatchMetadata:
+    return BatchMetadata((sequence - delta) % SEQUENCE_RANGE, sequence, offset - delta, offset, timestamp)
+
+
+def _check_epoch(known: ProducerStateEntry, header: Header) -> None:
+    if header.producer_epoch < known.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"producer {header.producer_id} of epoch {header.producer_epoch}: epoch {known.epoch} has written since",
+        )
+
+
+def _out_of_order(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+
+
+def marker_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
+    """Return the type and coordinator epoch of the one record in a control batch."""
+    for record in read_records(memoryview(buffer)[at : at + header.size]):
+        return read_control(record)
+    return ControlType.COMMIT, -1  # the cleaner emptied the marker, since no batch of its transaction is left

@@ -1,0 +1,82 @@
+"""How a start restores the producer state and the transaction indexes.
+
+A `read_committed` consumer that lacks an entry of a transaction index gets records that were never committed. So an
+index that should exist and does not is rebuilt from the batches. Behind the recovery point no entry is trusted: a loss
+of power may have taken one, or kept one whose marker is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+
+from replica.storage.files import MissingFile
+from replica.storage.log_segment import LogSegment, file_name
+from replica.storage.producer_snapshots import SNAPSHOT, replay
+from replica.storage.producer_state import ProducerStateManager
+from replica.storage.unified_log import UnifiedLog
+from zab.storage.disk import read_all
+
+
+def restore_transactions(
+    log: UnifiedLog, names: Collection[str], point: int, notes: list[str], *, markers: bool
+) -> None:
+    """Restore what a log knows of producers and transactions.
+
+    names     the files of the folder
+    point     the recovery point
+    markers   there is a transaction marker behind it
+    """
+    log.producers = log.snapshots.state_at(log.end_offset)
+    segments = list(log.segments)
+    point = max(point, segments[0].base)
+    for segment in _without_index(log, segments, names, point):
+        log.snapshots.rebuild_aborted(segment)
+        notes.append(f"{file_name(segment.base, '')} has no list of aborted transactions: it is made again")
+        log.flusher.names_changed = True
+    unflushed = [each for each in segments if each.end > point or each is segments[-1]]
+    if markers or any(each.has_aborted for each in unflushed):
+        for each in unflushed:
+            log.load_aborted(each)  # rebuilds an index that makes no sense
+            each.truncate_aborted(point)
+            _truncate_torn(each)
+        for aborted in replay(log.snapshots.state_at(point), segments, point, log.end_offset):
+            log.add_aborted(aborted)
+
+
+def _truncate_torn(segment: LogSegment) -> None:
+    """Remove entries without a marker from the end. A loss of power keeps whole sectors, and an entry may lie in two.
+    An entry with a marker proves all earlier ones, which were durable before it was written."""
+    entries = segment.aborted
+    for entry in reversed(entries):
+        found = segment.locate(entry.last_offset) if segment.size else None
+        if found is not None and found[1].control and found[1].producer_id == entry.producer_id:
+            break
+        segment.truncate_aborted(entry.last_offset)
+
+
+def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collection[str], point: int) -> list[LogSegment]:
+    """Return the segments that lost their transaction index. Each had one before any of it was durable, if a
+    transaction had completed in the log by then."""
+    if not (log.producers.any_completed or any(each.has_aborted for each in segments)):
+        return []
+    last = segments[-1]
+    found = [
+        one
+        for one, following in pairwise(segments)
+        if one.base < point and not one.has_aborted and _had_completed(log, names, following.base)
+    ]
+    if last.size and last.base < point and not last.has_aborted and log.producers.any_completed:
+        found.append(last)
+    return found
+
+
+def _had_completed(log: UnifiedLog, names: Collection[str], offset: int) -> bool:
+    """Return whether a transaction had completed before this offset, by the snapshot there."""
+    if file_name(offset, SNAPSHOT) not in names:
+        return False
+    try:
+        path = log.snapshots.path(offset)
+        return ProducerStateManager.decode(read_all(log.segments.files, path)).any_completed
+    except (ValueError, MissingFile):
+        return False
