@@ -71,8 +71,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "watches-not-told-again",
         "a client that is back does not tell its new server what it watches",
         (
-            "zab.client.client_protocol:ClientProtocol._begin",
-            "for frame in self._watch_requests():",
+            "zab.client.session_setup:SessionSetup.frames",
+            "for frame in self._watch_requests(last_zxid):",
             "for frame in ():",
         ),
     ),

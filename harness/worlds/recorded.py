@@ -95,10 +95,12 @@ class RecordingMachine(ClientProtocol):
         at = self._tape.now_us()
         watches = self.watches() if state == "connected" else None
         user = self.user if state == "connected" else ""
-        self._tape.add(Became(at, client.id, self.session, state, client.server, self.timeout_ms, watches, user))
+        self._tape.add(
+            Became(at, client.id, self.granted.id, state, client.server, self.granted.timeout_ms, watches, user)
+        )
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
-        self.session, self.timeout_ms = response.session, response.timeout_ms
+        self.granted.granted(response)
         self._became("connected")
         super().connected(response, sasl)
 
@@ -118,7 +120,7 @@ class RecordingMachine(ClientProtocol):
     def _lost(self, call: Call) -> None:
         known = self.known(call)
         if known is not None:
-            self._tape.add(Lost(self._tape.now_us(), self._client.id, self.session, known[0]))
+            self._tape.add(Lost(self._tape.now_us(), self._client.id, self.granted.id, known[0]))
 
     def cancel(self, call: Call) -> None:
         """Whoever asked does not wait any more: what the reply says, nobody hears."""
@@ -140,7 +142,7 @@ class RecordingMachine(ClientProtocol):
         if known is not None:
             client = self._client
             at, request = self._tape.now_us(), asked_by(known[1], self.user)
-            self._tape.add(Asked(at, client.id, self.session, known[0], client.server, request))
+            self._tape.add(Asked(at, client.id, self.granted.id, known[0], client.server, request))
         super()._send(call)
 
     def _read(self, data: bytes | bytearray) -> list[Frame]:
@@ -161,7 +163,7 @@ class RecordingMachine(ClientProtocol):
                     reply = reply_of(request, call.op, zxid, decode_body(call.op, body))
                 except WireError:
                     return super()._answer(call, error_code, body)
-            self._tape.add(Told(self._tape.now_us(), self._client.id, self.session, number, reply))
+            self._tape.add(Told(self._tape.now_us(), self._client.id, self.granted.id, number, reply))
             if call.changes and not reply.error:
                 self._tape.acknowledged += 1
         return super()._answer(call, error_code, body)
@@ -171,7 +173,7 @@ class RecordingMachine(ClientProtocol):
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
             if name is not None and self.hears(event, path):
-                self._tape.add(Fired(self._tape.now_us(), self._client.id, self.session, name, path, zxid))
+                self._tape.add(Fired(self._tape.now_us(), self._client.id, self.granted.id, name, path, zxid))
         super()._on_special(xid, zxid, error_code, body)
 
     def watches(self) -> tuple[tuple[str, str], ...] | None:

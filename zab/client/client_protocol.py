@@ -11,13 +11,14 @@ before everything else. A change that was sent but not answered is in doubt, and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final, Protocol
 
 from zab.client.calls import Call, Done, check_size
 from zab.client.client_settings import ClientSettings
 from zab.client.connection_failures import Unreachable
+from zab.client.granted_session import GrantedSession
+from zab.client.session_setup import AuthOwner, SessionSetup
 from zab.core.errors import OutcomeUnknown, RemoteProtocolError, WireError
 from zab.session.session_errors import error_of, named, refused
 from zab.session.watch_manager import WatchManager
@@ -25,9 +26,9 @@ from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.server_watches import EventType, WatchKind
 from zab.wire.client.client_frames import Reply, ReplyReader
-from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
+from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.replies import EVENT_XID, decode_body, decode_event
-from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID, encode_request
+from zab.wire.client.requests import AUTH_XID, PING, PING_XID, SET_WATCHES_XID
 from zab.wire.sasl import DigestClient, SaslError
 
 _HEAD: Final = Struct(">iii")
@@ -35,7 +36,7 @@ _XID_MAX: Final = 0x7FFF_FFFF
 _QUEUE_SLACK: Final = 1_000
 
 
-class Owner(Protocol):
+class Owner(AuthOwner, Protocol):
     """The session that the protocol works for."""
 
     def wake(self) -> None:
@@ -44,19 +45,25 @@ class Owner(Protocol):
     def opened(self) -> None:
         """Called when the server has accepted the session and its identities: requests are sent from now on."""
 
-    def auth_failed(self, code: int, why: str) -> None:
-        """Called when the server has refused the session's credentials, as any other server would."""
 
+class CallQueue(deque[Call]):
+    """Calls that are not sent, in order. Their xid is 0."""
 
-class Auth:
-    """An identity of the session, which every server receives. `done`: the calls that wait for its acceptance."""
+    __slots__ = ("cancelled",)
 
-    __slots__ = ("credentials", "done", "scheme")
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancelled = 0
+        """The number of cancelled calls in the queue."""
 
-    def __init__(self, scheme: str, credentials: bytes) -> None:
-        self.scheme = scheme
-        self.credentials = credentials
-        self.done: list[Done] = []
+    def note_cancelled(self) -> None:
+        """Note one more cancelled call, and drop all of them if they are many."""
+        self.cancelled += 1
+        if self.cancelled > _QUEUE_SLACK and 2 * self.cancelled > len(self):
+            kept = [each for each in self if each.done is not None]
+            self.clear()
+            self.extend(kept)
+            self.cancelled = 0
 
 
 def ignore_outcome(value: Any, error: Exception | None) -> None:
@@ -67,38 +74,25 @@ class ClientProtocol:
     """The requests, identities and watches of one session, over any number of connections."""
 
     def __init__(self, owner: Owner, watches: WatchManager, settings: ClientSettings, timeout_ms: int) -> None:
-        self.session = 0
-        """The session's id; 0 before a server has accepted it."""
-        self.password = NO_PASSWORD
-        """The password that the last server has sent with the session."""
-        self.timeout_ms = timeout_ms
-        """The timeout that the server has granted; before, the one to ask for."""
+        self.granted = GrantedSession(timeout_ms)
+        """The session as the last server granted it."""
         self.last_zxid = 0
         """The newest zxid that this session has seen. Only a server that is as new accepts the session."""
         self.open = False
         """True if a connection exists and the server has received the identities: requests may be sent."""
         self.read_only = False
         """True if the present server has no quorum."""
-        self.known_to_all = False
-        """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
+        self.setup = SessionSetup(owner, watches, settings.watch_bytes_max)
+        """The identities and watches, which every new server receives."""
         self._owner = owner
         self._watches = watches
-        """The session's watches, which every new server receives."""
+        """The session's watches."""
         self._settings = settings
-        self._queue: deque[Call] = deque()
-        """Calls that are not sent, in order. Their xid is 0."""
-        self._cancelled = 0
-        """The number of cancelled calls in the queue."""
+        self._queue = CallQueue()
         self._in_flight: deque[Call] = deque()
         """Calls that are sent and not answered, in the order of their xids. Empty without a connection."""
         self._bytes = 0
         """The bytes of the calls in flight."""
-        self._auths: list[Auth] = []
-        """The identities that every new server receives."""
-        self._auths_sent: deque[Auth] = deque()
-        """Identities that are sent and not answered, in order."""
-        self._rewatches = 0
-        """Requests to restore watches that are sent and not answered."""
         self._xid = 0
         """The xid of the last request: positive, and 1 follows the greatest."""
         self._out: list[bytes] = []
@@ -111,17 +105,14 @@ class ClientProtocol:
     # -- connections -------------------------------------------------------------------------------
 
     def connect_request(self, asked_ms: int, *, read_only: bool) -> ConnectRequest:
-        """Return the first message of a connection. It asks for a new session if only one server knew the old one."""
-        session, password = (self.session, self.password) if self.known_to_all else (0, NO_PASSWORD)
-        return ConnectRequest(self.last_zxid, asked_ms, session, password, read_only)
+        """Return the first message of a connection."""
+        return self.granted.request(self.last_zxid, asked_ms, read_only=read_only)
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         """Begin a connection whose server has accepted the session."""
         assert not self._in_flight, "a connection is lost before the next"
-        self.session, self.timeout_ms = response.session, response.timeout_ms
-        self.password = response.password or NO_PASSWORD
+        self.granted.granted(response)
         self.read_only = bool(response.read_only)
-        self.known_to_all = self.known_to_all or not self.read_only
         self._reader = ReplyReader(self._settings.reply_bytes_max)
         self._sasl = sasl
         if sasl is None:
@@ -150,39 +141,18 @@ class ClientProtocol:
 
     def _begin(self) -> None:
         """Send the identities, then the watches, then the requests: the server handles them in this order."""
-        for auth in self._auths:
-            self._send_auth(auth)
-        for frame in self._watch_requests():
+        for frame in self.setup.frames(self.last_zxid):
             self._put(frame)
-            self._rewatches += 1
         self.open = True
         self._owner.opened()
         self._pump()
-
-    def _watch_requests(self) -> Iterator[bytes]:
-        """Yield the requests that restore the watches, each of at most `watch_bytes_max` bytes of paths."""
-        lists = self._watches.lists()
-        stay = bool(lists[3] or lists[4])
-        op, count = (Op.SET_WATCHES2, 5) if stay else (Op.SET_WATCHES, 3)
-        batch: list[list[str]] = [[] for _ in range(count)]
-        size = 0
-        for index, paths in enumerate(lists):
-            for path in paths:
-                path_bytes = 4 + len(path.encode())
-                if size and size + path_bytes > self._settings.watch_bytes_max:
-                    yield encode_request(op, SET_WATCHES_XID, (self.last_zxid, *batch))
-                    batch, size = [[] for _ in range(count)], 0
-                batch[index].append(path)
-                size += path_bytes
-        if size:
-            yield encode_request(op, SET_WATCHES_XID, (self.last_zxid, *batch))
 
     def lost(self, why: str) -> None:
         """End a connection. Changes in flight are in doubt; reads in flight go back to the front of the queue."""
         self.open = False
         self._out.clear()
-        self._bytes = self._rewatches = 0
-        self._auths_sent.clear()
+        self._bytes = 0
+        self.setup.lost()
         in_flight, self._in_flight = self._in_flight, deque()
         again: list[Call] = []
         for call in in_flight:
@@ -209,13 +179,10 @@ class ClientProtocol:
         self._give_up(error_code, why)
 
     def _give_up(self, error_code: int, why: str) -> None:
-        queue, self._queue = self._queue, deque()
+        queue, self._queue = self._queue, CallQueue()
         for call in queue:
             call.end(error_of(error_code, why))
-        for auth in self._auths:
-            for done in auth.done:
-                done(None, error_of(error_code, why))
-            auth.done.clear()
+        self.setup.give_up(error_code, why)
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -230,10 +197,7 @@ class ClientProtocol:
         """Drop a call that no caller waits for any more. If it was sent, its reply is ignored."""
         call.done = None
         if not call.xid:
-            self._cancelled += 1
-            if self._cancelled > _QUEUE_SLACK and 2 * self._cancelled > len(self._queue):
-                self._queue = deque(each for each in self._queue if each.done is not None)
-                self._cancelled = 0
+            self._queue.note_cancelled()
 
     def unwatch(self, path: str, kind: WatchKind) -> None:
         """Remove a watch at the server, unless a call in flight or in the queue sets one at the same path.
@@ -255,7 +219,7 @@ class ClientProtocol:
         while self._queue and self.open and self._has_room():
             call = self._queue.popleft()
             if call.done is None:
-                self._cancelled = max(0, self._cancelled - 1)
+                self._queue.cancelled = max(0, self._queue.cancelled - 1)
             else:
                 self._send(call)
 
@@ -284,36 +248,11 @@ class ClientProtocol:
     def ping(self) -> None:
         self._put(PING)
 
-    # -- identities --------------------------------------------------------------------------------
-
     def add_auth(self, scheme: str, credentials: bytes, done: Done) -> None:
         """Add an identity. Every server receives it from now on."""
-        auth = next((each for each in self._auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
-        if auth is None:
-            auth = Auth(scheme, credentials)
-            self._auths.append(auth)
-        auth.done.append(done)
+        auth = self.setup.add(scheme, credentials, done)
         if self.open:
-            self._send_auth(auth)
-
-    @property
-    def auths(self) -> int:
-        return len(self._auths)
-
-    def _send_auth(self, auth: Auth) -> None:
-        self._auths_sent.append(auth)
-        self._put(encode_request(Op.AUTH, AUTH_XID, (0, auth.scheme, auth.credentials)))
-
-    def _on_auth(self, error: int) -> None:
-        if not self._auths_sent:
-            raise RemoteProtocolError("a reply to credentials that were not sent")
-        auth = self._auths_sent.popleft()
-        if error:
-            self._owner.auth_failed(error, f"the server has refused the credentials of scheme {auth.scheme!r}")
-            return
-        waiting, auth.done = auth.done, []
-        for done in waiting:
-            done(None, None)
+            self._put(self.setup.frame_of(auth))
 
     # -- replies and events ------------------------------------------------------------------------
 
@@ -381,13 +320,9 @@ class ClientProtocol:
         elif xid == PING_XID:
             self.last_zxid = max(zxid, self.last_zxid)
         elif xid == AUTH_XID:
-            self._on_auth(error_code)
+            self.setup.on_auth(error_code)
         elif xid == SET_WATCHES_XID:
-            if not self._rewatches:
-                raise RemoteProtocolError("a reply to watches that were not sent")
-            self._rewatches -= 1
-            if error_code:
-                raise RemoteProtocolError(f"the server refused to restore this session's watches: error {error_code}")
+            self.setup.on_watches(error_code)
         else:
             raise RemoteProtocolError(f"a reply with the unknown xid {xid}")
 

@@ -93,7 +93,7 @@ class Connector:
         self._machine = machine
         self._hosts = hosts.hosts
         self._settings = settings
-        self._asked_ms = machine.timeout_ms
+        self._asked_ms = machine.granted.timeout_ms
         """The session's timeout as the caller asks for it, at every connection."""
         self._tls = tls
         self._sasl = sasl
@@ -115,7 +115,7 @@ class Connector:
 
     def _connect_s(self, addresses: int = 1) -> float:
         """Return the longest duration of an attempt at one of a host's addresses."""
-        usual_s = (self._settings.connect_ms or self._machine.timeout_ms / len(self._hosts)) / 1000
+        usual_s = (self._settings.connect_ms or self._machine.granted.timeout_ms / len(self._hosts)) / 1000
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 
     async def run(self) -> None:
@@ -177,7 +177,7 @@ class Connector:
         try:
             with trio.fail_after(patience_s):
                 attempts.begin(at, name, "it does not answer")
-                stream = await self._outside.dial(address, self._tls, self._machine.timeout_ms)
+                stream = await self._outside.dial(address, self._tls, self._machine.granted.timeout_ms)
                 attempts.begin(at, name, "it accepts connections and sends nothing")
                 await shake_hands(stream)
                 response, rest = await self._greet(stream)
@@ -208,7 +208,7 @@ class Connector:
             return None
         if violation:
             attempts.failed(at, name, why, event, warn=True)
-        _log.info("client_disconnected server=%s session=%#x why=%r", address, self._machine.session, why)
+        _log.info("client_disconnected server=%s session=%#x why=%r", address, self._machine.granted.id, why)
         return trio.current_time() - began
 
     async def _greet(self, stream: trio.abc.Stream) -> tuple[ConnectResponse, bytes]:
@@ -255,9 +255,9 @@ class Connector:
             machine.connected(response, None if self._sasl is None else self._sasl())
             _log.info(
                 "client_connected server=%s session=%#x timeout_ms=%d read_only=%s",
-                address, machine.session, machine.timeout_ms, machine.read_only,
+                address, machine.granted.id, machine.granted.timeout_ms, machine.read_only,
             )  # fmt: skip
-            alive = KeepAlive(machine.timeout_ms)
+            alive = KeepAlive(machine.granted.timeout_ms)
             nursery.start_soon(self._send, stream, alive)
             nursery.start_soon(alive.run, machine.ping)
             if machine.read_only:
@@ -312,7 +312,7 @@ class Connector:
         reply = b""
         with trio.move_on_after(self._connect_s()):
             try:
-                async with await self._outside.dial(address, self._tls, self._machine.timeout_ms) as stream:
+                async with await self._outside.dial(address, self._tls, self._machine.granted.timeout_ms) as stream:
                     await shake_hands(stream)
                     await stream.send_all(b"isro")
                     while len(reply) < 2 and (data := await stream.receive_some(16)):

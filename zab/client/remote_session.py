@@ -66,8 +66,7 @@ class RemoteSession(Session):
         self._settings = settings
         self._protocol = ClientProtocol(self, self._watch_manager, settings, timeout_ms)
         if reattach is not None:
-            self._protocol.session, self._protocol.password = reattach
-            self._protocol.known_to_all = True
+            self._protocol.granted.take_over(*reattach)
         self.connector = Connector(
             self,
             self._protocol,
@@ -92,7 +91,7 @@ class RemoteSession(Session):
     @property
     def password(self) -> bytes:
         """The session's password. Keep it secret: with it and the id, another process can take over the session."""
-        return self._protocol.password
+        return self._protocol.granted.password
 
     def __repr__(self) -> str:
         """Leave out the password."""
@@ -111,7 +110,7 @@ class RemoteSession(Session):
 
     def opened(self) -> None:
         protocol = self._protocol
-        self.id, self.timeout_ms = protocol.session, protocol.timeout_ms
+        self.id, self.timeout_ms = protocol.granted.id, protocol.granted.timeout_ms
         if self._opened_once.is_set():
             self._watch_manager.interrupted()
         self._opened_once.set()
@@ -164,7 +163,7 @@ class RemoteSession(Session):
         """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
-        if self._protocol.auths >= self._settings.auths_max:
+        if len(self._protocol.setup.auths) >= self._settings.auths_max:
             raise Overloaded(f"auths_max is {self._settings.auths_max}, and this session has as many credentials")
         waiter = Waiter()
         self._protocol.add_auth(scheme, credentials, waiter.done)

@@ -80,7 +80,7 @@ class Client:
         session, self.session = self.session, None
         if session is not None and session.alive:
             await session.close()
-            if session.machine.session:  # it may have said so, and nobody has answered
+            if session.machine.granted.id:  # it may have said so, and nobody has answered
                 session.machine.ended("closed" if session.machine.said_goodbye else "disconnected")
 
     async def vanish(self, for_s: float) -> None:

@@ -267,7 +267,7 @@ def test_next_server_gets_the_last_zxid_and_the_credentials() -> None:
     client.machine.lost("")
     request = client.machine.connect_request(10_000, read_only=False)
     assert (request.session, request.password, request.last_zxid_seen) == (7, PASSWORD, 50)
-    assert client.machine.timeout_ms == 9_000
+    assert client.machine.granted.timeout_ms == 9_000
 
 
 def test_a_session_that_one_server_knows_is_not_asked_of_others() -> None:

@@ -1,0 +1,35 @@
+"""The session as servers know it, and the proof by which the next server attaches it."""
+
+from __future__ import annotations
+
+from zab.wire.client.connect import NO_PASSWORD, ConnectRequest, ConnectResponse
+
+
+class GrantedSession:
+    """What the last server granted. It outlasts connections."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.id = 0
+        """The session's id; 0 before a server has accepted it."""
+        self.password = NO_PASSWORD
+        """The password that the last server has sent with the session."""
+        self.timeout_ms = timeout_ms
+        """The timeout that the server has granted; before, the one to ask for."""
+        self._known_to_all = False
+        """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
+
+    def take_over(self, session: int, password: bytes) -> None:
+        """Continue a session of another process."""
+        assert not self.id, "a session is taken over before the first connection"
+        self.id, self.password, self._known_to_all = session, password, True
+
+    def request(self, last_zxid: int, asked_ms: int, *, read_only: bool) -> ConnectRequest:
+        """Return the first message of a connection. It asks for a new session if only one server knew the old one."""
+        session, password = (self.id, self.password) if self._known_to_all else (0, NO_PASSWORD)
+        return ConnectRequest(last_zxid, asked_ms, session, password, read_only)
+
+    def granted(self, response: ConnectResponse) -> None:
+        """Note what a server has granted."""
+        self.id, self.timeout_ms = response.session, response.timeout_ms
+        self.password = response.password or NO_PASSWORD
+        self._known_to_all = self._known_to_all or not response.read_only
