@@ -39,6 +39,8 @@ class SimulatedShell:
         """Whether the connection is closed on this side."""
         self._dirty = False
         """Whether `flush` will be called at the end of the turn."""
+        self._pauses = False
+        """Whether `_again` will be called at the end of a throttle's pause."""
         self._deadline = inf
         """The deadline for which an alarm is set."""
         self.connection = ClientConnection(port.clients, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
@@ -70,11 +72,13 @@ class SimulatedShell:
                 connection.receive(data)
                 if first:
                     self.port.judge_admission()
-        if pause_s is not None and pause_s != inf:
+        if pause_s is not None and pause_s != inf and not self._pauses:
+            self._pauses = True
             self.port.later(round(pause_s * 1000), self._again)
 
     def _again(self) -> None:
         """The pause of a throttle is over."""
+        self._pauses = False
         if not self._over:
             self._read()
             self.output_ready()

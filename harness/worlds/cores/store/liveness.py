@@ -56,6 +56,15 @@ class Reader(Client):
     def done(self) -> bool:
         return not self._open
 
+    def _rest(self) -> None:
+        """Ask again in a new session: a local one ends with its connection to its server."""
+        super()._rest()
+        asked, self._open = self._open, {}
+        for request in asked.values():
+            self._want(request)
+        if asked:
+            self.want()
+
     def _look_at(self, path: str) -> None:
         self._want(Request("get", path))
         self._want(Request("children", path))
