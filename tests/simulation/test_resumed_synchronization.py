@@ -9,11 +9,14 @@ import pytest
 from harness.faults import LoseDisk, Script, Write
 from harness.worlds.stack.node import ToldNode
 from harness.worlds.stack.world import World
+from zab.core.ensemble import Ensemble
 from zab.core.leader.leader import Leader
 from zab.core.learner.learner import Learner
 from zab.core.learner.learner_discovery import LearnerDiscovery
 from zab.core.log_state import LogState
 from zab.core.messages import SnapBegin, SnapChunk, SnapHeld, SnapResume
+from zab.core.partial_snapshot import PartialSnapshot
+from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId
 
 LOST_MS = 1_500
@@ -82,10 +85,16 @@ def test_rest_of_a_snapshot_follows_on_the_next_link(whole: int, cuts: tuple[int
 # -- with a server of an earlier version ---------------------------------------------------------------------
 
 
+class EarlierPartialSnapshot(PartialSnapshot):
+    def keep(self) -> None:
+        super().keep()
+        self.drop()
+
+
 class EarlierLogState(LogState):
-    def keep_snapshot(self) -> None:
-        super().keep_snapshot()
-        self.drop_held()
+    def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings) -> None:
+        super().__init__(me, ensemble, recovered, settings)
+        self.partial = EarlierPartialSnapshot(self.out, recovered.held)
 
 
 class EarlierLeader(Leader):

@@ -17,22 +17,17 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.history import History
-from zab.core.messages import SnapHeld, Veto
+from zab.core.messages import Veto
 from zab.core.outbox import Outbox
+from zab.core.partial_snapshot import PartialSnapshot
 from zab.core.ready import (
-    AbortSnapshot,
     Activate,
     Append,
     Apply,
-    BeginSnapshot,
-    InstallSnapshot,
-    KeepSnapshot,
     Recovered,
     Restore,
-    ResumeSnapshot,
     SaveEpochs,
     Settings,
-    SnapshotChunk,
     Truncate,
 )
 from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch_of, make, show
@@ -77,12 +72,8 @@ class LogState:
         """The writes of history that are not durable, and the end of the history after each, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
         """The write of a snapshot that the machine waits for, and its zxid. Nothing is applied meanwhile."""
-        self._receiving = False
-        """True while a snapshot arrives."""
-        self.held = recovered.held
-        """The part of a snapshot that the disk last reported. Up to date whenever a later write is reported."""
-        self.holds = recovered.held is not None
-        """True if the disk holds part of a snapshot once it has done all writes so far."""
+        self.partial = PartialSnapshot(self.out, recovered.held)
+        """The snapshot of a leader, until it is installed."""
 
     # -- this server ---------------------------------------------------------------------------------
 
@@ -153,33 +144,8 @@ class LogState:
         self.durable = min(self.durable, zxid)
         self._appends = deque((ticket, min(last, zxid)) for ticket, last in self._appends)
 
-    def begin_snapshot(self, zxid: Zxid) -> None:
-        self._receiving, self.holds = True, False
-        self.out.save.append(BeginSnapshot(self.out.next_ticket(), zxid))
-
-    def snapshot_chunk(self, data: bytes) -> None:
-        self.out.save.append(SnapshotChunk(self.out.next_ticket(), data))
-
-    def resume_snapshot(self, held: SnapHeld) -> None:
-        self._receiving, self.holds = True, False
-        self.out.save.append(ResumeSnapshot(self.out.next_ticket(), held))
-
-    def keep_snapshot(self) -> None:
-        """Keep the part of a snapshot that has arrived, without effect, for a leader that can send the rest."""
-        if self._receiving:
-            self._receiving, self.holds = False, True
-            self.out.save.append(KeepSnapshot(self.out.next_ticket()))
-
-    def drop_held(self) -> None:
-        """Delete the part of a snapshot on the disk: the history does not need it any more."""
-        if self.holds:
-            self.holds = False
-            self.out.save.append(AbortSnapshot(self.out.next_ticket()))
-
     def install_snapshot(self, zxid: Zxid, digest: int) -> None:
-        self._receiving = False
-        ticket = self.out.next_ticket()
-        self.out.save.append(InstallSnapshot(ticket, zxid, digest))
+        ticket = self.partial.install(zxid, digest)
         self.history.reset(zxid, digest)
         self._known = zxid
         self._appends.clear()

@@ -11,8 +11,8 @@ The driver's side of the contract:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
 
 from zab.core.ensemble import Ensemble
 from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
@@ -42,14 +42,37 @@ from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, show
 _LOOKING: Final = State.LOOKING
 
 
+class Vetoes:
+    """The leaders that lack committed history of this server, so that it stays away from them for a while."""
+
+    def __init__(self) -> None:
+        self.last: Veto | None = None
+        """The last veto; None if there is none to decide about."""
+        self._until: dict[ServerId, Millis] = {}
+        """Vetoed leaders, and the times until which this server neither votes for nor follows them."""
+
+    def add(self, leader: ServerId, veto: Veto, until: Millis) -> None:
+        self.last = veto
+        self._until[leader] = until
+
+    def running(self, now: Millis) -> Mapping[ServerId, Millis]:
+        """Return the vetoed leaders whose time is not over, with these times."""
+        self._until = {sid: until for sid, until in self._until.items() if until > now}
+        return self._until
+
+    def end(self) -> None:
+        """Forget all: this server serves, or an operator has decided."""
+        self.last = None
+        self._until.clear()
+
+
 class Node:
     """One server: its role (election, leader or learner) and the state that outlives its roles."""
 
     # Tests replace these parts.
-    election_class: type[LeaderElection] = LeaderElection
-    leader_class: type[Leader] = Leader
-    learner_class: type[Learner] = Learner
-    log_state_class: type[LogState] = LogState
+    leader_class: ClassVar[type[Leader]] = Leader
+    learner_class: ClassVar[type[Learner]] = Learner
+    log_state_class: ClassVar[type[LogState]] = LogState
 
     def __init__(
         self,
@@ -70,10 +93,7 @@ class Node:
         """True if there was an input since the last `ready`. Otherwise `ready` returns nothing."""
         self.serving_role: Leader | Learner | None = None
         """The role while it serves, else None. Epoch and leader do not change while this is the same object."""
-        self.veto: Veto | None = None
-        """The last veto against a leader, until this server serves again or an operator decides."""
-        self._vetoed: dict[ServerId, Millis] = {}
-        """Leaders that this server has vetoed, and the times until which it neither votes for nor follows them."""
+        self._vetoes = Vetoes()
         self._jitter = jitter
         self._now = now
         """The time of the last input."""
@@ -131,6 +151,11 @@ class Node:
         """The voters that have sent a notification since this server began to look for a leader, and itself."""
         role = self._role
         return frozenset(role.sources if isinstance(role, LeaderElection) else ())
+
+    @property
+    def veto(self) -> Veto | None:
+        """The last veto against a leader, until this server serves again or an operator decides."""
+        return self._vetoes.last
 
     @property
     def phase(self) -> str:
@@ -255,7 +280,7 @@ class Node:
 
         A server that serves does not need it.
         """
-        self._log_state.held = held
+        self._log_state.partial.held = held
 
     def found(self, question: FindSnapshot, found: FoundSnapshot | None, now: Millis) -> None:
         """Take the disk's answer to a question of `Ready.finds`: None if there is no such file."""
@@ -315,8 +340,7 @@ class Node:
         veto = self.veto
         if veto is None:
             raise LocalProtocolError(f"server {self.me} vetoes no leader: there is nothing to give up")
-        self.veto = None
-        self._vetoed.clear()
+        self._vetoes.end()
         role = self._role
         if not isinstance(role, LeaderElection):
             role.leave()
@@ -413,9 +437,8 @@ class Node:
         own = Vote(log_state.epoch, log_state.last, self.me) if is_candidate else NO_VOTE
         delay = 0 if votes else self._jitter(self.settings.observer_delay_ms_max)
         self._vote = own
-        self._vetoed = {sid: until for sid, until in self._vetoed.items() if until > now}
-        self._role = self.election_class(
-            self.me, own, self._round, self._views, self.settings, now, delay, votes, self._vetoed
+        self._role = LeaderElection(
+            self.me, own, self._round, self._views, self.settings, now, delay, votes, self._vetoes.running(now)
         )
         self._round = self._role.round
         self._out.note("looking", round=self._round, epoch=log_state.epoch, last=show(log_state.last))
@@ -457,8 +480,7 @@ class Node:
         self._out.note("role_over", state=self.state.name, why=role.over)
         self.serving_role = None
         if isinstance(role, Learner) and role.veto is not None:
-            self.veto = role.veto
-            self._vetoed[role.leader] = now + self.settings.veto_retry_ms
+            self._vetoes.add(role.leader, role.veto, now + self.settings.veto_retry_ms)
         role.leave()
         if role.designated is None:
             self._start_election(now)
@@ -490,9 +512,7 @@ class Node:
 
     def _begin_serving(self, role: Leader | Learner) -> None:
         self.serving_role = role
-        if self.veto is not None:
-            self.veto = None
-            self._vetoed.clear()
+        self._vetoes.end()
         if self._vote.epoch != self._log_state.current:
             # All servers that follow one leader must send the same epoch to LOOKING servers.
             self._vote = Vote(self._log_state.current, self._vote.zxid, self._vote.leader)

@@ -17,7 +17,7 @@ import trio
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, Stopped
 from zab.core.messages import Veto
-from zab.core.ready import Recovered, Settings
+from zab.core.ready import Settings
 from zab.core.zxid import Epoch, ServerId, Zxid
 from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
@@ -41,7 +41,7 @@ from zab.session.call_arguments import checks_names
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk
-from zab.storage.recovery import REMEDY
+from zab.storage.recovery import check_curable
 from zab.storage.storage import Storage, StorageSettings
 from zab.wire.relay_messages import ORIGIN_BYTES, ReconfigureRequest
 
@@ -185,7 +185,7 @@ class Member:
             await in_thread(partial(claim_directory, disk, self._path, self._arguments.name, self.me, kind))
             with beside_the_loop():
                 storage, recovered = await in_thread(partial(Storage.open, disk, self._arguments.storage))
-            self._check_curable(recovered)
+            check_curable(recovered, self._arguments.ensemble, self.me, self._path)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
                 try:
@@ -209,21 +209,6 @@ class Member:
         except BaseException:
             disk.close()
             raise
-
-    def _check_curable(self, recovered: Recovered) -> None:
-        """Refuse to start alone with a possibly incomplete history: only other servers could heal it."""
-        given, saved = self._arguments.ensemble, recovered.ensemble
-        ensemble = saved if saved is not None and saved.version > given.version else given
-        if recovered.voting or set(ensemble.voters) - {self.me}:
-            return
-        what, how = "the directory holds no history, although autocreate=False means that it held a history", ""
-        if recovered.damage:
-            what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
-            how = f"save the consistent part of a store with `zab log repair {self._path} NEW_DIRECTORY`, "
-        raise DamagedError(
-            f"{self._path}: {what}. Server {self.me} is the only voter, so no other server can heal it: "
-            f"{how}restore the directory from a copy, or begin anew with an empty one"
-        )
 
     def _report_stall(self, stall: Stall) -> None:
         log = Log(self.me, lambda: Epoch(0) if self._role is None else self._role.epoch)

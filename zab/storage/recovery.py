@@ -15,11 +15,12 @@ from typing import Final
 from attrs import define, evolve, field
 
 from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.messages import SnapHeld
 from zab.core.plurals import counted
 from zab.core.ready import Recovered
-from zab.core.zxid import NOTHING, UNKNOWN, Epoch, Zxid, epoch_of, show
+from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, epoch_of, show
 from zab.storage import epochs as epochs_file
 from zab.storage import install, snapshot_files
 from zab.storage.disk import Disk, read_all
@@ -236,3 +237,22 @@ def _settle_tail(walk: HistoryScan) -> int:
 def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
     """Return the batches after the snapshot. The first batch may begin inside the snapshot."""
     return tuple(batches) if not batches else (batches[0].after(snapshot), *batches[1:])
+
+
+def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: object) -> None:
+    """Raise `DamagedError` if the history may be incomplete and this server is the only voter: none can heal it.
+
+    `given` is the membership that the server was started with; a later one on the disk takes precedence.
+    """
+    saved = recovered.ensemble
+    ensemble = saved if saved is not None and saved.version > given.version else given
+    if recovered.voting or set(ensemble.voters) - {me}:
+        return
+    what, how = "the directory holds no history, although autocreate=False means that it held a history", ""
+    if recovered.damage:
+        what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
+        how = f"save the consistent part of a store with `zab log repair {path} NEW_DIRECTORY`, "
+    raise DamagedError(
+        f"{path}: {what}. Server {me} is the only voter, so no other server can heal it: "
+        f"{how}restore the directory from a copy, or begin anew with an empty one"
+    )

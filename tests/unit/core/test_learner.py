@@ -285,7 +285,7 @@ def test_partial_snapshot_is_deleted_after_another_synchronization() -> None:
     follower.writes.clear()
     follower.hear(Diff(make(1, 1)), NewLeader(Epoch(2), members(1, 2, 3)))
     assert kinds_of(follower.writes) == ["AbortSnapshot", "SaveEpochs"]
-    assert not follower.log_state.holds
+    assert not follower.log_state.partial.is_held
 
 
 def test_partial_snapshot_survives_an_interrupted_diff() -> None:
@@ -295,7 +295,7 @@ def test_partial_snapshot_survives_an_interrupted_diff() -> None:
     follower.role.link_down(0)
     follower.role.leave()
     follower._drain()
-    assert follower.log_state.holds
+    assert follower.log_state.partial.is_held
     assert not any(isinstance(write, AbortSnapshot) for write in follower.writes)
 
 

@@ -139,7 +139,7 @@ def test_in_whatever_order_things_happen_the_machine_gets_a_prefix_in_order(scri
         elif step == "cut":
             log_state.truncate(max(log_state.committed, Zxid(last - amount) if last & 0xFFFF > amount else last))
         elif step == "snapshot" and not any(isinstance(write, AbortSnapshot) for write in log_state.out.save):
-            log_state.begin_snapshot(Zxid(last + 5))
+            log_state.partial.begin(Zxid(last + 5))
             log_state.install_snapshot(Zxid(last + 5 if last else make(1, 5)), 1)
             tickets.append(log_state.out.ticket)
         for what in log_state.out.drain().apply:
@@ -184,7 +184,7 @@ def test_a_save_that_comes_behind_a_cut_makes_nothing_durable_that_was_cut() -> 
 def test_a_snapshot_is_the_machine_when_it_is_durable_and_not_before() -> None:
     log_state = a_replica()
     log_state.saved(log_state.append(txn(1, 1)))
-    log_state.begin_snapshot(make(3, 7))
+    log_state.partial.begin(make(3, 7))
     log_state.install_snapshot(make(3, 7), 5)
     ticket = log_state.out.ticket
     behind = log_state.append(txn(3, 8))
@@ -200,15 +200,15 @@ def test_a_snapshot_is_the_machine_when_it_is_durable_and_not_before() -> None:
 
 def test_a_snapshot_that_breaks_off_is_kept_once_and_dropped_once() -> None:
     log_state = a_replica()
-    log_state.keep_snapshot()
-    log_state.drop_held()
+    log_state.partial.keep()
+    log_state.partial.drop()
     assert log_state.out.drain().save == ()
-    log_state.begin_snapshot(make(1, 5))
-    log_state.snapshot_chunk(b"half")
-    log_state.keep_snapshot()
-    log_state.keep_snapshot()
-    log_state.drop_held()
-    log_state.drop_held()
+    log_state.partial.begin(make(1, 5))
+    log_state.partial.append(b"half")
+    log_state.partial.keep()
+    log_state.partial.keep()
+    log_state.partial.drop()
+    log_state.partial.drop()
     assert [type(write).__name__ for write in log_state.out.drain().save] == [
         *("BeginSnapshot", "SnapshotChunk", "KeepSnapshot", "AbortSnapshot")
     ]

@@ -76,7 +76,7 @@ class LeaderBroadcast(LeaderPhase):
         """Commit the initial history and put the membership of the epoch into force."""
         log_state = self._log_state
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
-        log_state.drop_held()
+        log_state.partial.drop()
         log_state.activate(membership)
         log_state.commit(self._initial)
         for learner in self._learners.values():

@@ -92,7 +92,7 @@ class Learner:
         self._linked_at = now
         self._silent_until = now + self._init_ms
         self.enter(LearnerDiscovery(self))
-        if log_state.holds:
+        if log_state.partial.is_held:
             self._out.send(self.leader, ALIVE)
         self._out.send(self.leader, FollowerInfo(log_state.accepted, log_state.ensemble.version, self.observer))
 
@@ -107,7 +107,7 @@ class Learner:
 
     def leave(self) -> None:
         """Hang up and fail all barriers: nothing of this attempt outlives it, except what the disk was handed."""
-        self.log_state.keep_snapshot()
+        self.log_state.partial.keep()
         if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
         for token, _ in self._barriers.values():

@@ -76,8 +76,8 @@ class LearnerDiscovery(LearnerPhase):
         digest = log_state.history.digest_at(log_state.history.last)
         assert digest is not None, "the end of the history is in memory"
         offered: SnapHeld | None = None
-        if self.resumes and log_state.held is not None:
-            offered = log_state.held
+        if self.resumes and log_state.partial.held is not None:
+            offered = log_state.partial.held
             self._out.send(leader, offered)
         self._out.send(leader, AckEpoch(log_state.epoch, log_state.last, digest, self._counts, log_state.forgotten))
         self._role.enter(LearnerSynchronization(self._role, self._epoch, offered))

@@ -189,7 +189,7 @@ class LearnerSynchronization(LearnerPhase):
         if self._snapshot is not None or self._received is not None:
             raise RemoteProtocolError("a snapshot within or after a snapshot")
         self._snapshot = (message.zxid, message.digest)
-        self._log_state.begin_snapshot(message.zxid)
+        self._log_state.partial.begin(message.zxid)
 
     def _on_snap_resume(self, message: SnapResume) -> None:
         """Resume the part of a snapshot on the disk: the leader has a file with the same beginning.
@@ -203,14 +203,14 @@ class LearnerSynchronization(LearnerPhase):
         if held is None or (message.zxid, message.size) != (held.zxid, held.size):
             raise RemoteProtocolError(f"the rest of a snapshot at {show(message.zxid)} that is not held here")
         self._snapshot = (message.zxid, message.digest)
-        self._log_state.resume_snapshot(held)
+        self._log_state.partial.resume(held)
         leader, zxid = self._role.leader, show(message.zxid)
         self._out.note("snapshot_resumed", leader=leader, zxid=zxid, resumes_at=held.size, of=message.total)
 
     def _on_snap_chunk(self, message: SnapChunk) -> None:
         if self._snapshot is None:
             raise RemoteProtocolError("a snapshot chunk without a snapshot")
-        self._log_state.snapshot_chunk(message.data)
+        self._log_state.partial.append(message.data)
 
     def _on_snap_end(self, message: SnapEnd) -> None:
         if self._snapshot is None:
@@ -252,7 +252,7 @@ class LearnerSynchronization(LearnerPhase):
                 self._refuse(NOTHING if common is None else common, "asked to replace what was committed")
                 return
         else:
-            log_state.drop_held()
+            log_state.partial.drop()
         self._membership = message.ensemble
         if counter_of(message.ensemble.version):
             log_state.activate(message.ensemble)

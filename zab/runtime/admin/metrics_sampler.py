@@ -15,13 +15,13 @@ from attrs import evolve, frozen
 
 from zab.admin.summary import Summary
 from zab.core.errors import WireError, ZabError
-from zab.core.messages import State
 from zab.core.zxid import ServerId, Zxid, counter_of, epoch_of
 from zab.host.clocks import wall_ms
 from zab.host.logs import Log
 from zab.runtime.admin.report import VERSION, Report, decode_report, decode_reports, encode_report, encode_reports
 from zab.runtime.member import Member
 from zab.runtime.store_server.store_machine import StoreMachine
+from zab.service.availability import Availability
 from zab.service.client_service import ClientService
 from zab.service.operator_warnings import operator_warnings
 from zab.service.pending_submissions import Done
@@ -31,7 +31,6 @@ from zab.store.paths import ROOT
 
 SAMPLE_S: Final = 1.0
 SAMPLES_KEPT: Final = 120
-ELECTIONS_KEPT: Final = 20
 FORGET_S: Final = 600.0
 
 
@@ -43,17 +42,6 @@ class Sample:
     commits: int
     latency_us: int
     fsync_us: int
-
-
-@frozen
-class PastElection:
-    """An election that has ended. `took_ms` is the time from the loss of the leader until this server served again."""
-
-    at_ms: int
-    epoch: int
-    leader: int
-    took_ms: int
-    mode: str
 
 
 class SampledServer(Protocol):
@@ -77,7 +65,7 @@ class MetricsSampler:
 
     def __init__(self, server: SampledServer) -> None:
         self.samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
-        self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
+        self.availability = Availability(trio_time())
         self.reads = Summary()
         self.writes = Summary()
         self.lag = Summary()
@@ -90,8 +78,6 @@ class MetricsSampler:
         """The lag of this server, as the leader has computed it."""
         self._counted = (0, 0, 0, 0.0)
         """The counters at the last sample: requests, commits, and number and sum of latencies."""
-        self._looking_since: float | None = trio_time()
-        self._lost_since: float | None = self._looking_since
         self._read_only = False
 
     # -- on the path of requests --------------------------------------------------------------------
@@ -110,22 +96,12 @@ class MetricsSampler:
     # -- notifications ------------------------------------------------------------------------------
 
     def role_changed(self, role: RoleChange, mode: str) -> None:
-        now = trio_time()
-        if role.state is State.LOOKING:
-            if self._looking_since is None:
-                self._looking_since = now
-        elif self._looking_since is not None:
-            self.election_time.add((now - self._looking_since) * 1000)
-            self._looking_since = None
         self._check_read_only()
-        if not role.serving:
-            if self._lost_since is None:
-                self._lost_since = now
-        elif self._lost_since is not None:
-            took_ms = round((now - self._lost_since) * 1000)
-            self.unavailable_time.add(took_ms)
-            self._lost_since = None
-            self.elections.append(PastElection(wall_ms(), role.epoch, role.leader or 0, took_ms, mode))
+        ended = self.availability.role_changed(role, mode, trio_time(), wall_ms())
+        if ended.election_ms is not None:
+            self.election_time.add(ended.election_ms)
+        if ended.unavailable_ms is not None:
+            self.unavailable_time.add(ended.unavailable_ms)
 
     def on_report(self, body: bytes) -> None:
         """Take the report of a follower, at the leader."""

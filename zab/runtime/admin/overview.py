@@ -58,7 +58,7 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
                 "took_ms": each.took_ms,
                 "mode": each.mode,
             }
-            for each in reversed(server.sampler.elections)
+            for each in reversed(server.sampler.availability.elections)
         ],
         "disk": _disk(server),
         "store": _store(server),
