@@ -85,13 +85,14 @@ class MemberRuntime:
         watchdog = watchdogs.add("driver", wakeup.ring, lambda: gate.closed, clock)
 
         # Links to the other servers.
-        directory = PeerDirectory(node, me, arguments.ensemble, limits.parting_ms)
+        directory = PeerDirectory(
+            node, me, arguments.ensemble, limits.parting_ms, admit_non_members=arguments.admit_non_members
+        )
         handshake = PeerHandshake(
             me,
             arguments.name,
             limits.handshake_ms,
-            lambda peer: directory.hosts(peer, clock()),
-            admit_non_members=arguments.admit_non_members,
+            lambda hello: directory.hosts(hello.server, hello.host, clock()),
         )
         dialler = PeerDialler(network, handshake, limits, log)
         self._elections = elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)

@@ -54,14 +54,14 @@ class MembershipFollower:
         """Follow a membership that has come into force."""
         for sid, until in self._directory.activate(ensemble, trio.current_time()):
             self._elections.drop(sid)
-            if self._nursery is not None and not self._arguments.admit_non_members:
+            if self._nursery is not None:
                 self._nursery.start_soon(self._part_from, sid, until)
         self._activated.ring()
 
     async def _part_from(self, peer: ServerId, until: float) -> None:
         """Cut the link of a server that left the membership, when its time is over and it has not come back."""
         await trio.sleep_until(until)
-        if not self._directory.hosts(peer, trio.current_time()):
+        if self._directory.must_part(peer, trio.current_time()):
             self._links.cut(peer, "it left the membership")
 
     async def bind(self, nursery: trio.Nursery) -> None:

@@ -46,18 +46,15 @@ class PeerHandshake:
         me: ServerId,
         ensemble: str,
         timeout_ms: int,
-        hosts: Callable[[ServerId], Collection[str]],
-        *,
-        admit_non_members: bool = False,
+        hosts: Callable[[Hello], Collection[str]],
     ) -> None:
-        """`hosts` returns the hosts of a member, and none for a server that is not a member."""
+        """`hosts` returns the hosts of a server that says hello, or raises `WrongPeer` if it may not connect."""
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0
         """The address where this server listens for elections, so that it can be called back."""
         self._timeout_s = timeout_ms / 1000
         self._hosts = hosts
-        self._admit_non_members = admit_non_members
 
     def listen_at(self, host: str, port: int) -> None:
         """Introduce this server from now on with this address of its election port."""
@@ -85,25 +82,19 @@ class PeerHandshake:
             return hello
 
     def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Only a member may connect, and only with a certificate of its own if certificates are checked.
+        """Only a server that may connect is welcome, and only with a certificate of its own if these are checked.
 
         Without TLS the claim proves nothing.
         """
-        hosts = self._hosts(hello.server)
-        if not hosts and not self._admit_non_members:
+        hosts = self._hosts(hello)
+        if not isinstance(stream, TlsStream) or not stream.checks_claim:
+            return
+        if not any(names_host(stream, host) for host in hosts):
+            shown = ", ".join(name for _, name in stream.names) or "no host"
             raise WrongPeer(
-                f"server {hello.server} is not a member of the ensemble that server {self.me} knows: add it by a "
-                "reconfiguration first, or let the members admit non-members (admit_non_members, "
-                "quorum.admitNonMembers)"
+                f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
+                f"certificate names {shown}"
             )
-        if isinstance(stream, TlsStream) and stream.checks_claim:
-            hosts = hosts or [hello.host]
-            if not any(names_host(stream, host) for host in hosts):
-                shown = ", ".join(name for _, name in stream.names) or "no host"
-                raise WrongPeer(
-                    f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, and its "
-                    f"certificate names {shown}"
-                )
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:

@@ -14,6 +14,7 @@ from typing import Protocol
 from zab.core.ensemble import NO_HOST, Ensemble, Server
 from zab.core.zxid import ServerId
 from zab.service.election_link import Address
+from zab.wire.greeting import WrongPeer
 
 
 class Memberships(Protocol):
@@ -26,12 +27,15 @@ class Memberships(Protocol):
 
 
 class PeerDirectory:
-    def __init__(self, node: Memberships, me: ServerId, given: Ensemble, parting_ms: int) -> None:
+    def __init__(
+        self, node: Memberships, me: ServerId, given: Ensemble, parting_ms: int, *, admit_non_members: bool = False
+    ) -> None:
         """`given`: the membership that the member was started with. A server that left may connect for `parting_ms`."""
         self._node = node
         self._me = me
         self._given = given
         self._parting_s = parting_ms / 1000
+        self._admit_non_members = admit_non_members
         self._members = node.ensemble
         """The membership that was activated last."""
         self._left: dict[ServerId, tuple[str, float]] = {}
@@ -53,11 +57,26 @@ class PeerDirectory:
                 found.append((server.host, getattr(server, port)))
         return found
 
-    def hosts(self, peer: ServerId, now: float) -> Collection[str]:
-        """Return the hosts from which a server may connect: none for a server that is not a member.
+    def hosts(self, peer: ServerId, introduced: str, now: float) -> Collection[str]:
+        """Return the hosts of a server that claims to be `peer`. Raise `WrongPeer` if it may not connect.
 
-        A member counts now, when a pending change is decided, and for a while after it left.
+        Only members may connect, unless non-members are admitted: these live where they introduce themselves.
         """
+        hosts = self._member_hosts(peer, now)
+        if not hosts and not self._admit_non_members:
+            raise WrongPeer(
+                f"server {peer} is not a member of the ensemble that server {self._me} knows: add it by a "
+                "reconfiguration first, or let the members admit non-members (admit_non_members, "
+                "quorum.admitNonMembers)"
+            )
+        return hosts or [introduced]
+
+    def must_part(self, peer: ServerId, now: float) -> bool:
+        """Return whether to cut the link of a server that left: its time is over, and it has not come back."""
+        return not self._admit_non_members and not self._member_hosts(peer, now)
+
+    def _member_hosts(self, peer: ServerId, now: float) -> Collection[str]:
+        """Return the hosts of a member. It counts now, if a pending change adds it, and for a while after it left."""
         memberships = (self._node.pending, self._node.ensemble)
         servers = [each.by_id.get(peer) for each in memberships if each is not None]
         hosts = [server.host for server in servers if server is not None]
@@ -72,7 +91,7 @@ class PeerDirectory:
     def activate(self, ensemble: Ensemble, now: float) -> list[tuple[ServerId, float]]:
         """Take a membership that has come into force. Return the servers that left it.
 
-        Each comes with the time until which it may still connect. If it has not come back by then, its link is cut.
+        Each comes with the time until which it may still connect, and at which `must_part` decides.
         """
         left = [server for sid, server in self._members.by_id.items() if sid not in ensemble.by_id]
         self._members = ensemble

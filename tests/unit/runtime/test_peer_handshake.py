@@ -19,8 +19,8 @@ Side = Callable[[trio.abc.Stream], Awaitable[object]]
 
 
 def shake(one: int = 1, other: int = 2, ensemble: str = "zab") -> tuple[PeerHandshake, PeerHandshake]:
-    def anyone(_: ServerId) -> list[str]:
-        return ["127.0.0.1"]
+    def anyone(hello: Hello) -> list[str]:
+        return [hello.host]
 
     return PeerHandshake(ServerId(one), "zab", 500, anyone), PeerHandshake(ServerId(other), ensemble, 500, anyone)
 

@@ -33,7 +33,10 @@ def test_unresolved_name_is_logged_once(caplog: pytest.LogCaptureFixture) -> Non
         trio.socket.set_custom_hostname_resolver(NoNames())
         me = ServerId(1)
         dialler = PeerDialler(
-            TcpNetwork(), PeerHandshake(me, "zab", 1000, lambda _: ()), Limits(), Log(me, lambda: Epoch(0))
+            TcpNetwork(),
+            PeerHandshake(me, "zab", 1000, lambda hello: [hello.host]),
+            Limits(),
+            Log(me, lambda: Epoch(0)),
         )
         for _ in range(3):
             with pytest.raises(OSError, match="not known"):
