@@ -37,7 +37,8 @@ class LogState:
     """The epochs, the membership and the history of one server, with the writes that keep them on its disk.
 
     Always `applied <= committed <= history.last`, `durable <= history.last` and `current <= accepted`. What is applied
-    is durable, except for a snapshot whose installation the machine waits for.
+    is durable, except for a snapshot whose installation the machine waits for. These invariants tie the accounts to
+    each other, so they stay together in one object.
     """
 
     def __init__(self, me: ServerId, ensemble: Ensemble, recovered: Recovered, settings: Settings) -> None:

@@ -35,6 +35,7 @@ from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.waiter import Waiter
+from zab.runtime.writer import Writer
 from zab.service.peer_directory import PeerDirectory
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Machine
@@ -79,7 +80,7 @@ class MemberRuntime:
         self._disk = disk
         self._storage = storage
         self._log = log = Log(me, lambda: node.epoch)
-        self._writer = writer = environment.writer(storage, limits.pause_us_max)
+        writer = environment.writer(storage, limits.pause_us_max)
         self._inbox = inbox = Inbox(wakeup, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
         clock = trio.lowlevel.current_clock().current_time
         watchdog = watchdogs.add("driver", wakeup.ring, lambda: gate.closed, clock)
@@ -95,7 +96,7 @@ class MemberRuntime:
             lambda hello: directory.hosts(hello.server, hello.host, clock()),
         )
         dialler = PeerDialler(network, handshake, limits, log)
-        self._elections = elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
+        elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
         learner_sync = LearnerSync(storage, limits, log, node.log_starts, environment)
         links = Links(dialler, elections, learner_sync, inbox, limits, directory.quorum_addresses, self.socket_reader)
         self._membership = membership = MembershipFollower(
@@ -154,8 +155,8 @@ class MemberRuntime:
             snapshots.run,
             finder.run,
             alarm.run,
-            self._save_committed,
-            self._renew_silent_links,
+            partial(self._save_committed, writer),
+            partial(self._renew_silent_links, elections),
             turns.run,
         )
         """Run until the member ends."""
@@ -179,19 +180,19 @@ class MemberRuntime:
             with trio.CancelScope(shield=True):
                 await self._arguments.environment.in_thread(self._close_disk)
 
-    async def _save_committed(self) -> None:
+    async def _save_committed(self, writer: Writer) -> None:
         """Save the committed zxid at intervals, so that a killed server keeps it."""
         while True:
             await trio.sleep(COMMITTED_S)
             if self._storage.knows_more_committed:
-                await self._writer.call(self._storage.save_committed)
+                await writer.call(self._storage.save_committed)
 
-    async def _renew_silent_links(self) -> None:
+    async def _renew_silent_links(self, elections: ElectionLinks) -> None:
         """Connect anew to voters that do not answer on their election links for as long as discovery may take."""
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)
-            self._elections.renew_silent(self.node.silent_voters(now_ms()), init_ms)
+            elections.renew_silent(self.node.silent_voters(now_ms()), init_ms)
 
     def _close_disk(self) -> None:
         try:
