@@ -9,14 +9,12 @@ from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import VERSION, Report
+from zab.service.ensemble_health import absence, health, is_fresh, is_settled, takes_part
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
-STALE_MS: Final = 5_000
-"""After this time a server without a new report counts as unreachable."""
 CLIENTS_SHOWN: Final = 20
-HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
 
 def overview(server: ServerRuntime) -> dict[str, Any]:
@@ -28,13 +26,14 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
     reports[server.me] = (0, mine)
     newest = max(report.applied for _, report in reports.values())
     members = [_member(server, each.id, reports.get(each.id)) for each in status.ensemble.servers]
-    settled = server.role.serving_ms(now_ms()) > STALE_MS
-    warnings = _warnings(members, status.role.serving and settled)
+    warnings = _warnings(members, status.role.serving and is_settled(server.role.serving_ms(now_ms())))
     return {
         "server": server.me,
         "version": VERSION,
         "now_ms": wall_ms(),
-        "health": _health(members, warnings, serving=status.role.serving),
+        "health": health(
+            [member["connected"] for member in members], serving=status.role.serving, warned=bool(warnings)
+        ),
         "mode": mine.mode,
         "serving": status.role.serving,
         "leader": status.role.leader,
@@ -66,20 +65,10 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
     }
 
 
-def _health(members: list[dict[str, Any]], warnings: list[dict[str, Any]], *, serving: bool) -> str:
-    if not serving:
-        return DOWN
-    if warnings:
-        return DEGRADED
-    return HEALTHY if all(member["connected"] for member in members) else STARTING
-
-
 def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
     """Return one member's entry. `told` is the age and the content of its last status report.
 
-    This server is connected to itself. The leader counts a member as connected if it is synchronized. Another server
-    sees only reports: it counts a member as connected while the report is fresh and of the present epoch. The mode of a
-    member that is not connected is "unreachable" if reports are missing, and "lost" if they still arrive.
+    The mode of a member that does not take part is "lost" if its reports still arrive, else "unreachable".
     """
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
@@ -91,15 +80,8 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
         "leads": status.role.leader == sid,
     }
     age_ms, report = told or (None, Report())
-    if sid == server.me:
-        connected = True
-    elif server.role.leading:
-        connected = sid in status.synced
-    else:
-        # A report from before the last election is out of date.
-        newer = not status.role.serving or report.epoch == status.role.epoch
-        connected = age_ms is not None and age_ms < STALE_MS and newer
-    mode = report.mode if connected else "unreachable" if age_ms is None or age_ms >= STALE_MS else "lost"
+    connected = takes_part(member.id, status, age_ms, report.epoch)
+    mode = report.mode if connected else "lost" if is_fresh(age_ms) else "unreachable"
     return {
         **placed,
         "age_ms": age_ms,
@@ -132,9 +114,7 @@ def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, An
     found = []
     for member in members:
         if settled and not member["connected"]:
-            age_ms = member["age_ms"]
-            seen = "never heard of" if age_ms is None else f"last heard of {age_ms // 1000} s ago"
-            found.append({"server": member["id"], "text": f"it does not take part; {seen}"})
+            found.append({"server": member["id"], "text": absence(member["age_ms"])})
         found += [{"server": member["id"], "text": text} for text in member["warnings"]]
     return found
 
