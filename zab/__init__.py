@@ -35,8 +35,8 @@ Under the store is ZAB, an atomic broadcast that replicates any state machine:
 
     trio.run(main)
 
-Names are loaded when they are first used. An application that only wants `zab.Ensemble` for its
-configuration does not pay for the runtime, and `import zab` stays cheap wherever it stands.
+Names are loaded when they are first used, so `import zab` is cheap: an application that only needs
+`zab.Ensemble` for its configuration does not load the runtime.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ __all__ = [
     "ClientAuth",
     "StoreFile",
     "AuditSettings",
-    # what can go wrong
+    # errors of members and connections
     "ZabError",
     "Refused",
     "LeadersLost",
@@ -187,7 +187,7 @@ __all__ = [
     "DamagedError",
     "LocalProtocolError",
     "RemoteProtocolError",
-    # what the store may answer
+    # errors of the store's operations
     "StoreError",
     "NoNode",
     "NodeExists",

@@ -18,16 +18,16 @@ class AdminSettings:
     host               the address to listen on; by default only this machine can connect
     port               0: any that is free, see `StoreServer.admin_port`
     parts              the parts served: any of `commands`, `metrics` and `page`
-    commands_path      in front of the commands' names (`admin.commandURL`)
+    commands_path      the path of the commands, before their names (`admin.commandURL`)
     metrics_path       the path that Prometheus scrapes
     connections_max    open connections; one more replaces the one that has been silent for longest
-    head_bytes_max     of a request: its line and its headers
-    body_bytes_max     of a request; a larger one is refused without being read
-    request_ms         from the first byte of a request to its last
-    idle_ms            between requests of one connection (`admin.idleTimeout`)
+    head_bytes_max     bytes of a request's line and headers
+    body_bytes_max     bytes of a request's body; a larger body is refused without being read
+    request_ms         the longest time from the first byte of a request to its last
+    idle_ms            the longest time between requests of one connection (`admin.idleTimeout`)
     send_ms            how long a client may take for each piece of a reply
     snapshot_enabled   whether a snapshot may be taken from here (`admin.snapshot.enabled`)
-    snapshot_ms        between two of these (`admin.rateLimiterIntervalInMS`)
+    snapshot_ms        the shortest time between two such snapshots (`admin.rateLimiterIntervalInMS`)
     hosts              names, beside addresses, `localhost` and this server's own, that a request's `Host` may have
                        (`admin.allowedHosts`); `*`: any, which opens the port to DNS rebinding
     """

@@ -1,13 +1,13 @@
 """Refuse the requests that a web page of another site can make an operator's browser send.
 
-A browser reaches ports that its user reaches and a stranger does not. A page of any site may send requests to such a
+A browser can reach ports that its user can reach and a stranger cannot. A page of any site may send requests to such a
 port. If the DNS name of the site is made to point to the port's address (DNS rebinding), the page may read the replies,
-too. Three rules close this:
+too. Three rules prevent this:
 
 - `Host` must be an address or a name of this server. Rebinding needs a name that the attacker chose.
 - A POST must not come from another origin, and only a POST changes state.
-- A cross-site request is refused unless it is a GET for which the user sees the browser leave the page: no page can
-  cause costly replies unnoticed.
+- A cross-site request is refused unless it is a GET by which the browser visibly leaves the page. So no page can cause
+  costly replies unnoticed.
 
 Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and their user chose the `Host`.
 """

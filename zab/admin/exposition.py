@@ -1,7 +1,7 @@
 """Metrics in the text format 0.0.4 of Prometheus, written by `prometheus_client`.
 
-The values are collected when a scraper asks, from a registry that is made for this one answer: nothing is registered
-with the global registry of the process, which belongs to the application.
+The values are collected for each request, with a registry of its own. The global registry of the process belongs to the
+application, so nothing is registered there.
 """
 
 from __future__ import annotations

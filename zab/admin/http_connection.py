@@ -39,17 +39,17 @@ class HttpConnection:
         self._head_bytes_max = head_bytes_max
         self._body_bytes_max = body_bytes_max
         self._fed = bytearray()
-        """Received in front of the head that is read now, or not handed to `h11` yet."""
+        """Received bytes of the next head, or bytes that `h11` has not received yet."""
         self._parser = self._new_parser()
-        """Reads one request."""
+        """The parser of the current request."""
         self._head: AdminRequest | None = None
         """The request whose body is being read."""
         self._body = bytearray()
         """The part of the body of `_head` that has arrived."""
         self._ended = False
-        """The parser has returned its one request."""
+        """True if the parser has returned its one request."""
         self._lost = False
-        """A body was not read, so nothing tells where the next request begins."""
+        """True if a body was not read, so that the beginning of the next request is unknown."""
 
     def _new_parser(self) -> h11.Connection:
         return h11.Connection(h11.SERVER, max_incomplete_event_size=self._head_bytes_max + 4)
@@ -125,7 +125,7 @@ class HttpConnection:
         try:
             return self._parser.next_event()
         except h11.RemoteProtocolError as error:
-            # A hint at a chunked body of several codings is 501; all others are 400 or 431.
+            # The hint is 501 for a chunked body with further codings; all other hints are 400 or 431.
             hint = error.error_status_hint
             raise HttpError(HTTPStatus(hint if hint in _STATUSES else 400), f"invalid HTTP request: {error}") from None
 

@@ -34,7 +34,7 @@ def html(body: bytes) -> AdminReply:
 
 @cache
 def _policy() -> tuple[tuple[str, str], ...]:
-    """Return headers by which the frame's own style and script count, and none that a value brought into the page."""
+    """Return headers that allow the frame's own style and script and no others, such as one inside a shown value."""
     hashes = {}
     for element in ("style", "script"):
         text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]

@@ -155,7 +155,7 @@ class Layout:
 
 
 def layout_of(data: Path, servers: int | None, port_base: int | None) -> Layout:
-    """Return the layout of the data, or the one asked for if there is no data yet. Raise `Misused` if they differ."""
+    """Return the layout of the data, or the requested one if there is no data yet. Raise `Misused` if they differ."""
     kept = data / "dev.json"
     try:
         if kept.exists():
@@ -231,7 +231,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
 
 
 def free_or_any(port: int) -> int:
-    """Return the port, or 0 for any port if it is taken: 8080 often is, and that must not prevent the start."""
+    """Return the port, or 0 for any port if it is taken. 8080 often is, which must not prevent the start."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

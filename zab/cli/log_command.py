@@ -134,13 +134,13 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
         for file in log_files(disk)
     ]
     found = history(disk)
-    if found.damage:  # the server offers nothing of it, but its sound part can be saved
+    if found.damage:  # the server would not use this history, but its sound part can be saved
         sound = history(disk, salvage=True)
         found = evolve(found, last=sound.last, batches=sound.batches)
     found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     foreign = _first_foreign(disk, path, found.batches)
     if foreign is not None:
-        line = f"transaction {show(foreign)} is none of a store: another machine has written it"
+        line = f"transaction {show(foreign)} was not written by a store but by another machine"
         found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
     if as_json:
         outcome = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
@@ -158,14 +158,15 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
         verdict = "damaged: the sound history" if found.damage else "whole: the history"
         click.echo(f"{verdict} ends at {show(found.last)}")
     if in_use(path):
-        click.echo(f"note: a server runs on {path}; what it wrote meanwhile may look torn", err=True)
+        click.echo(f"note: a server runs on {path}; a record that it is writing may look torn", err=True)
     sys.exit(1 if found.damage else 0)
 
 
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
-    """Return the first transaction in a store's directory that is none of a store.
+    """Return the first transaction in a store's directory that was not written by a store.
 
-    The directory tells if it is a store's. If it does not, it is a store's if one transaction is.
+    The directory names the kind of its machine. If it does not, it belongs to a store if a store has written one of the
+    transactions.
     """
     kind = None
     if IDENTITY in disk.list():

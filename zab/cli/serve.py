@@ -199,7 +199,7 @@ def is_member(server: ServerRuntime) -> bool:
 async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
     """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
 
-    A removed server must keep its file, since the new one does not name it."""
+    A removed server must keep its old file, because the new membership does not contain the server."""
     known = plan.ensemble or single_server_ensemble(plan.server_id)
     while True:
         ensemble = server.member.status().ensemble

@@ -1,7 +1,7 @@
 """The ways in which a connection fails, and what an operator can learn from them.
 
-Ports are numbers, and numbers get mistyped: an answer that belongs to another protocol is named in the message. Some
-failures are permanent: an operator has to change a file or a command line before another attempt can succeed.
+A mistyped port may belong to another protocol, so the message names the protocol of an unexpected answer. Some failures
+are permanent: an operator has to change a file or a command line before another attempt can succeed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ConnectionOver(Exception):
 def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool:
     """Return True if TLS refused the connection, for its certificates or settings, or if the host name does not exist.
 
-    With `refusals`, a refused connection counts, too: no server listens there. An end in the midst of a handshake may
-    be a server that stops, and a resolver that does not answer comes back.
+    With `refusals`, a refused connection counts, too, because no server listens there. Two failures do not count: the
+    end of a connection in its handshake, because the server may just be stopping, and a resolver that does not answer.
     """
     for _ in range(CAUSES_MAX):
         match error:

@@ -88,7 +88,7 @@ class Connector:
         self._may_recover = False
         """True if a failure of this round may go away by waiting."""
         self._outside = outside
-        """Names, streams and chance."""
+        """The environment: name resolution, streams and chance."""
         self._session = session
         self._machine = machine
         self._hosts = hosts.hosts
@@ -107,7 +107,7 @@ class Connector:
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
         self.heard_at = trio.current_time()
-        """The time at which the last request was sent that a leader has answered: it has received a sign of life since.
+        """The send time of the last request that a leader has answered. The leader received this sign of life later.
 
         Only the attachment of a session and a `sync` count. A server without a quorum may answer everything else,
         pings included.
@@ -128,7 +128,7 @@ class Connector:
                 await trio.sleep(pause.next_s())
 
     async def _round(self) -> float:
-        """Try every address once, until one serves. Return for how long it served, or 0 if none did."""
+        """Try every address once, until one serves. Return the duration of that connection; 0 if none served."""
         better, self._better = self._better, None
         self._may_recover = False
         if better is not None:
@@ -169,7 +169,7 @@ class Connector:
     # -- one connection ----------------------------------------------------------------------------
 
     async def _connection(self, address: Address, patience_s: float) -> float | None:
-        """Connect and serve until the connection ends. Return how long it served, or None if it never did."""
+        """Connect and serve until the connection ends. Return its duration, or None if the session was never served."""
         began: float | None = None
         why, violation, permanent = "it ended", False, False
         at, name, attempts = (address.host, address.port), str(address), self.attempts

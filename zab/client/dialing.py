@@ -83,7 +83,7 @@ async def dial(address: Address, tls: ssl.SSLContext | None, silence_ms: int) ->
 
 
 async def shake_hands(stream: trio.abc.Stream) -> None:
-    """Do the TLS handshake at once, if there is TLS: a later failure could not be told from a port without TLS."""
+    """Do the TLS handshake at once, if there is TLS. Later its failure would look like that of a port without TLS."""
     if isinstance(stream, trio.SSLStream):
         try:
             await stream.do_handshake()

@@ -23,7 +23,7 @@ class KeepAlive:
     async def run(self, ping: Callable[[], object]) -> None:
         """Ping whenever one side was silent for a third of the timeout; end the connection if a ping stays unanswered.
 
-        The unanswered ping counts, not the silence: while this process is suspended, the server has nothing to answer.
+        Silence alone does not end the connection: while this process is suspended, it sends nothing to be answered.
         """
         silence_s = self._silence_s
         while True:

@@ -241,16 +241,16 @@ async def connect(
     tls         a `zab.ClientTls`, or an `ssl.SSLContext`
     sasl        (user, password), for DIGEST-MD5
     read_only   accept a server without a quorum, until another one is found
-    wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` says
-                what each of them did. None: no limit
+    wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` lists
+                the outcome of each. None: no limit
     reattach    id and password of a session to take over, in place of a new one
     settings    bounds: `zab.ClientSettings`
     acl         the default ACL of a new node, by its path; None: the open ACL
 
     The block begins when a server has accepted the session and its identities (else `zab.AuthFailed`). A lost
     connection is replaced, at the same or another server, for as long as the block lasts; `session.states()` reports
-    it. The end of the block closes the session and with it its ephemeral nodes. Errors of the block are raised as they
-    are.
+    it. The end of the block closes the session, which deletes its ephemeral nodes. Errors of the block are raised
+    unchanged.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings

@@ -1,6 +1,6 @@
-"""The entries of a configuration file and of the command line, with everything that is wrong with them.
+"""The entries of a configuration file and of the command line, with their problems.
 
-Problems are collected and reported together. Reported one at a time, they would cost the operator one start each.
+Problems are collected and reported together, so that the operator needs only one start to see all of them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class ConfigSource:
             return default
 
     def attempt(self, read: Callable[Concatenate[Self, P], T], /, *arguments: P.args, **options: P.kwargs) -> T | None:
-        """Return what `read` makes of this source; None if it raises `BadConfig`, whose problems are recorded."""
+        """Return the result of `read` for this source; None if it raises `BadConfig`, whose problems are recorded."""
         try:
             return read(self, *arguments, **options)
         except BadConfig as error:
@@ -170,11 +170,13 @@ class ConfigSource:
         return any(line.startswith(f"{self.where(key)}: ") for line in self.problems)
 
     def _add(self, problems: Iterable[str]) -> None:
-        """Record each problem once: several readers may look at one key."""
+        """Record each problem once, because several readers may check the same key."""
         self.problems += [line for line in problems if line not in self.problems]
 
     def blame(self, error: ConfigError) -> None:
-        """Record an error about a value made of several keys: its text begins with `key=value: `, or with a file."""
+        """Record an error about a value made of several keys. Its text begins with `key=value: ` or with the name of a
+        file.
+        """
         text = str(error)
         entry = next((each for each in self.entries.values() if text.startswith(f"{each.key}=")), None)
         if entry is None:
@@ -183,7 +185,9 @@ class ConfigSource:
             self.problems.append(f"{self.path if entry is None else entry.place}: {text}")
 
     def _entry_of_file(self, text: str) -> tuple[ConfigEntry | None, str]:
-        """Find the key that names the file which an error is about. If several name it, each is blamed once."""
+        """Return the key that names the file at the beginning of an error's text. If several keys do, each gets one
+        error.
+        """
         named = [
             (entry, file)
             for entry in self.entries.values()
@@ -198,7 +202,9 @@ class ConfigSource:
     # -- keys without effect ---------------------------------------------------------------------
 
     def warn_of_keys_without_effect(self, understood: Iterable[str] = ()) -> None:
-        """Warn of keys that are unknown or have no effect. `understood`: keys that code knows beside the table."""
+        """Warn of keys that are unknown or have no effect. `understood`: keys that code reads although the table lacks
+        them.
+        """
         understood = frozenset(understood)
         for entry in self.entries.values():
             key = self.table.keys.get(entry.key)
@@ -222,7 +228,7 @@ class ConfigSource:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the values of keys that become settings, by group and field.
 
-        A wrong value is left out, and so is one whose converter returns None: the default.
+        A wrong value is left out, and so is one whose converter returns None, so that the default applies.
         """
         found: dict[str, dict[str, Any]] = {}
         for name in list(self.entries):

@@ -1,6 +1,6 @@
 """Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
 
-Errors name lines and never quote the text: after a missing mark, a password stands where a name is expected.
+Errors name lines and never quote the text, because after a missing mark a password may be in the place of a name.
 
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -72,7 +72,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
                 reader.mark("=")
                 options[option] = reader.word("the value of an option")
                 if "${" in options[option]:
-                    raise reader.wrong("a value names a Java property, and there are none here")
+                    raise reader.wrong("a value refers to a Java property, which is not supported here")
             modules.append((module, options))
         reader.mark(";")
     return sections

@@ -18,7 +18,7 @@ from zab.config.values import Convert, text
 from zab.core import secrets
 
 LIKENESS_MIN: Final = 0.7
-"""The least similarity of an unknown key to a known one that is suggested for it."""
+"""The least similarity at which a known key is suggested for an unknown one."""
 _NO_VALUE: Final = ("none", "required")
 
 
@@ -28,15 +28,16 @@ class ConfigKey:
     default: str
     """The default as the reference page shows it. `default_value` is the same for programs."""
     does: str
-    """The effect of the key; if it has none, why."""
+    """The effect of the key, or the reason why it has none."""
     convert: Convert = text
-    """Checks the value even of a key without effect: a value that the original refuses is a mistake here, too."""
+    """Converts and checks the value, even that of a key without effect: if ZooKeeper or Kafka refuses it, so does this.
+    """
     sets: str = ""
     """The setting that it becomes, as `group.field`; empty if the key is read by hand or has no effect."""
     ignored: bool = False
     """The key has no effect here."""
     agreed: tuple[str, ...] = ()
-    """Values of a key without effect that need no warning: they request what happens anyway."""
+    """Values of a key without effect that need no warning, because they ask for the behaviour that this server has."""
 
     @property
     def default_value(self) -> str | None:
@@ -90,7 +91,7 @@ class KeyTable:
     canonical: Callable[[str], str] = _unchanged
     """Maps the name that a file uses to the name that sources store."""
     base: Callable[[str], str] = _unchanged
-    """Maps a stored name to the name that the table has, for keys that are set per listener, say."""
+    """Maps a stored name to its name in the table, for example for keys that are set per listener."""
     keys: Mapping[str, ConfigKey] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -100,7 +101,9 @@ class KeyTable:
         return next((family for family in self.families if family.pattern.fullmatch(name)), None)
 
     def knows(self, name: str) -> bool:
-        """Return whether messages may show values of this key: an unknown key may be a misspelt password."""
+        """Return whether the table has this key. If not, messages hide its value: the key may be a misspelt password
+        key.
+        """
         if self.base(name) in self.keys:
             return True
         family = self.family_of(name)

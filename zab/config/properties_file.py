@@ -52,7 +52,7 @@ def parse(text: str, malformed: list[int] | None = None) -> list[PropertiesEntry
 
 
 def decode(raw: bytes) -> str:
-    """Decode UTF-8, or Latin-1 if the file is not valid UTF-8. The original reads Latin-1 only."""
+    """Decode UTF-8, or Latin-1 if the file is not valid UTF-8. Java reads Latin-1 only."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:

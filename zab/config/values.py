@@ -20,7 +20,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Adjusted(ValueError):
-    """The original accepts this value but uses another one: `counts`. It is accepted here too, with a warning."""
+    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server, with a warning."""
 
     def __init__(self, counts: object, why: str) -> None:
         super().__init__(why)
@@ -64,7 +64,7 @@ any_long: Final = whole(-LONG_MAX - 1, LONG_MAX)
 
 
 def clamped(least: int) -> Callable[[str], int]:
-    """Accept smaller numbers, use `least` in their place, and warn."""
+    """Accept smaller numbers, but use `least` instead of them, and warn."""
 
     def convert(value: str) -> int:
         try:
@@ -79,7 +79,7 @@ def clamped(least: int) -> Callable[[str], int]:
 
 
 def unbounded_or(least: int, most: int = LONG_MAX) -> Callable[[str], int]:
-    """Accept -1 beside the numbers from `least`."""
+    """Accept the numbers from `least`, and -1, which means no limit."""
 
     def convert(value: str) -> int:
         try:

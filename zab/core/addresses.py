@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that the text is, or None for a name."""
+    """Return the IP address that the text spells, or None if the text is a host name."""
     try:
         return ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
 """A batch of transactions: the unit in which history is proposed, logged, committed and applied.
 
 The leader packs the payloads once. The packed bytes then travel unchanged into frames and logs, and are unpacked only
-where they are applied. Statements about a batch (its first and last zxid) therefore cost nothing per transaction.
+where they are applied. So the first and last zxid of a batch are known without a look at its transactions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Batch:
     body: bytes
     config: bool = False
     last: Zxid = field(init=False, eq=False, repr=False)
-    """Computed once, because it is read very often."""
+    """The zxid of the last transaction. Computed once, because it is read very often."""
 
     @last.default
     def _the_last(self) -> Zxid:
@@ -57,13 +57,13 @@ class Batch:
         return unpacked
 
     def after(self, zxid: Zxid) -> Batch:
-        """The part of this batch after `zxid`, which lies before its last transaction."""
+        """Return the part of this batch after `zxid`, which must be less than `last`."""
         if zxid < self.first:
             return self
         return pack(Zxid(zxid + 1), self.payloads()[zxid - self.first + 1 :], config=self.config)
 
     def until(self, zxid: Zxid) -> Batch:
-        """The part of this batch up to and including `zxid`, which lies at or after its first transaction."""
+        """Return the part of this batch up to and including `zxid`, which must be at least `first`."""
         if zxid >= self.last:
             return self
         return pack(self.first, self.payloads()[: zxid - self.first + 1], config=self.config)

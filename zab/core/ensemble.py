@@ -167,7 +167,7 @@ class Ensemble:
         return tuple(server.id for server in self.servers if server.role is Role.OBSERVER)
 
     def weight(self, sid: ServerId) -> int:
-        """Return the weight of a vote; 0 for a server that has none."""
+        """Return the weight of the server's vote; 0 if the server has no vote."""
         if sid not in self.voters:
             return 0
         return self.weights.get(sid, 1)
@@ -192,7 +192,7 @@ class Ensemble:
         return won > counted // 2
 
     def meets_every_quorum(self, acks: Collection[ServerId]) -> bool:
-        """Return whether every quorum contains one of these servers: they hold whatever any quorum holds."""
+        """Return whether every quorum contains at least one of these servers."""
         return not self.is_quorum([sid for sid in self.voters if sid not in acks])
 
     def quorum_zxid(self, acked: Mapping[ServerId, Zxid]) -> Zxid:
@@ -250,7 +250,7 @@ class Ensemble:
 
 @lru_cache(64)
 def _parsed(text: str) -> Ensemble:
-    """Parse a text, or return the same ensemble as before: logs, disks and messages repeat the same few texts."""
+    """Parse a text. Cached, because logs, disks and messages repeat the same few texts."""
     return Ensemble(*parts(text))
 
 
@@ -280,7 +280,7 @@ def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[
 
 
 def parse_server(line: str) -> Server:
-    """`server.1=host:2888:3888:participant;0.0.0.0:2181`; an IPv6 address stands in brackets."""
+    """Parse a line like `server.1=host:2888:3888:participant;0.0.0.0:2181`. An IPv6 address stands in brackets."""
     key, equals, value = line.partition("=")
     kind, dot, number = key.strip().partition(".")
     if not equals or kind != "server" or not dot:

@@ -17,11 +17,11 @@ class ZabError(Exception):
 
 
 class LocalProtocolError(ZabError):
-    """Our own caller asked for something that the protocol forbids now. A bug upstairs."""
+    """The caller asked for something that the protocol forbids now: a bug in the caller."""
 
 
 class RemoteProtocolError(ZabError):
-    """A peer broke the protocol. Its link is closed; all other peers are served on."""
+    """A peer broke the protocol. Its link is closed; the links to all other peers stay open."""
 
 
 class StorageError(ZabError):
@@ -49,7 +49,7 @@ class ReconfigInProgress(ConfigError):
 
 
 class WrongVersion(ConfigError):
-    """The membership is not at the version that the caller expected. Look again before changing it."""
+    """The membership is not at the version that the caller expected. Read it again before you change it."""
 
 
 class NewConfigNoQuorum(ConfigError):
@@ -84,4 +84,4 @@ present_as("zab", globals())
 
 
 class WireError(RemoteProtocolError):
-    """Bytes from a peer that are no message of ours."""
+    """The bytes from a peer are no valid message."""

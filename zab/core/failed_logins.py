@@ -1,13 +1,14 @@
 """Bound the passwords that one address may guess: a pause before each failure is reported, and few pauses at a time.
 
-Each failure of an address doubles the pause that the next one costs, up to a bound, and time halves it again. The pause
-belongs to the address and not to the connection: a client that hangs up without waiting for the report still occupies
-one of the few places of its address until the pause ends. While all places are occupied, no credentials from that
-address are checked. So an address makes `waiting_max` guesses in `pause_ms_max`, however many connections it opens.
+Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
+failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
+pause ends, the pause still occupies one of the few places of its address. While all places are occupied, the server
+checks no credentials from that address. So an address makes at most `waiting_max` guesses in `pause_ms_max`, however
+many connections it opens.
 
-A right password never waits: only failures cost a pause, and connections that are logged in are not affected. A new
-login from an address whose places are all occupied is cut off unchecked, which clients take for a network error and
-try again.
+A correct password costs no pause, and connections that are logged in are not affected. While all places of an address
+are occupied, the server closes a new login from it unchecked. The client takes that for a network error and tries
+again.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from zab.core.addresses import address_of
 from zab.core.settings_checks import check_settings
 
 _NETWORK_BITS: Final = 64
-"""The bits of an IPv6 address that name its network: one host may choose the rest."""
+"""The length of the network prefix of an IPv6 address: one host can choose all other bits."""
 
 
 @frozen
 class FailedLoginSettings:
     """
-    pause_ms, pause_ms_max  between a failed login and its report: for the first failure of an address, and for its
-                            later ones at most; `pause_ms` 0: no pause, and no bound on guesses
-    forget_ms               time that undoes one doubling of the pause
-    waiting_max             pauses of one address at one time
-    addresses_max           addresses that are remembered; the one that has not failed for longest is forgotten first
+    pause_ms       the pause between an address's first failed login and its report; 0: no pause, no bound on guesses
+    pause_ms_max   the longest pause
+    forget_ms      the time without a failure that halves the pause of an address
+    waiting_max    the number of pauses that one address may have at the same time
+    addresses_max  the number of remembered addresses; the address with the oldest last failure is forgotten first
     """
 
     pause_ms: int = 100
@@ -64,7 +65,7 @@ class FailedLogins:
         self._settings = settings = settings or FailedLoginSettings()
         self._doublings_max = log2(max(settings.pause_ms_max / settings.pause_ms, 1)) if settings.pause_ms else 0.0
         self._of: OrderedDict[str, _Failures] = OrderedDict()
-        """The address that has not failed for longest is first."""
+        """The failures of each address. The address with the oldest last failure is first."""
 
     def __len__(self) -> int:
         return len(self._of)

@@ -23,13 +23,13 @@ _last: Callable[[Batch], Zxid] = attrgetter("last")
 
 
 BYTES_UNKNOWN: Final = 1 << 62
-"""More bytes than any snapshot has."""
+"""The result of `bytes_behind` if it cannot be estimated: larger than any snapshot."""
 
 
 class History:
     """`(base, last]` is in memory as batches; `(log_start, last]` is on disk; `log_start <= base`.
 
-    Where epochs end is known in `(outlined, last]`, and `outlined <= log_start`: a purge leaves the outline as it is.
+    The outline covers `(outlined, last]`, and `outlined <= log_start`: a purge leaves the outline as it is.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class History:
         self.configs = [config for config in self.configs if config.version > self.base]
 
     def purged(self, zxid: Zxid) -> None:
-        """The log on disk now begins after `zxid`."""
+        """Record that the log on disk was purged and now begins after `zxid`."""
         self._disk_start = max(self._disk_start, zxid)
 
     def _note_end(self, zxid: Zxid) -> None:
@@ -148,11 +148,11 @@ class History:
 
     @property
     def log_start(self) -> Zxid:
-        """Everything after this can be read again, from memory or from the disk."""
+        """The zxid after which all transactions can be read again, from memory or from the disk."""
         return min(self._disk_start, self.base)
 
     def floor(self, zxid: Zxid) -> Zxid | None:
-        """The newest zxid of this history that is not after `zxid`; None where the outline begins after it."""
+        """Return the newest zxid of this history that is not after `zxid`; None if the outline begins after `zxid`."""
         if zxid >= self.last:
             return self.last
         if zxid < self.outlined:
@@ -163,7 +163,7 @@ class History:
         return self._ends[position - 1] if position else NOTHING
 
     def after(self, zxid: Zxid, until: Zxid | None = None) -> list[Batch]:
-        """The batches in `(zxid, until]`; `zxid` must not be before `base`."""
+        """Return the batches in `(zxid, until]`; `zxid` must not be before `base`."""
         assert zxid >= self.base, f"{show(zxid)} is not in memory, which starts after {show(self.base)}"
         until = self.last if until is None else until
         if zxid >= until:
@@ -178,7 +178,7 @@ class History:
         return found
 
     def digest_at(self, zxid: Zxid) -> int | None:
-        """The digest of the history up to `zxid`, where memory reaches."""
+        """Return the digest of the history up to `zxid`, or None if that part is not in memory."""
         if not self.base <= zxid <= self.last:
             return None
         whole = bisect_right(self._batches, zxid, key=_last)
@@ -188,14 +188,14 @@ class History:
         return digest
 
     def _digest_behind(self, count: int) -> int:
-        """The digest of the history up to the end of the first `count` batches in memory."""
+        """Return the digest of the history up to the end of the first `count` batches in memory."""
         digests = self._digests
         for batch in self._batches[len(digests) : count]:
             digests.append(digest_of(batch.payloads(), digests[-1] if digests else self._base_digest))
         return digests[count - 1] if count else self._base_digest
 
     def bytes_behind(self, zxid: Zxid) -> int:
-        """Estimate the bytes of the transactions after `zxid`: by the mean of those in memory."""
+        """Estimate the bytes of the transactions after `zxid`, from the mean size of the transactions in memory."""
         count = self.entries_between(zxid, self.last)
         return 0 if not count else count * self._bytes // self._entries if self._entries else BYTES_UNKNOWN
 

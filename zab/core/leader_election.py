@@ -1,7 +1,7 @@
 """Fast leader election: agree on the server with the newest history before following it.
 
-Votes are no promises. A wrong winner costs time only: discovery refuses a leader that lacks history. One
-`LeaderElection` lives as long as one period of LOOKING; the round outlives it.
+A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks history. A
+`LeaderElection` lasts for one period of LOOKING; the number of its round outlives it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class ReceivedVote:
     state: State
 
     def agrees_with(self, other: ReceivedVote) -> bool:
-        """Established servers may rightly differ in zxid and round: they voted at different times."""
+        """Return whether both votes count for the same leader.
+
+        Votes of servers that already lead or follow may differ in zxid and round, because they were cast at different
+        times."""
         if self.state is _LOOKING or other.state is _LOOKING:
             return self.vote == other.vote and self.round == other.round
         return self.vote.leader == other.vote.leader and self.vote.epoch == other.vote.epoch
@@ -55,10 +58,10 @@ def is_voter(sid: ServerId, views: Iterable[Ensemble]) -> bool:
 
 
 def beats(new: Vote, old: Vote, active: Ensemble) -> bool:
-    """The total order of votes. A server without weight in the active membership is no candidate.
+    """Return whether `new` is the better vote. A server without weight in the active membership is no candidate.
 
-    A pending change of membership may be unknown to servers whose votes are needed: they could neither vote for a
-    server that it adds nor find its address. Until the change is decided, the leader is a server that all of them know.
+    Some voters may not know of a pending change of membership. They could neither vote for a server that the change
+    adds nor find its address. So until the change is decided, the leader must be a server that all voters know.
     """
     return new > old and active.weight(new.leader) > 0
 
@@ -85,14 +88,14 @@ class ResendTimer:
     """The time at which the proposal is sent to all voters again, in intervals that double up to a limit."""
 
     def __init__(self, settings: Settings, now: Millis, delay: Millis) -> None:
-        """`delay`, unless it is 0, takes the place of the first interval."""
+        """Start the timer. `delay`, unless it is 0, replaces the first interval."""
         self._settings = settings
         self._wait = settings.notification_ms_min
         """The interval between the last resend and the next."""
         self.at = now + (delay or self._wait)
 
     def resent(self, now: Millis, vetoes: Iterable[Millis]) -> None:
-        """Double the interval. The end of a veto is a time to send, too."""
+        """Double the interval after a resend. If a veto ends earlier, send again at that time."""
         self._wait = min(2 * self._wait, self._settings.notification_ms_max)
         self.at = min([now + self._wait, *(until for until in vetoes if until > now)])
 
@@ -128,11 +131,11 @@ class LeaderElection:
         self.began = now
         """The time at which this election began."""
         self.round = last_round + 1
-        """The round of this election. It advances to a later round of other voters, with empty `_received`."""
+        """The round of this election. If voters are in a later round, this server joins it and empties `_received`."""
         self.proposal = own
         """The best vote of the round so far."""
         self.outgoing: list[ServerId] = []
-        """Servers that receive the current proposal when the node drains this list."""
+        """Servers to which the node sends the current proposal; it then empties the list."""
         self.decision: Vote | None = None
         """The vote that has won. It ends the election."""
         self._me = me
@@ -141,7 +144,7 @@ class LeaderElection:
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter in this round, LOOKING or established; if `votes`, this server's own, too."""
+        """The last vote of each voter in this round, whatever its state. Includes this server's own if `_votes`."""
         self._established: dict[ServerId, ReceivedVote] = {}
         """The last vote of each voter that is not LOOKING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
@@ -152,7 +155,7 @@ class LeaderElection:
         self._votes = votes
         """False if this server has no valid vote: it follows the leader that the others agree upon."""
         self._vetoed = vetoed
-        """Leaders that this server does not vote for or follow, until the given times."""
+        """Leaders that this server neither votes for nor follows, with the time at which each veto ends."""
         self.sources = {me}
         """Voters that have sent a notification since this election began, and this server."""
         if not delay:
@@ -170,7 +173,7 @@ class LeaderElection:
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:
         """Return the other voters that have sent nothing since this election began, if it has lasted for init_limit.
 
-        Each one that is reachable answers at once.
+        A reachable voter would have answered at once.
         """
         lasts = now - self.began >= self._settings.init_ms
         return frozenset(self._electorate.peers) - self.sources if lasts else frozenset()
@@ -185,7 +188,7 @@ class LeaderElection:
         self.sources.add(source)
         if notification.leader not in voters:
             if notification.leader == NO_VOTE.leader and self.proposal != NO_VOTE:
-                self._notify(source)  # it asks; of two servers without a proposal, neither answers
+                self._notify(source)  # a question: a server without a proposal does not answer it
             return
         vetoed = self._has_vetoed(notification.leader, now)
         if self._settings.notification_backoff_reset and not vetoed:
@@ -227,8 +230,8 @@ class LeaderElection:
             self._handle_without_vote(source, received, now)
             return
         if received.round < self.round and self.proposal != NO_VOTE:
-            # Answer so that it catches up, but not each time: a server to which this one is no voter answers every
-            # notification.
+            # Answer once per pair of rounds, so that the sender catches up. If it takes this server for a non-voter, it
+            # answers every notification, and the two would answer each other for ever.
             rounds = received.round, self.round
             if self._answered_behind.get(source) != rounds:
                 self._answered_behind[source] = rounds
@@ -282,7 +285,7 @@ class LeaderElection:
         self._count(now)
 
     def _count(self, now: Millis) -> None:
-        """With a quorum, wait a little for a better vote: deciding early is legal, but may cost a round."""
+        """If a quorum agrees, wait a little for a better vote: deciding at once is safe, but may cost a round."""
         if not self._votes:
             return
         mine = ReceivedVote(self.proposal, self.round, _LOOKING)
@@ -300,14 +303,15 @@ class LeaderElection:
     def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether an established leader has a quorum of one of the memberships that this server knows.
 
-        One membership is enough: a change that only this log holds must not keep this server from a leader without it.
+        One membership is enough: otherwise a change that only this server has logged would keep it from that leader.
         """
         agreeing = [sid for sid, each in votes.items() if each.agrees_with(received)]
         return self._electorate.is_quorum_of_any(agreeing) and self._leader_confirms(votes, received)
 
     def _leader_confirms(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
-        """Return whether the leader itself claims its leadership. Otherwise servers would follow a dead leader because
-        others still do.
+        """Return whether the leader itself has reported that it leads.
+
+        Otherwise servers would follow a dead leader because others still do.
         """
         leader = received.vote.leader
         if leader == self._me:

@@ -1,10 +1,10 @@
 """The state of a server that outlives its roles: epochs, membership, history, and how far that is durable and applied.
 
-The roles decide. This module keeps in one place the accounts in which a mistake would be fatal. Two rules hold by
+The roles decide. This module holds the positions and promises in which a mistake would lose data. Two rules hold by
 construction:
 
 - A transaction is applied only when it is committed *and* durable here. So the machine is never ahead of the disk.
-- The machine holds nothing uncommitted. So no change of role leaves anything in it that would have to be undone.
+- The machine holds nothing uncommitted. So a change of role never has to undo anything in it.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class LogState:
         self.current = recovered.current
         """The newest epoch that this server has adopted."""
         self.newest_promise = recovered.accepted
-        """The newest promise that any server has reported. This server leads only newer epochs."""
+        """The newest promise that any server has reported. This server leads only epochs newer than that."""
         self.whole = recovered.voting
         """False while transactions may be missing in the history. A synchronization makes it whole."""
         self.forgotten = recovered.forgotten
-        """True while promises may have been lost with an earlier disk. A membership change ends it."""
+        """True while promises may have been lost with an earlier disk. The commit of a membership change clears it."""
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         """The active membership. Its version only advances."""
         self.durable = self.history.last
         """Everything up to here is on the disk."""
         self._known = max(recovered.snapshot, recovered.committed)
-        """Everything up to here was known to be committed before the start, or came with a snapshot."""
+        """Everything up to this zxid was known to be committed before the start, or came with a snapshot."""
         self.committed = recovered.snapshot
         """Everything up to here is committed, as a leader or a quorum has confirmed since the start. Only advances."""
         self.applied = recovered.snapshot
@@ -80,7 +80,7 @@ class LogState:
 
     @property
     def last(self) -> Zxid:
-        """The end of the history, for votes and acknowledgements of an epoch. Unknown while it is not whole."""
+        """The end of the history, for votes and acknowledgements of an epoch. UNKNOWN while it is not `whole`."""
         return self.history.last if self.whole else UNKNOWN
 
     @property
@@ -92,8 +92,8 @@ class LogState:
     def epoch(self) -> Epoch:
         """The newest epoch whose initial history this server has.
 
-        A synchronization that broke off may have brought transactions of a newer epoch than the adopted one. A server
-        that has `e/c` has everything that `e` began with, so the claim is true.
+        It can be newer than the adopted epoch, because a synchronization that broke off may have brought transactions
+        of a newer one. A server with a transaction of an epoch also has the initial history of that epoch.
         """
         return max(self.current, epoch_of(self.history.last))
 
@@ -105,7 +105,7 @@ class LogState:
 
     @property
     def views(self) -> tuple[Ensemble, ...]:
-        """The memberships in which a quorum is needed, each by itself."""
+        """The memberships of which each needs a quorum: the active one and a pending change."""
         pending = self.pending
         return (self.ensemble,) if pending is None else (self.ensemble, pending)
 
@@ -117,7 +117,7 @@ class LogState:
     def known(self) -> Zxid:
         """The end of the history that is known to be committed, now or from before a restart.
 
-        The machine may not hold it yet, because what is applied waits for a leader.
+        The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
         """
         return max(self.committed, self._known) if self.whole else NOTHING
 
@@ -172,7 +172,7 @@ class LogState:
     # -- effects on the machine ---------------------------------------------------------------------
 
     def commit(self, zxid: Zxid) -> None:
-        """A quorum has everything up to `zxid`: apply it, and put membership changes up to there into force."""
+        """Apply everything up to `zxid`, which a quorum has, and put the membership changes in it into force."""
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
@@ -184,7 +184,7 @@ class LogState:
     def note_decided(self, zxid: Zxid) -> None:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
-        What is proposed after a change must not be acknowledged by a server that takes the change for pending.
+        Otherwise this server would acknowledge proposals after a change while it still takes the change for pending.
         """
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to this server")
@@ -207,8 +207,9 @@ class LogState:
     def ensemble_of(self, epoch: Epoch) -> Ensemble:
         """Return the membership under which this server would lead `epoch`.
 
-        A membership that came from a file gets its first version from the first epoch. It gets none if a change is
-        logged already: the version of the change is older than the epoch, and must stay the newest.
+        The membership of a configuration file has no version; the first leader gives it that of its epoch. If a change
+        is already logged, the file's membership stays without a version, because the change must stay the newest and
+        its version is older than the epoch.
         """
         if self.ensemble.version or self.pending is not None:
             return self.ensemble
@@ -223,13 +224,13 @@ class LogState:
         self.history.trim(until, self.settings)
 
     def distrust(self, why: str) -> None:
-        """Stop to vote with this history, which contradicts the leader's, and have it replaced by the leader's."""
+        """Stop voting with this history, which contradicts the leader's, so that the leader's history replaces it."""
         self.whole = False
         self.save_epochs()
         self.out.note("history_distrusted", "warning", why=why)
 
     def give_up(self, veto: Veto) -> None:
-        """Have this history replaced by the leader's, though it has committed transactions that the leader lacks."""
+        """Let the leader's history replace this one, though the leader lacks committed transactions of it."""
         self.whole = False
         self.save_epochs()
         self.out.note(

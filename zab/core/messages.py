@@ -1,8 +1,8 @@
 """The messages between servers. The set is closed, so mypy reports a match that forgets one.
 
-Three channels carry them. *Election* leads from any server to any voter; it may lose or reorder messages. *To the
+Three channels carry them. *Election* goes from any server to any voter, and may lose or reorder messages. *To the
 leader* and *to the learner* are the two directions of the one link that a learner has dialled to its leader. A link
-keeps the order. When it breaks, both ends get `LinkDown` and nothing else from it, so a link has no gap.
+delivers messages in order and without a gap. When it breaks, both ends get `LinkDown` and nothing more from it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Pong:
 ALIVE: Final = Pong(0)
 """A learner's report that its synchronization makes progress. No ping has this number, and every version accepts it.
 
-Ahead of `FollowerInfo` it says that the learner holds part of a snapshot.
+If it comes before `FollowerInfo`, it says that the learner holds part of a snapshot.
 """
 
 
@@ -118,7 +118,7 @@ class Veto:
 
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
-    committed       everything up to here was committed in the learner's history
+    committed       everything up to here is committed in the learner's history
     last, count     the end of the learner's history, and the number of its transactions after `common`
     """
 
@@ -139,9 +139,9 @@ class Veto:
 
 @frozen
 class SnapHeld:
-    """Ahead of `AckEpoch`: the learner's disk has the first `size` bytes of a snapshot file at `zxid`.
+    """Sent before `AckEpoch`: the learner's disk has the first `size` bytes of a snapshot file at `zxid`.
 
-    `checksum` is that of these bytes. Sent only to a leader that has sent `RESUMES`.
+    `checksum` is that of these bytes. It is sent only to a leader that has sent `RESUMES`.
     """
 
     zxid: Zxid
@@ -233,7 +233,7 @@ class Propose:
 
 @frozen
 class Commit:
-    """A quorum has this zxid, and therefore everything before it, on disk."""
+    """A quorum has the transaction at this zxid, and therefore everything before it, on disk."""
 
     zxid: Zxid
 
@@ -272,9 +272,9 @@ class BarrierReply:
 
 
 RESUMES: Final = BarrierReply(0, NOTHING)
-"""Ahead of `LeaderInfo`: this leader understands `SnapHeld`. The answer to an `ALIVE` ahead of `FollowerInfo`.
+"""Sent before `LeaderInfo`, if the learner sent `ALIVE` before `FollowerInfo`: this leader understands `SnapHeld`.
 
-No barrier has this number, and every version ignores a reply to a barrier that it did not ask for.
+It is a reply to a barrier number that no server uses, and every version ignores a reply that it did not ask for.
 """
 
 

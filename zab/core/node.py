@@ -100,15 +100,15 @@ class Node:
         self._log_state = self.log_state_class(me, ensemble, recovered, settings)
         self._out = self._log_state.out
         self._round = 0
-        """The round of the last election. It never goes back, except to join the round of an invitation."""
+        """The round of the last election. It never decreases, except to join the round of an invitation."""
         self._vote = NO_VOTE
-        """The vote that has won the last election, as LOOKING servers receive it. While LOOKING: this server's own."""
+        """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
-        """A pending change that gives this server a vote, as another server has reported it. Kept for one election."""
+        """A pending change that gives this server a vote, reported by another server. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
-        """Servers that dialled this one while it was LOOKING: the time at which each link is dropped, and its first
-        messages, one of a kind. Empty in every other state."""
+        """Servers that dialled this one while it is LOOKING: the time at which each link is dropped, and its first
+        messages, one of each type. Empty in every other state."""
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
         self._start_election(now)
@@ -137,7 +137,7 @@ class Node:
 
     @property
     def cut_off_since(self) -> Millis | None:
-        """The time since which this server is LOOKING without a notification from a quorum, or None."""
+        """The time since which this server has been LOOKING without a notification from a quorum, or None."""
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
@@ -266,7 +266,7 @@ class Node:
         self._settle(now)
 
     def saved(self, ticket: Ticket, now: Millis) -> None:
-        """Everything that was handed to the disk up to `ticket` is durable."""
+        """Record that all writes handed to the disk up to `ticket` are durable."""
         grew = self._log_state.saved(ticket)
         role = self._role
         if isinstance(role, Leader):
@@ -290,9 +290,9 @@ class Node:
             self._settle(now)
 
     def progress(self, peer: ServerId, moved: int, now: Millis) -> None:
-        """Take the bytes that a synchronization has moved over the link to or from `peer` since the link is open.
+        """Record the bytes that a synchronization has moved to or from `peer` since the link opened.
 
-        Call it before `tick`: a synchronization that is slow and goes on is not given up.
+        Call it before `tick`, so that a slow synchronization that still moves bytes is not given up.
         """
         role = self._role
         if not isinstance(role, LeaderElection):
@@ -350,7 +350,7 @@ class Node:
         return veto
 
     def log_starts(self, zxid: Zxid) -> None:
-        """The log was purged, and begins after `zxid` now."""
+        """Record that the log was purged and now begins after `zxid`."""
         self._log_state.history.purged(zxid)
 
     def ready(self) -> Ready:
@@ -369,13 +369,13 @@ class Node:
     def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
         """Count the notification of a voter, or answer it if this server has a leader (ZooKeeper: FastLeaderElection).
 
-        A server that is LOOKING first takes over what the notification says of memberships: a newer active one begins
-        another election, and so does a pending one that gives this server a vote.
+        A server that is LOOKING first takes the memberships from the notification. It begins another election if the
+        active membership is newer than its own, or if a pending one gives it a vote.
         """
         log_state = self._log_state
         role = self._role
         if isinstance(role, LeaderElection) and notification.ensemble.version > log_state.ensemble.version:
-            # It is in force somewhere, so a quorum has it. No leader can be elected in an older membership.
+            # A server has activated this membership, so a quorum has it, and no older one can elect a leader.
             changed = not notification.ensemble.same_members(log_state.ensemble)
             log_state.activate(notification.ensemble)
             if changed:
@@ -387,9 +387,9 @@ class Node:
             self._start_election(now, notification.pending)
             role = self._role
         if not is_voter(source, self._views):
-            # An observer or a server that wants to join is not counted, but it is answered while LOOKING. A server that
-            # is LOOKING itself and has no proposal does not answer: its notification is a question that a server which
-            # takes it for a voter answers, so the two would answer each other for ever.
+            # The sender is an observer or wants to join: answer if it is LOOKING, but do not count it. If this server
+            # is LOOKING without a proposal, do not answer either: the sender may take this server for a voter and would
+            # answer back, and the two would answer each other for ever.
             answers = not isinstance(role, LeaderElection) or role.proposal != NO_VOTE
             if notification.state is _LOOKING and answers:
                 self._notify(source)
@@ -404,11 +404,11 @@ class Node:
         return views if self._invited is None else (*views, self._invited)
 
     def _is_invitation(self, notification: Notification) -> bool:
-        """Return whether the sender needs a vote that this server does not know to have.
+        """Return whether a pending change, unknown here, gives this server a vote that the sender needs.
 
-        A leader may be the only server that has logged a membership change. It is elected again only by a quorum of the
-        changed membership, too, and the servers that the change adds may not have learned of it. To vote is always
-        safe, because the server that counts votes decides which of them count.
+        A former leader may be the only server that has logged a membership change. Its election then needs a quorum of
+        the changed membership, too, and a server that the change adds may not know of it. It is always safe to vote,
+        because the receiver decides which votes count.
         """
         pending = notification.pending
         return (
@@ -427,7 +427,7 @@ class Node:
         self._out.send(peer, Notification(self.state, vote.leader, vote.zxid, vote.epoch, turn, *memberships))
 
     def _start_election(self, now: Millis, invited: Ensemble | None = None) -> None:
-        """Go back to LOOKING. Nothing of the last role is carried over."""
+        """Go back to LOOKING, with none of the last role's state."""
         log_state = self._log_state
         self.state = _LOOKING
         self.elections += 1
@@ -446,7 +446,7 @@ class Node:
     # -- roles -----------------------------------------------------------------------------------------
 
     def _settle(self, now: Millis) -> None:
-        """Change the role as often as its conclusions ask for."""
+        """Enter the next role until one does not end at once."""
         self._now = now
         self.has_ready = True
         serving_role = self.serving_role
@@ -530,7 +530,8 @@ class Node:
         elif isinstance(role, Leader):
             role.link_up(source, now)
         elif isinstance(role, LeaderElection):
-            # It has decided earlier, perhaps for this server. Keep the link for as long as it would redial.
+            # The sender has ended its election earlier, perhaps with this server as leader. Keep the link for as long
+            # as the sender would dial again.
             self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))

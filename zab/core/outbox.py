@@ -24,7 +24,7 @@ from zab.core.ready import (
 from zab.core.zxid import ServerId, Ticket
 
 EMPTY_READY: Final = Ready()
-"""The result of most turns: always this very object, so a driver can compare by identity."""
+"""The result of most turns: always the same object, so a driver can compare by identity."""
 
 
 class Outbox:
@@ -65,7 +65,7 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
-        """Return all effects since the last call. Most calls find none: a driver asks until there are no more."""
+        """Return all effects since the last call. A driver calls until none are left, so most calls find none."""
         save, send, apply = self.save, self.send_list, self.apply
         if self.notes or self.links or self.barriers or self.finds:
             rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))

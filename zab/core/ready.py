@@ -18,15 +18,15 @@ from zab.core.settings_checks import check_ordered, check_settings
 from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
 
 # -- to the disk, strictly in order ------------------------------------------------------------------
-# The disk promises: when a ticket is saved, so is everything handed over before it.
+# When the disk reports a ticket as saved, all writes handed over before it are saved as well.
 
 
 @frozen
 class SaveEpochs:
     """One atomically replaced record: the epochs this server promised and adopted, and the active membership.
 
-    `whole` is false while the history may be incomplete, `forgotten` is true while promises may have been
-    lost with an earlier disk: both must survive a restart in the middle of healing.
+    `whole` is false while the history may be incomplete; `forgotten` is true while promises may have been lost with an
+    earlier disk. Both must survive a restart in the middle of healing.
     """
 
     ticket: Ticket
@@ -53,7 +53,7 @@ class Truncate:
 
 @frozen
 class BeginSnapshot:
-    """A snapshot from the leader begins to arrive. Until it is installed it has no effect whatever."""
+    """A snapshot from the leader begins to arrive. It has no effect until it is installed."""
 
     ticket: Ticket
     zxid: Zxid
@@ -67,7 +67,7 @@ class SnapshotChunk:
 
 @frozen
 class AbortSnapshot:
-    """Delete the part of a snapshot that has arrived or was kept: it is of no use any more."""
+    """Delete the part of a snapshot that has arrived or was kept, because it is no longer needed."""
 
     ticket: Ticket
 
@@ -81,7 +81,7 @@ class KeepSnapshot:
 
 @frozen
 class ResumeSnapshot:
-    """The rest of the snapshot whose beginning is `held` arrives, as after `BeginSnapshot`."""
+    """The rest of the snapshot begins to arrive; the disk has `held`, its beginning."""
 
     ticket: Ticket
     held: SnapHeld
@@ -89,7 +89,7 @@ class ResumeSnapshot:
 
 @frozen
 class InstallSnapshot:
-    """The snapshot is complete: atomically it replaces the whole history, and an empty log begins after it."""
+    """The snapshot is complete. Let it atomically replace the whole history, and begin an empty log after it."""
 
     ticket: Ticket
     zxid: Zxid
@@ -114,9 +114,9 @@ Write: TypeAlias = (
 
 @frozen
 class SendSnapshot:
-    """Stands in the place of a message: the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
+    """A place in the order of messages: the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
 
-    The state to send is exactly that of `zxid`: what the machine holds once this Ready's `apply` is done.
+    The state to send is that of `zxid`, which the machine has after this Ready's `apply`.
     """
 
     zxid: Zxid
@@ -133,9 +133,9 @@ class FoundSnapshot:
 
 @frozen
 class SendRest:
-    """Stands in the place of messages: the driver expands it to `SnapResume`, chunks and `SnapEnd`.
+    """A place in the order of messages: the driver expands it to `SnapResume`, chunks and `SnapEnd`.
 
-    The chunks are those of the snapshot file that was `found`, after what the learner has `held`.
+    The chunks come from the snapshot file `found`, after the part `held` that the learner has.
     """
 
     held: SnapHeld
@@ -144,7 +144,7 @@ class SendRest:
 
 @frozen
 class SendLog:
-    """Stands in the place of messages: the driver reads (`after`, `until`] from the log, as `Propose` or `Inform`."""
+    """A place in the order of messages: the driver reads (`after`, `until`] from the log, as `Propose` or `Inform`."""
 
     after: Zxid
     until: Zxid
@@ -159,7 +159,8 @@ class Envelope:
 
 @frozen
 class FindSnapshot:
-    """Find a sound snapshot file on this disk that begins with what `peer` has `held`; `Node.found` takes the answer.
+    """Find a sound snapshot file on this disk that begins with the bytes `held` by `peer`; `Node.found` takes the
+    answer.
 
     The file has to be read, so a task of its own does it.
     """
@@ -177,7 +178,7 @@ class Dial:
 
 @frozen
 class HangUp:
-    """Cut the link to this peer once what was sent before is out. No `LinkDown` comes back for it."""
+    """Close the link to this peer once all earlier messages are sent. No `LinkDown` is reported for it."""
 
     peer: ServerId
     dialled: bool
@@ -188,7 +189,7 @@ class HangUp:
 
 @frozen
 class Apply:
-    """Committed *and* durable here. In zxid order, without a gap."""
+    """Apply this batch, which is committed *and* durable here. Batches come in zxid order, without a gap."""
 
     batch: Batch
 
@@ -202,17 +203,16 @@ class Restore:
 
 @frozen
 class Activate:
-    """Use the addresses of this membership: it is in force. A server that left it may still follow, without a vote."""
+    """Use the addresses of this membership, now in force. A server that left it may still follow, without a vote."""
 
     ensemble: Ensemble
 
 
 @frozen
 class BarrierDone:
-    """Complete a call of `Node.barrier`: everything up to `zxid` is applied, and every write acknowledged before the
-    call lies before it.
+    """Complete a call of `Node.barrier`: every write acknowledged before the call is at or before `zxid`, and applied.
 
-    Without a zxid the barrier failed because the leader is gone, and may be repeated.
+    If `zxid` is None, the barrier failed because the leader is gone. The caller may repeat it.
     """
 
     token: int
@@ -243,10 +243,11 @@ class Ready:
 
     @property
     def wants_state(self) -> bool:
-        """True if `apply` must be done before `send`: a snapshot of its outcome is to be sent, or was received.
+        """True if `apply` must be done before `send`, because a snapshot is to be sent, or a received one to be
+        restored.
 
-        A learner acknowledges a snapshot when its machine holds it. Acknowledged earlier, it would be counted on
-        while the machine is being restored, and be dropped because it acknowledges no proposal meanwhile.
+        A learner acknowledges a snapshot only when its machine holds it. Otherwise the leader would wait for its
+        acknowledgements of proposals while it restores the machine, and drop it.
         """
         return self.sends_state or any(type(item) is Restore for item in self.apply)
 
@@ -270,10 +271,10 @@ class Recovered:
     batches        everything logged after `snapshot`, in order, contiguous; committed or not
     log_start      the log on disk holds everything after this zxid, and it is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
-    voting         false when the history may be incomplete: damaged, never initialised, or saved so
-    forgotten      true when promises may have been lost: the epochs record is missing, damaged, or says so
+    voting         false if the history may be incomplete: damaged, never initialised, or marked so in the epochs record
+    forgotten      true if promises may have been lost: the epochs record is missing, damaged, or marks them as lost
     damage         sentences about damaged files; empty if there is no damage
-    committed      everything up to here was known to be committed; it may lie far before the end of what was
+    committed      everything up to here was known to be committed; more may have been committed since
     held           the part of a leader's snapshot that had arrived before the restart
     """
 
@@ -296,8 +297,8 @@ class Recovered:
 class Settings:
     """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting.
 
-    veto_lost_history   a server vetoes a leader whose history lacks committed transactions, until an operator decides;
-                        False: it gives its own history up at once
+    veto_lost_history   True: a server vetoes a leader whose history lacks committed transactions, until an operator
+                        decides; False: the server gives up its own history at once
     veto_retry_ms       how long a server neither votes for nor follows a leader that it has vetoed
     """
 

@@ -1,6 +1,6 @@
-"""The keys of a configuration that hold secrets, and the form in which a value is shown. Every output asks here.
+"""Decide which configuration values are secret, and how a value is shown. All output of settings uses this module.
 
-A key that no table knows may be a secret key that is misspelt, so its value is hidden, too.
+A key that no table knows may be a misspelt secret key, so its value is hidden, too.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _SECRET: Final = (
     "passw", "passphrase", "pwd", "secret", "credential", "token", "superdigest", "jaasconfig", "keystorekey",
     "privatekey", "masterkey", "apikey",
 )  # fmt: skip
-"""Parts of keys without their separators."""
+"""Parts of secret keys, written without separators."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Ends of keys that are not secret: they tell where a secret is, how long it is valid or how it is made."""
+"""Ends of keys that are not secret: the value is the place of a secret, its lifetime or the way it is made."""
 
 
 def is_secret(key: str) -> bool:

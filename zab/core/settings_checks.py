@@ -18,8 +18,8 @@ def check_settings(
 ) -> None:
     """Raise ConfigError unless each field has the type of its default, and each number is large enough.
 
-    The minimum of a number is `least` of its name, else `default`. `optional` has the types of the fields that may be
-    None.
+    The minimum of a number is `least[name]`, else `default`. `optional` maps the fields that may be None to their
+    types.
     """
     for attribute in fields(type(settings)):  # type: ignore[arg-type]
         name, value = attribute.name, getattr(settings, attribute.name)

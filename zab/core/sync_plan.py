@@ -1,4 +1,4 @@
-"""Plan how to bring a learner's history to the leader's, from the outlines of both alone."""
+"""Plan the synchronization of a learner from the outline of the leader's history and the learner's last zxid."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Form(Enum):
 
 @frozen
 class SyncPlan:
-    """Do `form`, then send what follows `common`; what lies before `history.base` comes from the disk.
+    """Send `form`, then all transactions after `common`; those up to `history.base` are read from the disk.
 
     `cut` is set if the learner's history ends with transactions that the leader lacks. The two histories agree up to
-    `cut`, and the learner is asked to truncate to it first, also before a snapshot. So it sees what it would lose.
+    `cut`, and TRUNC to it is sent first, also before a snapshot, so that the learner can veto.
     """
 
     form: Form
@@ -32,9 +32,9 @@ class SyncPlan:
 
 
 def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
-    """Return whether a snapshot at `held.zxid`, and the log after it, are a way to this history that is worth taking.
+    """Return whether to send the rest of the snapshot at `held.zxid` and the log after it, instead of a new snapshot.
 
-    The learner keeps that log in memory until NEWLEADER, so it must not be longer than what need not be sent again.
+    The learner keeps that log in memory until NEWLEADER, so the log must not be larger than the part it holds already.
     """
     zxid = held.zxid
     return (
@@ -48,12 +48,12 @@ def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
 def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreign: bool = False) -> SyncPlan:
     """Return the plan for a learner whose history ends at `peer`; `applied` is the zxid that a snapshot would have.
 
-    The newest zxid that both histories hold is the newest one of the leader that is not after the learner's last: a
-    server that holds a transaction of an epoch holds everything that the epoch began with, and this leader,
-    established over a quorum, holds whatever any epoch with transactions began with.
+    The newest common zxid is the leader's newest one that is not after `peer`. For a server with a transaction of an
+    epoch also has the initial history of that epoch, and a leader with a quorum has the initial history of every epoch
+    that has transactions.
 
-    `foreign` says that another leader gave the learner transactions under the epoch number of this one: the learner's
-    last epoch is not shared, though the leader's history may have the same zxids.
+    `foreign`: another leader gave the learner transactions of this leader's epoch number. So the last epoch of the
+    learner is not common, though the leader's history may have the same zxids.
     """
     if peer == UNKNOWN:
         return SyncPlan(Form.SNAP, applied)

@@ -1,7 +1,7 @@
-"""Names for the numbers that everything else is ordered by.
+"""Types and constants for zxids, epochs, server ids, tickets and times.
 
-A zxid is one 64-bit integer: the epoch in the high 32 bits, a counter in the low 32. Counter 0 never
-carries a transaction. Plain integers keep the hot path cheap; `NewType` keeps them from being mixed up.
+A zxid is one 64-bit integer: the epoch in the high 32 bits, a counter in the low 32. No transaction has counter 0.
+Plain integers keep the hot path cheap; `NewType` keeps them from being mixed up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTHING: Final = Zxid(0)
 """The zxid of an empty history."""
 
 UNKNOWN: Final = Zxid(-1)
-"""The zxid of a history that may have been lost: its owner must not vote before it has synced."""
+"""The last zxid of a history that may be incomplete. Its server must not vote before a leader has synchronized it."""
 
 
 def make(epoch: int, counter: int) -> Zxid:
@@ -40,14 +40,14 @@ def counter_of(zxid: Zxid) -> int:
 
 
 def follows(zxid: Zxid, previous: Zxid) -> bool:
-    """Return whether `zxid` may stand right after `previous` in a history: no hole, no step back."""
+    """Return whether `zxid` may follow `previous` in a history: as the next counter, or the first of an epoch."""
     if zxid >> 32 == previous >> 32:
         return zxid == previous + 1
     return zxid > previous and counter_of(zxid) == 1
 
 
 def show(zxid: Zxid) -> str:
-    """`2/1`: the first transaction of epoch 2."""
+    """Write a zxid as epoch and counter: `2/1` is the first transaction of epoch 2."""
     return "unknown" if zxid < 0 else f"{zxid >> 32}/{zxid & COUNTER_MAX}"
 
 

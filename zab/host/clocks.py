@@ -21,10 +21,10 @@ def wall_ms() -> Millis:
 
 
 def steady_wall_clock() -> Callable[[], Millis]:
-    """Return a clock that starts at the wall time and follows Trio's clock from then on, so that nobody can set it.
+    """Return a clock that starts at the wall time and follows Trio's clock from then on.
 
-    Use it for times that other machines and people read, and that end sessions: if an operator sets the wall clock,
-    they would end early.
+    Use it for times that other machines and people read and that end sessions: with the wall clock, an operator who
+    sets it could end sessions early.
     """
     origin = time.time() - trio.current_time()
     return lambda: int((origin + trio.current_time()) * 1000)

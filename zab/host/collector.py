@@ -24,9 +24,7 @@ _track: Final = _of_cpython("PyObject_GC_Track")
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Suspend the collector for a few lines that create something large: a round right after them would still
-    walk it.
-    """
+    """Suspend the collector while the block creates a large table and exempts it: a round in between would walk it."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -37,10 +35,10 @@ def undisturbed() -> Iterator[None]:
 
 
 def pass_by(texts: list[str]) -> None:
-    """Exempt a list of texts from the collector: it is in no cycle, but every round would walk it.
+    """Exempt a list of texts from the collector. It is in no cycle, but every round would walk it.
 
-    For a million paths a round would take a tenth of a second. The list is freed like any other when it is no longer
-    referenced. It must never hold anything but text.
+    With a million paths a round would take a tenth of a second. The list is freed like any other when it is no longer
+    referenced. It must contain nothing but text.
     """
     pass_all_by([texts])
 
@@ -53,9 +51,9 @@ def pass_all_by(flat: Iterable[list[str] | tuple[object, ...]]) -> None:
 def spare(table: dict[str, Any]) -> None:
     """Exempt a table for ever. It may change, but its contents must be in no cycle.
 
-    Everything else that exists at this moment is exempted as well, and existing garbage in cycles stays for good.
+    All other objects that exist now are exempted as well, and existing garbage in cycles is never freed.
     """
     if not gc.is_tracked(table):
-        # A full round may have untracked it; the next change would track it again, as a new object.
+        # A full round may have untracked the table; its next change would track it again, not exempt.
         _track(table)
     gc.freeze()

@@ -16,9 +16,9 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggin
 QUIET_S: Final = 10.0
 """The least time between two lines about the same key."""
 KEYS_MAX: Final = 256
-"""Keys that are remembered."""
+"""The number of keys that are remembered."""
 LINES_MAX: Final = 100
-"""Lines about different keys that one cause may have in `QUIET_S`."""
+"""The number of lines, about different keys, that one cause may have in `QUIET_S`."""
 
 
 class TextFormatter(logging.Formatter):

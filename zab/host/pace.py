@@ -2,7 +2,7 @@
 
 A thread that computes keeps the interpreter for five milliseconds at a time. The loop needs the interpreter back after
 each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while a snapshot is
-written. While such a thread works, the switch interval is a tenth of the usual one; the thread is slower for it.
+written. While such a thread works, the switch interval is a tenth of the usual one, which slows the thread down.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tuning that only a process of our own may do: the programs that serve do it, and no library call.
+"""Tuning of a process that only serves. The serving commands do it; no library call does.
 
-The event loop, the interpreter and its collector belong to the application that embeds a store. There a thread waits
-for the disk, and the collector is left alone. A process that only serves may be tuned.
+The event loop, the interpreter and its collector belong to the application that embeds a store. In an application, a
+thread waits for the disk, and the collector keeps its settings.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ import resource
 from typing import Final
 
 PAUSE_US: Final = 1_000
-"""The value of `Limits.pause_us_max`: on a quicker disk the way to a thread and back costs more than the fsync."""
+"""The value of `Limits.pause_us_max`: if an fsync is faster than that, a thread for it costs more than the fsync
+itself.
+"""
 
 OPEN_FILES_ENOUGH: Final = 1 << 20
-"""Used if the system sets no limit."""
+"""The limit if the system sets none."""
 
 _THRESHOLDS: Final = (50_000, 20, 100)
 
 
 def tune_collector() -> None:
-    """Make rounds of the collector rare, and leave out of them what exists now.
+    """Make rounds of the collector rare, and exempt all objects that exist now.
 
-    Servers and brokers make few cycles, and keep many nodes and partitions: a full round walks all of them for nothing
-    and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect each
-    second, spent a seventh of their time in full rounds of 0.28 s. Call this before there is a tree.
+    Servers and brokers make few cycles and keep many nodes and partitions. A full round walks all of these, frees
+    nothing, and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect
+    each second, spent a seventh of their time in full rounds of 0.28 s. Call this before there is a tree.
     """
     gc.collect()
     gc.freeze()

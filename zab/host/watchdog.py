@@ -1,4 +1,4 @@
-"""Watch the loops that many clients depend on: report work that holds them up, and a loop that no longer turns.
+"""Watch the loops that many clients depend on: report work that holds up a loop, and a loop that no longer turns.
 
 Each such loop (the member's driver, the requests of clients, the group coordinator of a broker) has a `Watchdog`:
 
@@ -10,8 +10,8 @@ Each such loop (the member's driver, the requests of clients, the group coordina
 `Watchdogs.run` pokes every loop once a second. A loop that completes no turn for some seconds after a poke is dead, and
 health says so. A turn that ends with an exception is not completed.
 
-A server that owns its process also runs a `LoopMonitor`. Its thread notices when the event loop as a whole is held up,
-whatever holds it up and even if it never ends, and names the function at fault.
+A server that owns its process also runs a `LoopMonitor`. Its thread notices when any code holds up the event loop, even
+if that code never returns, and names the function.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Turn:
 
 
 class TimedSteps(Awaitable[T]):
-    """Await a coroutine, and time each of its steps from one wait to the next: only these hold up others."""
+    """Await a coroutine, and time each of its steps from one wait to the next: only a step holds up other tasks."""
 
     __slots__ = ("_cause", "_coroutine", "_watchdog")
 
@@ -223,7 +223,7 @@ class LoopMonitor:
         self._over = threading.Event()
         self._thread_id = 0
         self._cause = ""
-        """The place of the loop when the thread looked; empty while the loop runs freely."""
+        """The function in which the thread found the loop; empty while the loop runs freely."""
 
     async def run(self) -> None:
         self._thread_id = threading.get_ident()

@@ -1,8 +1,8 @@
 """Half-open connections, whose other end is not identified yet, and the choice of those that a full port drops.
 
 A few addresses that connect and send nothing could fill a port that refuses newcomers when it is full. So a full port
-drops the oldest half-open connection of the address that has most of them, and admits the newcomer. The cost of a flood
-is on the addresses that cause it.
+drops the oldest half-open connection of the address that has most of them, and admits the newcomer. So a flood harms
+only the addresses that it comes from.
 """
 
 from __future__ import annotations

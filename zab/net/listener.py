@@ -1,8 +1,8 @@
 """Accepting connections within limits: the one accept loop of every port of this project.
 
-A port that turns newcomers away when it is full can be closed to all by a few addresses that connect and send nothing.
-So a full port drops a half-open connection, if it has one, and admits the newcomer (see `half_open`). It refuses
-newcomers that exceed the bound of their own host, and all newcomers while every connection is established.
+A full port drops a half-open connection, if it has one, and admits the newcomer (see `half_open`). Otherwise a few
+addresses that connect and send nothing could close the port to all others. It refuses a newcomer if its host has too
+many connections, or if the port is full and no connection is half-open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""Errors of `accept` at a limit of the process or the system. They pass; until then the kernel queues connections."""
+"""Errors of `accept` at a limit of the process or the system. They are temporary; the kernel queues connections
+meanwhile.
+"""
 EXHAUSTED_PAUSE_S: Final = 0.1
 
 
@@ -52,7 +54,7 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   a connection whose descriptor has this number or a higher one counts as one too many
+    descriptors_max   a connection is refused if its descriptor has this number or a higher one
     half_open_max     half-open connections of one pool
     """
 
@@ -80,9 +82,9 @@ class LimitedListener:
     """The accept loop of one port: it counts connections, and passes those within the limits to `serve`.
 
     port      the name of the port in the log
-    limits    asked for every connection, because settings change
-    serve     has the stream from then on, and closes it
-    exceeded  called when a limit was exceeded, with the connection that did
+    limits    returns the limits; called for every connection, because settings may change
+    serve     takes over the stream, and closes it
+    exceeded  called when a connection exceeds a limit, with the limit and the connection
     pool      returns the pool of half-open connections that a host belongs to; by default all share one
     """
 
@@ -108,7 +110,7 @@ class LimitedListener:
         """Connections by host. They sum up to `count`, and no host has 0."""
 
     async def accept_from(self, listeners: Iterable[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
-        """Accept until cancelled. The connections are served in `nursery`, and outlive this call."""
+        """Accept until cancelled. The connections are served in `nursery`, and stay open when this call ends."""
         async with trio.open_nursery() as accepting:
             for listener in listeners:  # an address of all interfaces has two: one for IPv4, one for IPv6
                 accepting.start_soon(self._accept_all, listener, nursery)
@@ -116,7 +118,8 @@ class LimitedListener:
     async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         """Accept from one listener.
 
-        `trio.serve_listeners` would close the streams itself, and would end with the error of one handler.
+        `trio.serve_listeners` is no alternative: it would close the streams itself, and an error of one handler would
+        end it.
         """
         async with listener:
             while True:

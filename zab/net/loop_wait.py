@@ -1,13 +1,13 @@
 """The event loop's wait while no task can run. Data that arrives then is handled without a pass of Trio's loop.
 
-Such a pass costs a third of what a short message needs: Trio learns that a descriptor is ready, wakes a task, which
-looks, and asks to be woken again. In a loop that a command of ours has claimed, the wait itself is here. What arrives
-is handled within the wait, and the wait goes on, unless that has made a task runnable or moved a deadline. Trio's own
-descriptors end the wait, too: the epoll in which Trio keeps them is one of the descriptors waited for.
+Such a pass costs a third of the time that a short message needs: Trio notices that a descriptor is ready and wakes a
+task, which reads and waits again. If a command has claimed the loop, this module waits in place of Trio. It handles
+received data within the wait, and goes on waiting, unless that has made a task runnable or moved a deadline. Trio's own
+descriptors end the wait, too, because the epoll in which Trio keeps them is one of the descriptors waited for.
 
-This touches five private names of Trio. So it happens only in a process of ours: `zab serve` and `zab dev` call
-`claim_this_loop`. A store embedded in another application waits by a task, with public Trio alone. So does a guest run,
-the second reader of one loop, and a Trio whose private names are others than those known here.
+This uses five private names of Trio. So only commands claim their loop, by `claim_this_loop`: `zab serve`, `zab dev`
+and the broker's. Everywhere else a task waits, with public Trio only: in an application with an embedded store, in a
+guest run, for a second reader in one loop, and if Trio has changed its private names.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _taken: Final = trio.lowlevel.RunVar("zab_loop_wait_taken", False)
 def claim_this_loop() -> None:
     """Allow private names of Trio in the current run. Only a command calls this, in a process that does nothing else.
 
-    Sockets that are registered before the call are waited for by a task, as without it.
+    A reader that has opened before this call keeps waiting in a task.
     """
     _claimed.set(True)
 
 
 async def wait_for_epoll(epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
-    """Call `on_ready` with the descriptors of `epoll` that get ready, until cancelled or until it raises."""
+    """Call `on_ready` with the ready descriptors of `epoll`, again and again, until cancelled or until it raises."""
     runner = _runner() if _claimed.get() and not _taken.get() else None
     if runner is None:
         while True:
@@ -57,7 +57,7 @@ async def wait_for_epoll(epoll: select.epoll, on_ready: Callable[[ReadyDescripto
 
 
 def _runner() -> Any:
-    """Return Trio's loop, or None if it differs from what is known here, or is a guest: its host waits for it."""
+    """Return Trio's loop; None if its private names have changed, or in a guest run, where the host loop waits."""
     try:
         runner: Any = import_module("trio._core._run").GLOBAL_RUN_CONTEXT.runner
         known = not runner.is_guest and isinstance(runner.io_manager._epoll, select.epoll)
@@ -67,7 +67,7 @@ def _runner() -> Any:
 
 
 class LoopWait(trio.abc.Instrument):
-    """An instrument of Trio that does Trio's I/O wait itself, just before Trio would."""
+    """An instrument of Trio that waits for I/O in Trio's place: Trio calls it just before its own wait."""
 
     def __init__(self, runner: Any, epoll: select.epoll, on_ready: Callable[[ReadyDescriptors], None]) -> None:
         self._runner = runner
@@ -77,12 +77,12 @@ class LoopWait(trio.abc.Instrument):
         self._trios_epoll = (runner.io_manager._epoll.fileno(), select.EPOLLIN)
         """The descriptor of Trio's own epoll, as an entry of the polled list."""
         self._task: trio.lowlevel.Task | None = None
-        """The task asleep in `until_error`. None: it has not begun, was cancelled, or is about to raise."""
+        """The task that sleeps in `until_error`. None if it has not begun, was cancelled, or is about to raise."""
         self._error: BaseException | None = None
         """The exception of `on_ready`, for `until_error` to raise."""
 
     async def until_error(self) -> None:
-        """Sleep while the loop waits here. Raises what `on_ready` raised."""
+        """Sleep until `on_ready` raises, and raise its exception."""
         self._epoll.register(*self._trios_epoll)
         self._task = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._give_up)
@@ -94,11 +94,11 @@ class LoopWait(trio.abc.Instrument):
         return trio.lowlevel.Abort.SUCCEEDED
 
     def before_io_wait(self, timeout: float) -> None:
-        """Handle what has arrived. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run.
+        """Handle received data. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run.
 
-        Trio calls this before its own wait of at most `timeout`. The wait here ends when Trio would wake: a descriptor
-        of Trio's is ready, the time is over, a task became runnable, or a deadline moved. Trio then waits for the rest
-        of `timeout`, so every such end but the first wakes its loop.
+        Trio calls this before its own wait of at most `timeout`. The wait here ends for the same reasons as Trio's: a
+        descriptor of Trio's is ready, the time is over, a task became runnable, or a deadline moved. Afterwards Trio
+        still does its own wait. So for every reason but the first, this method wakes Trio's loop.
         """
         runner, poll, trios_epoll = self._runner, self._epoll.poll, self._trios_epoll
         if self._task is None:

@@ -32,9 +32,9 @@ class Network(Protocol):
 class TlsConfig:
     """TLS with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
-    With `check_hostname` a certificate must also name the host of its server: of the one that was dialled, and at the
-    end that was dialled, of the member that the other end claims to be. Without, every holder of a certificate of this
-    `ca` may pose as any server, so let it sign certificates of servers only.
+    With `check_hostname` a certificate must also name the host of its server. The dialling server checks for the host
+    that it dialled, the dialled server for the host of the member that the other end claims to be. Without this check,
+    every holder of a certificate signed by `ca` may pose as any server, so let `ca` sign certificates of servers only.
     """
 
     cert: str | PathLike[str]
@@ -86,7 +86,7 @@ class LinkTls(Protocol):
 class TcpNetwork:
     """Real sockets. `silence_ms`: the kernel ends a connection whose peer accepts no data for so long.
 
-    It protects the streams that have no limit of their own: greetings and election links.
+    This limit protects the streams that have none of their own: greetings and election links.
     """
 
     def __init__(self, tls: LinkTls | None = None, silence_ms: int = 10_000) -> None:
@@ -128,7 +128,7 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 
 
 class TlsListener(trio.abc.Listener[TlsStream]):
-    """A listener for TLS. The task that takes the stream makes the handshake, in the time limit of the greeting."""
+    """A listener for TLS. The task that takes the stream does the handshake, within the time limit of the greeting."""
 
     def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
         self._listener = listener
@@ -145,8 +145,8 @@ class TlsListener(trio.abc.Listener[TlsStream]):
 def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
     """Clear the kernel's limit of `tune` on a stream whose protocol detects a dead peer itself.
 
-    The kernel counts the time in which the peer has no room, although the peer answers every probe. So it would end
-    a long transfer through a slow link, and the next one, however well each of them progresses.
+    The kernel's limit counts the time in which the peer has no room, although the peer answers every probe. So the
+    kernel would end each long transfer through a slow link, even if it makes progress.
     """
     raw = stream.transport_stream if isinstance(stream, TlsStream) else stream
     option = getattr(socket, "TCP_USER_TIMEOUT", None)

@@ -1,12 +1,12 @@
 """Reading from plain sockets: one task reads for all of them, and the member takes its turn in the same round.
 
-With a task for each socket, incoming data costs two passes of Trio's loop: in the first a task reads it and rings,
-in the second the driver takes its turn. And Trio registers each socket with the system anew before each wait. Here one
-`epoll` holds all sockets. One round reads all that has arrived, by calls and not by tasks, and turns the member before
-the round ends. `loop_wait` describes where the loop waits for that.
+With a task for each socket, incoming data costs two passes of Trio's loop: in the first a task reads the data and rings
+the wakeup, in the second the driver takes its turn. And Trio registers each socket with the system anew before each
+wait. Here one `epoll` holds all sockets. One round reads all ready sockets, by calls instead of tasks, and then takes
+the member's turn. `loop_wait` describes how the loop waits.
 
-The owner of a socket stays a task of its own: it sleeps in `receive`, is cancelled there, and gets errors there. Only
-the reading is shared.
+The owner of a socket is still a task of its own: it sleeps in `receive`, where it can be cancelled and gets errors.
+Only the reading is shared.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from zab.net.loop_wait import ReadyDescriptors, wait_for_epoll
 from zab.net.wakeup import Wakeup
 
 OnData: TypeAlias = Callable[[bytes], bool]
-"""Called with what arrived, and with b"" at the end of the stream. Returning False ends `receive`.
+"""Called with the received bytes, and with b"" at the end of the stream. If it returns False, `receive` ends.
 
-It runs between the reading of other sockets, so it must be quick. `receive` raises what it raises.
+It runs between the reading of other sockets, so it must be quick. `receive` passes its exceptions on.
 """
 
 Turn: TypeAlias = Callable[[], bool]
-"""Does the member's work as far as it goes without waiting. Returns True if nothing is left."""
+"""Does the member's work that needs no waiting. Returns True if nothing is left."""
 
 
 class SocketReader(Protocol):
     """A reader of sockets for their owners."""
 
     async def receive(self, socket: int, bytes_max: int, on_data: OnData) -> None:
-        """Pass on what arrives until `on_data` returns False. Raises `trio.BrokenResourceError`, too."""
+        """Pass received bytes to `on_data` until it returns False. Raise `trio.BrokenResourceError` if the socket
+        fails.
+        """
         ...
 
     @property
@@ -45,7 +47,7 @@ class SocketReader(Protocol):
         ...
 
     def interrupt(self, socket: int) -> bool:
-        """End the `receive` of this socket. Returns False if none is under way."""
+        """End the `receive` of this socket. Return False if none is under way."""
         ...
 
 
@@ -59,7 +61,7 @@ class TaskReader:
             pass
 
     def interrupt(self, socket: int) -> bool:
-        """Only cancelling ends a `receive`."""
+        """Return False: only cancellation ends a `receive`."""
         return False
 
 
@@ -69,7 +71,8 @@ TASK_READER: Final = TaskReader()
 async def read_socket(socket: int, bytes_max: int) -> bytes:
     """Wait, then read.
 
-    In a conversation nothing has arrived yet. Trying first, as Trio's streams do, costs a system call and an exception.
+    Trio's streams read first and wait if nothing has arrived. As usually nothing has, that costs a system call and an
+    exception.
     """
     while True:
         await trio.lowlevel.wait_readable(socket)
@@ -102,7 +105,7 @@ class EpollReader:
     def __init__(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup
         self._turn: Turn
-        """Set by `open`."""
+        """Takes the member's turn. Set by `open`."""
         self._nursery: trio.Nursery | None = None
         """Runs the reading task. None before `open`."""
         self._epoll: select.epoll | None = None
@@ -167,7 +170,7 @@ class EpollReader:
     def _round(self, ready: ReadyDescriptors) -> None:
         """Read from all ready sockets, then take the member's turn.
 
-        If the driver is busy, perhaps with a turn that has to wait, the wakeup rings for it as usual.
+        If the driver is in a turn of its own that has to wait, the wakeup rings for it as usual.
         """
         wakeup, receivers = self._wakeup, self._receivers
         held = wakeup.hold()
@@ -175,7 +178,7 @@ class EpollReader:
             for socket, _ in ready:
                 receiver = receivers.get(socket)
                 if receiver is None:
-                    continue  # another socket of this round ended it, or it is Trio's own
+                    continue  # ended by another socket of this round, or Trio's own epoll
                 try:
                     data = os.read(socket, receiver.bytes_max)
                 except BlockingIOError:

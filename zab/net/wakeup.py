@@ -1,4 +1,4 @@
-"""Wake one task, as cheaply as Trio can. The task finds out by itself what there is to do."""
+"""Wake one task, as cheaply as Trio can. The wakeup carries no data: the task checks for work by itself."""
 
 from __future__ import annotations
 

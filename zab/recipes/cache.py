@@ -98,7 +98,7 @@ class _Cache:
         self._loaded = trio.Event()
         """Set when all nodes were read once."""
         self._open = False
-        """True from then until the end of the block."""
+        """True from the first complete read until the end of the block."""
         self._entered: AbstractAsyncContextManager[None] | None = None
 
     def changes(self) -> Changes:
@@ -202,7 +202,7 @@ class _Cache:
         await self._each(read, names)
 
     async def _each(self, work: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
-        """Do the work for all names, several at a time: over a connection, several take hardly longer than one."""
+        """Do the work for all names, several at a time: over a connection, this takes hardly longer than one."""
         todo = list(names)
         failed: list[Exception] = []
 

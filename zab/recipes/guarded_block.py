@@ -1,7 +1,7 @@
 """Run a block while a condition holds, and cancel it when the condition fails.
 
 A lock whose session has expired protects nothing, so a task watches the session and cancels the block. Errors of the
-block are raised as they are, not wrapped in groups: the user of a lock did not open a nursery.
+block are raised unchanged and not in exception groups, because the user of a lock did not open a nursery.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def guarded_by(*works: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
                 ended = error
             nursery.cancel_scope.cancel()
     finally:
-        # This replaces a cancellation that reached the nursery meanwhile, in which the error would get lost.
+        # Raise the error even if the nursery was cancelled meanwhile: otherwise the cancellation would replace it.
         if failed:
             raise failed[0] from (ended if isinstance(ended, Exception) else failed[0].__cause__)
         if ended is not None:

@@ -60,7 +60,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
             await trio.sleep_until(session.heard_at + part_s)
             try:
                 await session.sync()
-            except ZabError:  # the server has no quorum; the surrounding code decides how long the block may go on
+            except ZabError:  # the server has no quorum; `latest` decides how long the block may go on
                 await trio.sleep(part_s / HEARD_PARTS)
 
     if trio.current_time() >= session.heard_at + part_s:

@@ -44,7 +44,7 @@ class _Claim:
         self._sign = uuid4().hex.encode()
         self._settings = settings
         self._asked = False
-        """True if the lock may be this attempt's."""
+        """True if this attempt may have created the lock."""
         self.lock = lock
         """The path of the lock."""
         self.done = False
@@ -122,11 +122,13 @@ class LockingQueue:
         self._taken = child_of(path, "taken")
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: entries do not name producers."""
+        """Add an entry. Raise `OutcomeUnknown` if the reply is lost: entries do not name producers, so none can be
+        found.
+        """
         await self.put_all([value], priority)
 
     async def put_all(self, values: Sequence[bytes], priority: int = PRIORITY) -> None:
-        """Add all entries, or none if it fails."""
+        """Add all entries, or none of them if the call fails."""
         path = child_of(self._entries, entry_of(priority))
         entries = Multi()
         for value in values:

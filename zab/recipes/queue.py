@@ -42,7 +42,9 @@ class Queue:
         self.settings = settings
 
     async def put(self, value: bytes, priority: int = PRIORITY) -> None:
-        """Add an entry. Raise `OutcomeUnknown` if it may or may not be in the queue: entries do not name producers."""
+        """Add an entry. Raise `OutcomeUnknown` if the reply is lost: entries do not name producers, so none can be
+        found.
+        """
         path = child_of(self.path, entry_of(priority))
         while True:
             try:

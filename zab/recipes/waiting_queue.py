@@ -2,9 +2,9 @@
 
     <path>/<32 hexadecimal digits><marker><10 digits>
 
-Each waiter draws the leading digits by chance. If the reply to its creation is lost, it finds its node by these digits,
-so no waiter is in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers that
-it must wait for if they stand before its own.
+The leading digits are random. If the reply to its creation is lost, a waiter finds its node by these digits. So no
+waiter is in the queue twice or for ever. The marker tells the kind of waiter; a recipe names the markers of the waiters
+that it must wait for.
 """
 
 from __future__ import annotations

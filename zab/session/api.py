@@ -8,8 +8,8 @@
             async for event in events: ...
 
 Every call returns when it is done, or raises. While no server can be reached it waits: put a deadline around it
-(`trio.fail_after`) if you have one. After cancelling a change you cannot know whether it will still be made.
-`OutcomeUnknown` says the same of a change whose reply was lost with its connection.
+(`trio.fail_after`) if you have one. If you cancel a change, you cannot know whether it will still be made. If the
+connection is lost before the reply to a change, the call raises `OutcomeUnknown`.
 
 The abstract methods here are implemented by the two kinds of sessions; everything else is shared.
 """
@@ -73,7 +73,7 @@ class Session(ABC):
         """Send a request, and return the body of its reply, or raise its error.
 
         `self._watch_manager.answered` is called when the reply arrives, before any later event. `rooted` is False if
-        the path is the server's name of the node.
+        `path` is the server's, without the session's root.
         """
 
     @abstractmethod
@@ -215,8 +215,8 @@ class Session(ABC):
         found: tuple[bytes | None, Stat] = await self._ask(Op.RECONFIG, fields, "reconfigure")
         return found
 
-    # With a `watch`, the read also registers for the next change: the event comes once, before any reply shows the
-    # change.
+    # With a `watch`, a read also registers for the next change. The event comes once, and before any reply that
+    # contains the change.
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
         """Return the node's data and its `Stat`: versions, zxids, times. Raise `NoNode` if it does not exist.
@@ -245,7 +245,7 @@ class Session(ABC):
         return found
 
     async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Return the membership in ZooKeeper's text: a node of the store, the same under every root of a session."""
+        """Return the node with the membership in ZooKeeper's text. The session's root does not apply to its path."""
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
         return found
 
@@ -256,7 +256,7 @@ class Session(ABC):
         return await self._ask(op, (path_of(path), True), path, watch, rooted=rooted)
 
     async def read_many(self, reads: MultiRead) -> list[tuple[bytes | None, Stat] | list[str] | StoreError]:
-        """Return the result of each read, or the error that it would have raised alone, all of one moment."""
+        """Return the result of each read, or the error that it would raise alone. All results are of the same zxid."""
         if not isinstance(reads, MultiRead):
             raise TypeError(f"read_many takes zab.MultiRead().get(...).children(...), not {type(reads).__name__}")
         return read_by_multi(reads, await self._ask(Op.MULTI_READ, tuple(reads.operations), "reads"))

@@ -33,7 +33,7 @@ def credentials_of(scheme: str, credentials: bytes) -> tuple[str, bytes]:
 
 
 def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a misspelt argument of `what` with the nearest that there is."""
+    """Refuse a misspelt argument of `what`, and suggest the most similar one."""
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, 1)
@@ -42,7 +42,7 @@ def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None
 
 
 def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function that refuses misspelt arguments: its own, or those of `of` if it passes them on."""
+    """Decorate a function so that it refuses misspelt arguments: its own, or those of `of` if it passes them on."""
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known = signature(of or function).parameters

@@ -34,7 +34,7 @@ _FINAL: Final = frozenset({SessionState.AUTH_FAILED, SessionState.EXPIRED, Sessi
 
 
 class StateChanges:
-    """The session's side of its states: `report` adds a change. No change follows a final state."""
+    """The states of one session so far. `report` adds a change; no change follows a final state."""
 
     def __init__(self, state: SessionState) -> None:
         self.state = state

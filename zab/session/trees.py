@@ -61,7 +61,7 @@ async def ensure_path(session: Nodes, path: str, acl: Acl, make_root: Callable[[
 
 
 async def _there(session: Nodes, line: Sequence[str]) -> int:
-    """Return how many of these nodes exist, where each is the parent of the next."""
+    """Return the number of these nodes that exist. Each node is the parent of the next."""
     low, high = 0, len(line)
     while low < high:
         middle = (low + high) // 2

@@ -17,7 +17,7 @@ class Event(IntEnum):
     """The kind of a watch event, with ZooKeeper's numbers."""
 
     MAYBE_MISSED = -1
-    """The connection was lost and is back. A watch that stays was not served in between: look at the nodes again."""
+    """The connection was lost and is back. Events may be missing in between: read the nodes again."""
     CREATED = 1
     DELETED = 2
     DATA_CHANGED = 3
@@ -25,7 +25,7 @@ class Event(IntEnum):
     DATA_WATCH_REMOVED = 5
     CHILD_WATCH_REMOVED = 6
     PERSISTENT_WATCH_REMOVED = 7
-    """The last three follow a `remove_watch` of this session: the watch gets no further events of this path."""
+    """The events 5 to 7 follow a `remove_watch` of this session: the watch gets no further events of this path."""
 
 
 @frozen

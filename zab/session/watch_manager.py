@@ -31,7 +31,7 @@ class Table(Enum):
 
     DATA = "data"
     EXIST = "exist"
-    """A data watch on a node that was not there."""
+    """A data watch on a node that did not exist."""
     CHILD = "child"
     PERSISTENT = "persistent"
     RECURSIVE = "recursive"
@@ -86,7 +86,7 @@ class WatchManager:
     # -- replies ----------------------------------------------------------------------------------
 
     def answered(self, op: int, fields: Fields, error: int, watch: Listener | None) -> None:
-        """Add or remove the watches of a request whose reply has arrived. No event between reply and call is lost."""
+        """Add or remove the watches of a request whose reply has arrived. Call it before any later event is handled."""
         if op == Op.REMOVE_WATCHES:
             if not error:
                 self._removed(fields[0], WatchKind(fields[1]))
@@ -127,7 +127,7 @@ class WatchManager:
                 watch.notify(seen)
 
     def interrupted(self) -> None:
-        """Handle a lost connection that is back. The server sends missed events of one-time watches only."""
+        """Handle a restored connection. The server sends the missed events of one-time watches only."""
         for table in (Table.PERSISTENT, Table.RECURSIVE):
             for path, watches in self._tables[table].items():
                 event = WatchEvent(Event.MAYBE_MISSED, self._shown(path))

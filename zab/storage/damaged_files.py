@@ -10,7 +10,7 @@ from zab.storage.epochs import ASIDE
 
 
 def found(disk: Disk) -> dict[str, int]:
-    """Return the size of each of these files."""
+    """Return the name and size of each file named `damaged.*`."""
     sizes = {}
     for name in disk.list():
         if name.startswith(ASIDE):
@@ -25,7 +25,7 @@ def found(disk: Disk) -> dict[str, int]:
 def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int) -> None:
     """Delete files of earlier damage until the rest is within the bounds, or only new files are left.
 
-    `earlier` are the files before the newest ones were moved aside. If none were moved aside, all files stay.
+    `earlier` are the files that existed before the newest were moved aside. If none were moved aside, all files stay.
     """
     now = found(disk)
     if now.keys() == earlier.keys():
@@ -34,7 +34,7 @@ def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int
     for name in sorted(earlier, key=_place):
         if files <= files_max and size <= bytes_max:
             break
-        if now.get(name) == earlier[name]:  # otherwise a new file has this name now
+        if now.get(name) == earlier[name]:  # otherwise a new file has replaced it
             disk.delete(name)
             files -= 1
             size -= now[name]
@@ -42,7 +42,7 @@ def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int
 
 
 def _place(name: str) -> tuple[int, str]:
-    """Order by zxid, whatever the kind of file."""
+    """Return the sort key of a file: its zxid, for logs and snapshots alike."""
     number = name.rpartition(".")[2]
     try:
         return int(number, 16), name
@@ -51,7 +51,7 @@ def _place(name: str) -> tuple[int, str]:
 
 
 def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
-    """Return a warning if half of a bound is used up: the next damage may delete these files. Else None."""
+    """Return a warning if half of a bound is used up, because the next damage may delete these files; else None."""
     now = found(disk)
     files, size = len(now), sum(now.values())
     if 2 * files <= files_max and 2 * size <= bytes_max:

@@ -1,8 +1,8 @@
 """The epochs record: promised and adopted epoch, membership, and the extent of the history.
 
-The record is replaced as a whole, and is the root of everything else on the disk. Besides the epochs and the active
-membership it tells how far the history reached when the record was written, and which log segment was the newest. So
-recovery misses a log or a snapshot that has vanished as a whole; no checksum inside a vanished file could report that.
+The record is replaced as a whole. Besides the epochs and the active membership it contains the end of the history and
+the newest log segment at the time when it was written. So recovery notices that a log file or a snapshot has vanished,
+which no checksum inside the file could show.
 
 No peer can restore a promise: a server that lost its promises may promise the opposite to another server. So the file
 holds two copies of the record, and one sound copy is enough.
@@ -12,7 +12,7 @@ holds two copies of the record, and one sound copy is enough.
             length of the membership's text 4, text, CRC-32 of all before 4,
             "cmtd" 4, committed 8, CRC-32 of all before 4          (big-endian)
 
-Earlier versions wrote zeros in the place of the last line, and do not read it.
+Earlier versions wrote zeros instead of the last line, and do not read it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PAGE: Final = 4096
 class HistoryStatus(IntEnum):
     """The state of the history on this disk. The server votes only if it is WHOLE.
 
-    NEVER_INITIALISED: the directory was empty, and an empty directory is not the beginning of a history.
+    NEVER_INITIALISED: the directory was empty, and the settings do not allow it to begin a history.
     DAMAGED: the history may be incomplete.
     HEALING: a snapshot has replaced the lost history, but its epoch is not adopted yet. Transactions after the snapshot
     may have been acknowledged before the damage, so a server that crashes now must not vote.
@@ -69,18 +69,18 @@ class EpochsRecord:
     """The membership in force; None before the first one."""
     status: HistoryStatus = HistoryStatus.WHOLE
     forgotten: bool = False
-    """True if there may have been promises that this record lacks."""
+    """True if this server may have made promises that this record lacks."""
     reaches: Zxid = NOTHING
     """The history was durable up to here when the record was written."""
     segment: Zxid = NOTHING
     """The first zxid of the newest log segment, or NOTHING."""
     committed: Zxid = NOTHING
-    """Everything up to here was known to be committed. A hint that may lag far behind; at most `reaches`. A history
+    """Everything up to this zxid was known to be committed. It may lag far behind, and is at most `reaches`. A history
     that ends before it has lost acknowledged transactions."""
 
 
 def missing(names: tuple[str, ...]) -> str:
-    """Describe the damage of a directory that has one of these files, but no record."""
+    """Describe the damage of a directory that has these files, but no epochs record."""
     return f"{NAME}: missing, but there is {names[0]}"
 
 
@@ -105,7 +105,7 @@ def encode(record: EpochsRecord) -> bytes:
 
 
 def middle(size: int) -> int:
-    """Return the offset of the second copy, also if the end of the file is missing."""
+    """Return the offset of the second copy, even if the end of the file is missing."""
     return -(-size // (2 * _PAGE)) * _PAGE
 
 
@@ -120,7 +120,7 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
     if len(good) == 2 and good[0].committed != good[1].committed:
-        # An earlier version wrote zeros for one of them. The other was true when it was written.
+        # An earlier version wrote zeros for one of the two. The other was valid when it was written.
         good = [evolve(copy, committed=max(each.committed for each in good)) for copy in good]
     if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
@@ -184,7 +184,8 @@ class EpochsFile:
 
     def __init__(self, disk: Disk, record: EpochsRecord, *, damaged: bool = False) -> None:
         self.record = record
-        """The record in force: durable, except for a distrust that the next `save` makes durable."""
+        """The record in force. It is durable, except for the mark of `distrust`, which the next `save` makes durable.
+        """
         self.committed = record.committed
         """The committed zxid for the next record. A driver may raise it at any time, in any thread."""
         self._disk = disk
@@ -218,7 +219,7 @@ class EpochsFile:
     def save(self, record: EpochsRecord) -> None:
         """Replace the record. On return it is durable. Nothing is written if nothing changed.
 
-        `self.record` changes last: a promise that could not be saved was not made.
+        `self.record` changes last, so that a promise that could not be saved is not in it.
         """
         record = evolve(record, committed=min(self.committed, record.reaches))
         if record == self._saved:

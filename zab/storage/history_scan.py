@@ -1,6 +1,6 @@
 """Read the snapshots and the log of a directory, and judge whether they form a complete history.
 
-A scan only reads. Recovery makes the changes, once the verdict is known.
+A scan only reads. Recovery changes files after the scan.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from zab.storage.torn_tail import contradiction
 
 @define
 class HistoryScan:
-    """The findings. If `damage` is empty, these pieces are a complete history that ends at `last`.
+    """The result of a scan. If `damage` is empty, these pieces are a complete history that ends at `last`.
 
-    snapshot    the snapshot that the history starts from, or NOTHING; `newest` tells a snapshot at NOTHING apart
+    snapshot    the snapshot that the history starts from, or NOTHING (a snapshot can be at NOTHING: see `newest`)
     start       the log holds everything after it
-    batches     all that reach beyond `snapshot`
+    batches     all batches that end after `snapshot`
     segments    the files that hold the log, in order
-    tail        the newest file that counts, read; None without one
+    tail        the newest file of the history and its content; None if there is no file
     torn        the log ends in a record that was being written when the server died
     void        files that are not part of the history
     rotten      notes about damaged files that are not needed
-    forgotten   the epochs record is an outdated one, so promises may be lost
+    forgotten   the epochs record is outdated, so promises may be lost
     salvage     continue past a file's damaged header: for a rescue, never for a server that votes
     """
 
@@ -61,7 +61,7 @@ class HistoryScan:
             self._check()
 
     def _read_snapshots(self) -> None:
-        """Find the newest sound snapshot. Newer damaged ones are noted."""
+        """Find the newest sound snapshot, and note newer damaged ones."""
         for zxid in snapshot_files.listed(self.disk.list(), SNAPSHOT):
             try:
                 self.digest = snapshot_files.verify(self.disk, snapshot_files.name_of(zxid))
@@ -108,10 +108,10 @@ class HistoryScan:
             return segment
 
     def _try_unannounced(self, first: Zxid) -> None:
-        """Try a file that is newer than the epochs record knows: never used, or about to be truncated away.
+        """Try a log file that is newer than the epochs record: it was never used, or was about to be deleted.
 
-        No server relies on it. If it continues the history without a flaw, it is kept all the same: on a disk that lies
-        about syncs, others may have relied on it.
+        If syncs were durable, no acknowledgement depends on it. If the disk has confirmed a sync falsely, one may. So
+        keep the file if it continues the history without damage.
         """
         name = name_of(first)
         if not self.void and not self.torn:
@@ -128,7 +128,7 @@ class HistoryScan:
         self.void.append(name)
 
     def _join(self, segment: Segment, gap: str | None) -> bool:
-        """Return whether this file continues the history so far, or begins where the snapshot fills the gap."""
+        """Return whether this file continues the history so far, or the snapshot covers the gap before it."""
         if self.segments and gap is None and segment.previous == self.last:
             return True
         if segment.previous > self.snapshot or self.batches:

@@ -1,7 +1,7 @@
 """Read a directory without changing it: for dumps, checks and exports.
 
-Recovery repairs what it finds; an inspection must not. Nothing is written here, not even a lock, so a server may run
-meanwhile. The log then ends wherever it was when it was read.
+Recovery repairs the directory; an inspection must not. It writes nothing and takes no lock, so a server may run in the
+directory. The log then ends at the record that was the last at the time of reading.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def is_ours(disk: Disk) -> bool:
 
 @frozen
 class LogFile:
-    """One file of the log by itself. `trouble` tells if its header is damaged, or if it ends in something else than a
-    record.
+    """One file of the log by itself.
 
-    `scan` is None if nothing can be read.
+    `trouble` says that the header is damaged, or that something else than records follows. `scan` is None if the file
+    cannot be read.
     """
 
     name: str
@@ -103,8 +103,8 @@ class FoundHistory:
 
     newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
-    lost     the line of `damage` about the epochs record. Without the record, log files that vanished as a whole go
-             unnoticed, and the server's promises are unknown. The rest may be sound
+    lost     the line of `damage` about an unreadable epochs record. Without the record, vanished log files cannot be
+             noticed, and the server's promises are unknown; the rest may be sound
     """
 
     record: EpochsRecord | None
@@ -126,7 +126,7 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
             raise DamagedError(epochs.missing(pieces))
         file, found = EpochsFile.read(disk)
     except DamagedError as error:
-        lost = f"{error}; what this server promised is lost"
+        lost = f"{error}; this server's promises are lost"
         return evolve(_salvaged(disk, [lost], salvage), lost=lost)
     record, notes = file.record, list(found)
     if snapshot_files.listed(disk.list(), INSTALL):
@@ -135,7 +135,7 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
         )
     if record.status is not HistoryStatus.WHOLE:
         status = record.status.name.lower()
-        return _salvaged(disk, [f"this history may not be voted with: it is {status}"], salvage)
+        return _salvaged(disk, [f"the server must not vote with this history: it is {status}"], salvage)
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _told(record, walk)

@@ -1,8 +1,8 @@
 """Replace the whole history by a snapshot from the leader, with one rename.
 
-Before the rename to `install.<zxid>` is durable, nothing has happened. After it everything older is void, whatever
-files remain. The remaining steps clear up; recovery repeats them from the start if a crash interrupts them. So the tail
-of the old log can never follow the new snapshot.
+The rename to `install.<zxid>` decides. Before it is durable, the old history is valid; after it, all older files are
+void, even if they still exist. The other steps delete them; if a crash interrupts, recovery repeats these steps. So the
+tail of the old log can never follow the new snapshot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT, SnapshotFile
 def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int) -> None:
     """Make the complete incoming snapshot the history. On return it is durable."""
     if epochs.record.status is not HistoryStatus.WHOLE:
-        epochs.save(epochs.record)  # from here on the record remembers the damage, so the evidence may be moved
+        epochs.save(epochs.record)  # the record now says that the history is damaged: its files may be moved
         for zxid in snapshot_files.listed(disk.list(), INSTALL):
             name = f"{INSTALL}{zxid:x}"
             disk.rename(name, ASIDE + name)
@@ -28,7 +28,9 @@ def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int)
 
 
 def finish(disk: Disk, epochs: EpochsFile, zxid: Zxid) -> None:
-    """Clear up after the rename made `install.<zxid>` the history. A crash may interrupt this at any step."""
+    """Delete the older files after the rename made `install.<zxid>` the history. A crash may interrupt this at any
+    step.
+    """
     status = epochs.record.status
     for name in disk.list():
         if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):

@@ -1,7 +1,7 @@
 """Changes to the directory of a stopped server: found a history, give one up, replace the remembered membership.
 
 The membership is part of the history and changes with it. Replace it only if all servers are stopped and the members
-that the history names cannot return to their addresses.
+of the old membership cannot return to their addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from zab.storage.snapshot_files import SnapshotWriter
 from zab.storage.storage import Storage, StorageSettings
 
 NO_DIGEST: Final = 0
-"""The digest of the history before a founded one. It is the same on all servers, so their histories agree."""
+"""The digest before the first transaction of a founded history: the same on all servers, so that their histories agree.
+"""
 
 
 def found_history(disk: Disk, zxid: Zxid, chunks: Iterable[bytes], epoch: Epoch = Epoch(0)) -> None:
@@ -77,8 +78,8 @@ def give_up_history(disk: Disk) -> GivenUp | None:
 def stored_membership(path: str | os.PathLike[str]) -> Ensemble | None:
     """Return the membership in force in this directory; None if there is none or it is unreadable.
 
-    A server may run in the directory. A membership without a version is a server's initial one, from before any epoch:
-    it binds no server.
+    A server may run in the directory. A membership without a version came from a configuration file, before any epoch,
+    and does not count as stored.
     """
     try:
         file, _ = EpochsFile.read(ReadOnlyDisk(path))
@@ -104,11 +105,11 @@ def replace_membership(disk: Disk, ensemble: Ensemble, settings: StorageSettings
 
 
 def next_version(before: Zxid, last: Zxid, accepted: Epoch) -> Zxid:
-    """Return a version after everything in this log, so that no change in the log counts as still to come.
+    """Return a version after everything in this log, so that no change in the log counts as pending.
 
-    It lies at the beginning of an epoch, so servers that were stopped together choose the same one. A version that no
-    epoch has begun with yet is reused: an operator who corrects a file and tries again must not get ahead of the other
-    servers or of the coming epoch.
+    The version is the beginning of an epoch, so that servers that were stopped together choose the same one. If the
+    epoch of the current version has not begun yet, that version is reused: otherwise an operator who repeats the change
+    at one server would give it a later version than the others have.
     """
     unused = not counter_of(before) and epoch_of(before) > accepted
     epoch = max(epoch_of(Zxid(max(last, 0))) + 1, epoch_of(before) + (not unused))

@@ -1,11 +1,11 @@
 """Recovery: read everything on the disk, and decide whether the server may vote with it.
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
-cuts a torn tail. It notes damage that the newest sound snapshot makes irrelevant. Any other damage means that the
+cuts a torn tail. It only notes damage to files that the newest sound snapshot replaces. Any other damage means that the
 history may be incomplete: recovery then offers no history and changes nothing on the disk, and the server heals from
 the others before it votes again.
 
-Every change to the disk is a step that recovery would take again, so recovery itself may crash anywhere.
+If recovery itself crashes, the next one repeats its changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zab.storage.snapshot_files import INSTALL, SNAPSHOT
 from zab.storage.transaction_log import rewrite
 
 REMEDY: Final = f"this server does not vote until a snapshot from the leader has healed it; then files become {ASIDE}*"
-"""The remedy, appended to each line of damage. A single server has no leader: its operator needs a backup."""
+"""The remedy, appended to each line of damage. It does not help a single server, whose operator needs a backup."""
 
 
 @define
@@ -61,7 +61,7 @@ class Recovery:
 
 
 def recover(disk: Disk, autocreate: bool) -> Recovery:
-    """Recover a directory. With `autocreate` an empty one is the beginning of a history."""
+    """Recover a directory. With `autocreate` an empty directory is the beginning of a history."""
     disk.sync_dir()  # make the present names durable: the process that wrote them may not have synced them
     notes: list[str] = []
     names = _clear_temporary(disk)
@@ -81,7 +81,7 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
     except DamagedError as error:
         record = EpochsRecord(status=HistoryStatus.DAMAGED, forgotten=True)
         epochs = EpochsFile(disk, record, damaged=epochs_file.NAME in names)
-        return _distrusted(epochs, notes, [f"{error}; what this server promised is lost"])
+        return _distrusted(epochs, notes, [f"{error}; this server's promises are lost"])
     aside = [name for name in names if name.startswith(ASIDE)]
     if aside:
         kept = counted(len(aside), "file")
@@ -110,8 +110,8 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
         return _distrusted(epochs, notes, walk.damage, forgotten=walk.forgotten)
     record, last = epochs.record, walk.last
     end = _settle_tail(walk)
-    # The log may hold transactions of a newer epoch than the adopted one. They were logged after the history before
-    # them was complete, so that epoch is adopted: only the crash prevented its record.
+    # The log may hold transactions of a newer epoch than the adopted one. They were logged after the initial history
+    # of that epoch was complete. So the epoch counts as adopted; a crash prevented the record.
     current = Epoch(max(record.current, epoch_of(last)))
     newest = walk.segments[-1].first if walk.segments else NOTHING
     epochs.save(evolve(record, current=current, reaches=last, segment=newest))
@@ -144,7 +144,7 @@ def _begin(disk: Disk, autocreate: bool) -> Recovery:
         notes = ["the directory holds no history: this server does not vote until a leader has sent it the history"]
         return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
     epochs = EpochsFile(disk, EpochsRecord())
-    epochs.save(EpochsRecord())  # from now on a directory without this record has lost it
+    epochs.save(EpochsRecord())  # from now on, a missing record means that it was lost
     notes = ["the directory holds no history: this server begins with an empty history"]
     return Recovery(epochs, Recovered(Epoch(0), Epoch(0)), last=NOTHING, notes=notes)
 
@@ -184,7 +184,7 @@ def _held(disk: Disk) -> SnapHeld | None:
 
 
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
-    """Delete temporary files, which never had an effect, and return the names of the other files that are ours."""
+    """Delete temporary files, which never had an effect. Return the names of all other files of the store."""
     ours = []
     for name in disk.list():
         if name == epochs_file.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL, ASIDE)):
@@ -213,7 +213,7 @@ def _settle_tail(walk: HistoryScan) -> int:
         return 0
     disk, (data, found) = walk.disk, walk.tail
     segment = walk.segments[-1]
-    if found.end == FILE_HEAD:  # created, but nothing in it counts: the next append may need another name
+    if found.end == FILE_HEAD:  # created, but empty: the next append may need another name
         walk.segments.pop()
         walk.void.append(segment.name)
         if not walk.segments:
@@ -223,8 +223,8 @@ def _settle_tail(walk: HistoryScan) -> int:
     if walk.torn:
         rewrite(disk, segment, data[: found.end])
     elif walk.last != walk.record.reaches:
-        # These bytes may come from the system's cache: the server died before the sync, or the sync failed. They are
-        # durable after another write and sync.
+        # These bytes may be in the system's cache only, if the server died before the sync, or the sync failed. Write
+        # and sync them again to make them durable.
         file = disk.open(segment.name)
         try:
             file.write(found.synced, data[found.synced : found.end])

@@ -4,9 +4,9 @@
     record    magic 2, kind 1, length 4, previous 8, first 8, count 4, synced 4, CRC-32 of the body 4,
               CRC-32 of that 4; body; end mark 1                                             (big-endian)
 
-`previous` is the zxid right before `first`, so a missing record is noticed, in a file and between files. `synced` is
-the durable size of this file when the record was written: an unreadable record before that offset was lost after it was
-durable. The checksum of a record's header starts from its offset, so a sound record in the wrong place is not accepted.
+`previous` is the zxid right before `first`. It reveals a missing record, in a file and between files. `synced` is the
+durable size of this file when the record was written. It reveals that an unreadable record was durable once. The
+checksum of a record's header starts from the record's offset, so that a record in the wrong place is not accepted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Segment:
     previous: Zxid
     """The last zxid before the file; less than `first`."""
     allocated: int
-    """The size of the file at its creation. A shorter file was cut by damage."""
+    """The size of the file at its creation. If the file is shorter, its end was lost."""
     seed: int
     """The initial value of the checksums of its records' headers."""
 
@@ -134,7 +134,7 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 class SegmentScan:
     """The content of a file up to the first bytes that are not a sound record in the right place.
 
-    batches     those that reach beyond `after`
+    batches     the batches that end after `after`
     end         offset after the last record
     last_at     offset of the last record
     last        the zxid that the last record reaches
@@ -142,7 +142,7 @@ class SegmentScan:
     epoch_ends  last zxid of every epoch, if it lies after `after`; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach beyond `after`
     trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
-    misplaced   the trouble is a sound record in a wrong place, which no crash leaves
+    misplaced   the trouble is a sound record in a wrong place, which a crash cannot cause
     """
 
     end: int
@@ -160,8 +160,8 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
     """Read the records of one file in order, until a record is not sound, `until` is reached or zeros follow.
 
     A record counts if its checksums match, it follows the record before it, and its zxids are of one epoch. Damage in
-    the body of a record that ends at or before `after` is skipped: a snapshot replaces it. The loop runs once per batch
-    at every start, so it is flat on purpose.
+    the body of a record that ends at or before `after` is skipped, because a snapshot replaces it. The loop runs for
+    each batch at every start, so it calls no functions that it can avoid.
     """
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
     found = SegmentScan(at, last)
@@ -179,7 +179,7 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
             found.trouble = f"the record is {length} bytes long, which is more than the file holds"
             break
         if previous != last or not _sensible(kind, first, count, last) or durable > at:
-            found.trouble = f"a sound record, but it stands after {show(previous)}, and here {show(last)} is the last"
+            found.trouble = f"a sound record that follows {show(previous)}, but it comes after {show(last)}"
             found.misplaced = True
             break
         body = data[body_at:end]

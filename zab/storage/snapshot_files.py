@@ -4,9 +4,9 @@
     chunk    kind 1, length 4, data, sum 4
     end      kind 1, number of chunks 4, digest of the history 4, sum 4                  (big-endian)
 
-Every sum is the CRC-32 of everything before it except the sums, so a missing, doubled or misplaced chunk is noticed at
-that chunk. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and
-this name makes the older history void.
+Every sum is the CRC-32 of all bytes before it except the sums, so a missing, doubled or misplaced chunk has a wrong
+sum. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and this
+name makes the older history void.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SNAPSHOT: Final = "snapshot."
 INSTALL: Final = "install."
 INCOMING: Final = "incoming.tmp"
 PARTIAL: Final = "partial.tmp"
-"""The part of a snapshot that arrived before the leader was lost: the beginning of a file, without its end."""
+"""The file with the part of a snapshot that arrived before the leader was lost."""
 
 _MAGIC: Final = b"zab.snp\n"
 _VERSION: Final = 1
@@ -44,7 +44,7 @@ false match would mix two states."""
 
 _GATHER_BYTES: Final = 256 << 10
 _SYNC_BYTES: Final = 8 << 20
-"""Bytes between two syncs of a growing snapshot, so that the log's next sync does not wait for all of it."""
+"""Bytes between two syncs of a growing snapshot, so that the log's next sync does not wait for the whole snapshot."""
 
 
 def name_of(zxid: Zxid) -> str:
@@ -67,7 +67,7 @@ class SnapshotFile:
         """The bytes that were written since the last sync."""
         self._chunks = 0
         self._sum = 0
-        """CRC-32 of everything so far except the sums, gathered bytes included."""
+        """CRC-32 of everything so far except the sums. It includes the gathered bytes."""
         self._gathered: list[bytes] = []
         """The bytes after `_offset`, not written yet."""
         self._gathered_bytes = 0
@@ -86,12 +86,12 @@ class SnapshotFile:
             self._flush()
 
     def place(self, digest: int, name: str) -> None:
-        """End the file, make it durable, and rename it. After a crash it is either there as a whole or not at all."""
+        """End the file, make it durable, and rename it. After a crash the complete file has its name, or none has."""
         self._put(_END.pack(_END_KIND, self._chunks, digest))
         self._put_sum()
         self._flush()
         file = self._open()
-        file.sync()  # without this the rename may survive a crash and the content not
+        file.sync()  # otherwise a crash may keep the rename and lose the content
         file.close()
         self._file = None
         self._disk.rename(self.temporary, name)
@@ -205,7 +205,7 @@ def _parse_head(reader: _SummingReader) -> Zxid:
         raise reader.damaged(f"{magic!r} is not the start of a snapshot file")
     if version != _VERSION:
         if reader.name == PARTIAL:
-            raise reader.damaged(f"it is of format {version}")  # not worth keeping: the leader has the whole snapshot
+            raise reader.damaged(f"it is of format {version}")  # damaged, so deleted: the leader has the whole snapshot
         raise other_version(reader.name, version, _VERSION)
     return Zxid(zxid)
 
@@ -232,8 +232,8 @@ class _SummingReader:
         self._file = file
         self._size = file.size()
         self._buffer = b""
-        self._at = 0  # in the buffer
-        self._offset = 0  # of the buffer's end in the file
+        self._at = 0  # the position in the buffer
+        self._offset = 0  # the offset of the buffer's end in the file
         self._sum = 0
         self._hash = blake2b(digest_size=CHECKSUM_BYTES) if hashes else None
 
@@ -281,7 +281,7 @@ class _SummingReader:
 
 
 def kept(disk: Disk) -> SnapHeld | None:
-    """Return the sound chunks of PARTIAL, as size and checksum; None if there is none."""
+    """Return the size and the checksum of the sound chunks of PARTIAL; None if it has none."""
     if PARTIAL not in disk.list():
         return None
     file = disk.open(PARTIAL)
@@ -299,7 +299,7 @@ def kept(disk: Disk) -> SnapHeld | None:
 
 
 def resumed(disk: Disk, held: SnapHeld) -> SnapshotFile:
-    """Return INCOMING with a copy of the held chunks of PARTIAL: copied, because PARTIAL need not be durable."""
+    """Begin INCOMING with a copy of the held chunks of PARTIAL. They are copied because PARTIAL may not be durable."""
     arriving = SnapshotFile(disk, INCOMING, held.zxid)
     file = disk.open(PARTIAL)
     try:
@@ -316,7 +316,7 @@ def resumed(disk: Disk, held: SnapHeld) -> SnapshotFile:
 
 
 def find(disk: Disk, held: SnapHeld) -> FoundSnapshot | None:
-    """Return the snapshot at `held.zxid` if it is sound and begins with the held bytes of another server, else None."""
+    """Return the snapshot at `held.zxid` if it is sound and begins with the bytes held by another server, else None."""
     name = name_of(held.zxid)
     if name not in disk.list():
         return None

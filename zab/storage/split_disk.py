@@ -1,8 +1,8 @@
 """Two directories as one disk: the log in one, everything else in the other.
 
-A log is only appended to and synced; a snapshot writes many megabytes at once. On one disk the snapshot delays the
-log's syncs, and clients wait. So the log may have a directory of its own, on another disk. A file's name determines its
-directory; all other code uses one `Disk`.
+Clients wait for the syncs of the log. A snapshot writes many megabytes at once, and on the same disk it delays these
+syncs. So the log may have a directory of its own, on another disk. A file's name determines its directory; all other
+code uses one `Disk`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Storage of one server: perform a node's writes in order, and recover everything at the next start.
 
-One thread uses it, and may block. Other threads may use only the members that say "any thread", `read_log`,
-`read_snapshot` and the writer of a local snapshot.
+Its calls may block, and come from one thread. Other threads may use only `read_log`, `read_snapshot`, the writer of a
+local snapshot, and the members marked with "any thread".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StorageSettings:
     """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.
 
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
-                                           above them new ones displace earlier ones, and the newest are always kept
+                                           above a bound the earlier files are deleted, but never the newest
     """
 
     segment_bytes: int = 16 << 20
@@ -59,7 +59,7 @@ class StorageSettings:
     damaged_bytes_max: int = 4 << 30
 
     def __attrs_post_init__(self) -> None:
-        check_settings(self, {})  # the newest snapshot is never superfluous
+        check_settings(self, {})  # the newest snapshot is always kept
         if self.segment_bytes > SEGMENT_BYTES_MAX:  # offsets in a log file have 32 bits
             raise ConfigError(
                 f"StorageSettings.segment_bytes = {self.segment_bytes}: at most {SEGMENT_BYTES_MAX} is allowed"
@@ -80,19 +80,19 @@ class Storage:
         self._newest = found.newest
         """The zxid of the newest sound snapshot, or None."""
         self._unsound = found.unsound
-        """The zxids of damaged snapshots. They do not count among those that are kept."""
+        """The zxids of damaged snapshots. They do not count towards `snapshots_kept`."""
         self._verified = found.newest
-        """The zxid of a snapshot that was read and verified since the start, or None: it is not verified again."""
+        """The zxid of a snapshot that was verified since the start and need not be verified again, or None."""
         self._begun = found.epochs.record.status is HistoryStatus.WHOLE
-        """True if the log continues a complete history, or a snapshot that heals one. Only then batches are logged."""
+        """True if the log continues a complete history, or a snapshot that heals it. Otherwise no batch is logged."""
         self._incoming: SnapshotFile | None = None
         """The snapshot that is arriving from the leader, or None."""
         self.held = found.recovered.held
         """The part of a snapshot that arrived before its leader was lost; None without one. Any thread."""
         self.spare: Zxid | None = None
-        """The newest snapshot that was written for a learner. It does not count among those that are kept."""
+        """The newest snapshot that was written for a learner. It does not count towards `snapshots_kept`."""
         self._failure: BaseException | None = None
-        """The first error, which made it unknown what is durable; None while the storage is healthy."""
+        """The first error; None while the storage is healthy. After an error it is unknown which writes are durable."""
         self._log = TransactionLog(
             disk,
             found.epochs,
@@ -137,16 +137,16 @@ class Storage:
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
-        """Note in the next record that is saved that everything up to `zxid` is committed. Any thread."""
+        """Let the next epochs record say that everything up to `zxid` is committed. Any thread."""
         self._epochs.committed = zxid
 
     @property
     def knows_more_committed(self) -> bool:
-        """True if more is known to be committed than the record on the disk tells. Any thread."""
+        """True if more is known to be committed than the epochs record on the disk says. Any thread."""
         return self._epochs.committed > self._epochs.record.committed
 
     def save_committed(self) -> None:
-        """Save the record if more is known to be committed than it tells. Call in the thread of `perform`."""
+        """Save the epochs record if more is known to be committed than it says. Call in the thread of `perform`."""
         self._check_healthy()
         try:
             if self._begun and self.knows_more_committed:
@@ -160,7 +160,7 @@ class Storage:
     def perform(self, writes: Sequence[Write]) -> None:
         """Perform the writes in order. On return all are durable: report the last ticket with `node.saved`.
 
-        After any error it is unknown what is durable: none of these writes may be reported, and every later call fails.
+        After an error it is unknown which writes are durable. Report none of them; every later call fails.
         """
         self._check_healthy()
         append = self._log.append
@@ -253,7 +253,7 @@ class Storage:
 
     def _resume_incoming(self, held: SnapHeld) -> None:
         if held != self.held:
-            raise LocalProtocolError(f"nothing is held of the snapshot at {show(held.zxid)} that could be resumed")
+            raise LocalProtocolError(f"no part of the snapshot at {show(held.zxid)} is kept here")
         self._abort_incoming()
         self._incoming = snapshot_files.resumed(self._disk, held)
         self._drop_held()
@@ -281,7 +281,7 @@ class Storage:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
-        """Call in the thread of `perform`; use the result in any thread; call `purge` when it has finished."""
+        """Begin a local snapshot, which any thread may write. Call in the thread of `perform`; `purge` later."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
             raise LocalProtocolError(f"a snapshot at {show(zxid)} of a history that ends at {show(self.last)}")
@@ -292,18 +292,18 @@ class Storage:
         return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
-        """Yield the chunks as they were written. The whole file is verified before the first one."""
+        """Yield the chunks of a snapshot. The whole file is verified before the first chunk."""
         name = snapshot_files.name_of(zxid)
         if zxid != self._verified:
             snapshot_files.verify(self._disk, name)
         yield from snapshot_files.read_chunks(self._disk, name)
 
     def find_snapshot(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Return the sound snapshot that begins with the bytes that another server holds, or None. Any thread."""
+        """Return the sound snapshot that begins with the bytes `held` by another server, or None. Any thread."""
         return snapshot_files.find(self._disk, held)
 
     def read_rest(self, held: SnapHeld) -> Iterator[bytes]:
-        """Yield the chunks of that snapshot after the held ones, each after its checksum matched. Any thread."""
+        """Yield the verified chunks of a found snapshot after the held bytes. Any thread."""
         return snapshot_files.read_chunks(self._disk, snapshot_files.name_of(held.zxid), held.size)
 
     @property
@@ -315,10 +315,11 @@ class Storage:
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
         """Remove all snapshots but the newest `keep`, and the log that none of them needs. Return the new `log_start`.
 
-        Call after every local snapshot. While there are fewer than `keep`, nothing is removed, except a snapshot that
-        was being written when a received one replaced the history: the log does not continue it.
+        Call after every local snapshot. While there are fewer than `keep`, nothing is removed, with one exception: if a
+        received snapshot replaced the history while a local one was being written, the log does not continue the local
+        one.
 
-        `spare` names a snapshot that was written for a learner. It is not counted, and replaces the last spare.
+        `spare` is a snapshot that was written for a learner. It is not counted, and replaces the last spare.
         """
         self._check_healthy()
         try:
@@ -353,7 +354,7 @@ class Storage:
                 self._disk.delete(snapshot_files.name_of(zxid))
         self._log.purge(oldest)
         for first in snapshot_files.listed(self._disk.list(), PREFIX):
-            if first < self._log.oldest:  # damaged earlier, and not part of the log since a snapshot replaced it
+            if first < self._log.oldest:  # a damaged file that a snapshot replaced
                 self._disk.delete(name_of(first))
         self._disk.sync_dir()
 
@@ -365,7 +366,7 @@ class Storage:
         Raise `Purged` if a part of them is gone, and `DamagedError` if it cannot be read. In both cases the peer needs
         a snapshot.
         """
-        durable = self._log.durable  # this order matters: the log may grow, and be purged, between these lines
+        durable = self._log.durable  # in this order: another thread may extend or purge the log in between
         segments = self._log.segments
         start = self._log.start
         if after < start:
@@ -377,7 +378,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Save the extent of the history, so that the next recovery need not guess. The disk stays open."""
+        """Save the extent of the history for the next recovery. The disk stays open."""
         try:
             if self._failure is None:
                 self._keep_incoming()
@@ -390,4 +391,4 @@ class Storage:
 
     def _check_healthy(self) -> None:
         if self._failure is not None:
-            raise StorageError(f"nothing more is written after this: {self._failure}") from self._failure
+            raise StorageError(f"the storage has failed and writes nothing more: {self._failure}") from self._failure

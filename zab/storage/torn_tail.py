@@ -1,20 +1,20 @@
-"""Torn or corrupt: the decision at the end of a log on which acknowledged writes depend.
+"""Decide whether an unreadable record at the end of the log is torn or damaged.
 
-A record that was being written when the server died was never acknowledged: it is cut off. A record that was durable
-and became unreadable may have been acknowledged: it must not be dropped, so the server reports damage and heals.
-Mistaking the second for the first loses writes. Mistaking the first for the second turns a power failure of the whole
-ensemble into a permanent outage, because no server is left to heal from.
+A record that was being written when the server died was never acknowledged: it is torn and is cut off. A record that
+was durable and became unreadable may have been acknowledged: it must not be dropped, so the server reports damage and
+heals. To take damage for a torn record would lose acknowledged writes. To take torn records for damage would turn a
+power failure of the whole ensemble into a permanent outage, because no server is left to heal from.
 
-Only bytes written since the last sync can be torn, and the file read zeros there before. So a record is torn if it
-stands in the last segment and both conditions hold:
+Only bytes written since the last sync can be torn, and the file had zeros there before. So a record is torn if it is in
+the last segment and both conditions hold:
 
-- No record after it claims that it was durable (`synced`). Among the records written between two syncs the disk may
-  keep the later and lose the earlier: a sound record after the bad one alone proves nothing.
-- The damage looks like missing writes: a whole sector's share of the record is zeros, or only zeros follow from some
-  byte inside it to the end of the file.
+- No later record says that this one was durable (`synced`). A sound record after it alone proves nothing: of the
+  records written between two syncs, the disk may keep a later one and lose an earlier one.
+- The damage looks like missing writes: the record's part of some sector is all zeros, or all bytes from some byte
+  inside the record to the end of the file are zeros.
 
-One ambiguity remains: damage at rest to the very last group, of a server that did not close its log properly, in a
-record that contains a whole sector of zeros. It is taken for torn.
+One case remains ambiguous: later damage to the last group of a log that was not closed properly, in a record that
+contains a whole sector of zeros. The record is then taken for torn.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _witness(data: bytes, segment: Segment, at: int, last: Zxid) -> int | None:
 
 
 def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
-    """Return whether some sector's share of [start, end) is all zeros. Bytes after the file's end count as zeros."""
+    """Return whether the part of [start, end) in some sector is all zeros. Bytes beyond the file's end are zeros."""
     while start < end:
         stop = min(end, (start // SECTOR + 1) * SECTOR)
         if not data[start:stop].strip(b"\0"):
@@ -57,9 +57,9 @@ def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
 
 
 def _stops_short(data: bytes, start: int, end: int) -> bool:
-    """Return whether the last byte of [start, end), and with it everything after, was never written.
+    """Return whether the last byte of [start, end) and all bytes after it are zeros, and so were never written.
 
-    The last byte of a record is its end mark, which is not zero. The last byte of a torn header may be anything, but
-    then a body would follow, and no body is all zeros.
+    The last byte of a record is its end mark, which is not zero. The last byte of a header may be zero, but then a body
+    would follow, and no body is all zeros.
     """
     return not data[end - 1 :].strip(b"\0")

@@ -1,8 +1,8 @@
 """The write-ahead log: appends in groups, one sync per group, in files of bounded size.
 
 A group of batches is gathered in memory and becomes one write and one sync, however many batches it has. Each file
-names the zxid before its first one (`previous`). The epochs record names the newest file before anything in it counts,
-so recovery misses a file that vanishes.
+names the zxid before its first one (`previous`). The epochs record names a new file before the first record in it is
+acknowledged, so recovery notices a vanished file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GATHER_BYTES_MAX: Final = 1 << 20
 """A group larger than this is written early, so that memory does not hold a huge group twice."""
 
 AHEAD_BYTES: Final = 256 << 10
-"""Zeros are written this far ahead of the records. A sync that does not change the file's size or extents takes half
-the time; zeros for a whole segment at once would delay one write too long."""
+"""The length of the zeros that are written ahead of the records. A sync that does not change the file's size or extents
+takes half the time. Zeros for a whole segment at once would delay one write too long."""
 
 
 class TransactionLog:
@@ -112,7 +112,7 @@ class TransactionLog:
         self.durable = self.last
 
     def roll(self) -> None:
-        """Begin a new file with the next append, so that this file can be purged as a whole."""
+        """Begin a new file with the next append, so that the current one can be purged as a whole."""
         self._roll_next = True
 
     def _write(self) -> None:
@@ -147,7 +147,7 @@ class TransactionLog:
     def truncate(self, zxid: Zxid) -> None:
         """Remove everything after `zxid`. The log must hold `zxid`, or begin after it. On return the cut is durable.
 
-        After a crash on the way the log ends at `zxid` or somewhere after it.
+        After a crash in between, the log ends at `zxid` or at some later transaction.
         """
         if zxid == self.last:
             return
@@ -168,7 +168,7 @@ class TransactionLog:
         if not found.batches or found.batches[0].first > zxid:
             raise LocalProtocolError(f"cannot truncate to {show(zxid)}: the log has no such transaction")
         self._epochs.note(min(self._epochs.record.reaches, zxid), segment.first)
-        for later in self.segments[index + 1 :]:  # void from here on, whatever a crash makes of their names
+        for later in self.segments[index + 1 :]:  # void from here on, even if a crash keeps their names
             self._disk.delete(later.name)
         content = data[: found.end]
         if found.last > zxid:
@@ -214,7 +214,7 @@ class TransactionLog:
 
 
 def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
-    """Replace a segment by its beginning, atomically. After a cut in place a crash could leave neither content."""
+    """Replace a segment by its beginning, atomically. If the file were cut in place, a crash could damage it."""
     temporary = f"{segment.name}.tmp"
     file = disk.create(temporary)
     try:

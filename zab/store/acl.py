@@ -3,8 +3,8 @@
 ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the test for the open ACL
 compares two addresses. The cache is bounded; an evicted ACL costs memory, not correctness.
 
-An ACL with more than a few entries, or with networks, is compiled when it is interned: see `_Grants`. The request with
-the ACL pays for that, and the cost of a permission check does not depend on the length of the ACL.
+An ACL with more than a few entries, or with networks, is compiled when it is interned (see `_Grants`), so the cost of a
+permission check does not depend on the length of the ACL. The request that sets the ACL pays for the compilation.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Rules(Protocol):
     def scheme(self) -> str: ...
     @property
     def proves(self) -> bool:
-        """Return whether `auth` in an ACL expands to ids of this scheme, too."""
+        """Return whether the entry `auth` of an ACL expands to ids of this scheme."""
 
     def id_is_valid(self, name: str) -> bool:
         """Return whether an ACL may contain this id."""
@@ -232,8 +232,8 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
 def is_super(identities: Collection[Identity], access: Access) -> bool:
     """Return True if these identities are those of a super user.
 
-    The identities come from the server that the client is connected to. The deciding server must have a super user of
-    the same scheme as well: any server could make its clients super users everywhere else.
+    The identities come from the server that the client is connected to. The server that decides must have a super user
+    of the same scheme as well: otherwise each server could make its clients super users of the whole ensemble.
     """
     return any(scheme == SUPER for scheme, _ in identities) and any(scheme in access.supers for scheme, _ in identities)
 
@@ -342,7 +342,7 @@ def _compile(acl: Acl, size: int) -> None:
         return
     global _compiled_bytes, _sweep_at
     if _compiled_bytes >= _sweep_at:
-        # An ACL that no node and no cache holds any more is referenced by its `_Grants` only.
+        # Drop the ACLs that no node and no cache holds any more: only their `_Grants` still refer to them.
         for key, grants in list(_COMPILED.items()):
             if sys.getrefcount(grants.acl) <= 2 and _COMPILED.pop(key, None) is not None:
                 _compiled_bytes -= grants.size

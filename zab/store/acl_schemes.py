@@ -1,8 +1,8 @@
 """The valid ids of each ACL scheme, and the identities that they match: exactly as in ZooKeeper's Java code.
 
 If two servers disagreed about an ACL, a client could not move between them. This module therefore follows the oddities
-of Java's parsers where they show: `a:b:` is a digest id, `+8` is a number of bits, and an X.500 name may be empty but
-may not contain an attribute that Java has no name for.
+of Java's parsers: `a:b:` is a digest id, `+8` is a number of bits, and an X.500 name may be empty but may not contain
+an attribute that Java has no name for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Apply transactions on every server, in the order of zxids. Each type of transaction has one function.
 
-The leader has checked everything, so nothing is decided here and nothing fails. One exception: a history may be
-replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then a node that exists
-already is kept and a node that is missing is skipped, by the same rule on every server (ZooKeeper's fuzzy snapshots).
+The leader has checked everything, so nothing is decided here and nothing fails. There is one exception: a history may
+be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then every server
+keeps a node that it should create, and skips a change of a missing node (ZooKeeper's fuzzy snapshots).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Handler: TypeAlias = Callable[[int, bytes], Result]
 
 
 class Applier:
-    """The functions that apply transactions to one state. They keep nothing between two transactions."""
+    """The functions that apply transactions to one state. They remember nothing from one transaction to the next."""
 
     __slots__ = (
         "_marks", "_nodes", "_quotas", "_sessions", "_tree", "_watches", "child_paths", "data_paths", "handlers",

@@ -1,8 +1,8 @@
-"""One number for the whole tree, by which servers find out that their states differ: version 2 of ZooKeeper's digest.
+"""One checksum of the whole tree, by which servers notice that their states differ: version 2 of ZooKeeper's digest.
 
 The digest is the sum of the nodes' CRCs, so a change subtracts one summand and adds another. The sum is brought up to
-date on demand, at every 4096th zxid, and when many nodes have changed. A node that changes often is computed once in
-that time, and no single update is long. The previous CRC of a recently changed node is remembered, not computed again.
+date on demand, at every 4096th zxid, and when many nodes have changed. So the CRC of a node that changes often is
+computed only once between two updates, and no single update is long. The CRCs of recently changed nodes are remembered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Digest:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self.changed: Mark = {}
-        """The nodes that have changed since `settle`, as they were then."""
+        """The nodes that have changed since the last `settle`, with their values at that time."""
         tree.marks.append(self.changed)
         self._known: dict[str, tuple[int, int]] = {}
         """The CRC of the path and the CRC of the node, for recently changed nodes. Never more than `KNOWN_MAX`."""

@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 
 
 class RequestFailed(Exception):
-    """Ends the preparation of a request at the first check that fails. It does not leave `prepare`."""
+    """Raised by the first check of a request that fails, and caught in `prepare`."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

@@ -1,14 +1,16 @@
 """The times at which silent sessions expire, rounded up to a grid.
 
-The grid has one bucket for each tick, so thousands of sessions are checked at once, and a sign of life within one tick
-of the last costs one comparison. (ZooKeeper's ExpiryQueue works alike.)
+The grid has one bucket for each tick, so thousands of sessions are checked at once. A sign of life within one tick of
+the last one costs one comparison. ZooKeeper's ExpiryQueue does the same.
 """
 
 from __future__ import annotations
 
 
 class ExpiryQueue:
-    """The expiry times of sessions. The leader has a queue of all sessions, each server one of its local sessions."""
+    """The expiry times of sessions. The leader has a queue of all sessions, and each server has one of its local
+    sessions.
+    """
 
     def __init__(self, tick_ms: int) -> None:
         self._tick_ms = tick_ms
@@ -24,7 +26,7 @@ class ExpiryQueue:
         return len(self._ends)
 
     def touch(self, session: int, timeout_ms: int, now_ms: int) -> None:
-        """Move the expiry of a session to `timeout_ms` from now, unless that is earlier."""
+        """Move the expiry of a session to `timeout_ms` from now. It never moves to an earlier time."""
         end = ((now_ms + timeout_ms) // self._tick_ms + 1) * self._tick_ms
         old = self._ends.get(session)
         if old is not None:

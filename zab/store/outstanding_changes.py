@@ -1,7 +1,7 @@
 """The changes of prepared transactions that are not applied yet: the leader checks the next request against them.
 
-Each path maps to the newest node that will stand there, or to None if there will be none. The tree is consulted only
-for paths without an entry.
+Each changed path maps to the node that it will have once all of them are applied, or to None if the node will be
+deleted. The tree is consulted only for paths without an entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Undo: TypeAlias = list[tuple[str, Record | None]]
 class OutstandingChanges:
     """The newest outstanding node of each path, and the order in which the nodes were put.
 
-    Both containers stay the same objects, since others hold them.
+    Both containers stay the same objects, because `RequestPreparer` holds references to them.
     """
 
     __slots__ = ("order", "records")

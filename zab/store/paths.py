@@ -1,7 +1,7 @@
 """The rules for paths.
 
-The path of an existing node is valid, so the hot paths look up the node first and validate only if there is none. Below
-an existing parent only the last component is new.
+The path of an existing node is valid. So frequent operations look up the node first, and validate the path only if
+there is no such node. Below an existing parent, only the last component has to be validated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U0
 
 
 def name_is_valid(name: str) -> bool:
-    """Return whether one component of a path, without a slash, is valid."""
+    """Return whether one component of a path is valid. It contains no slash."""
     if name.isascii() and name.isprintable():
         return name not in ("", ".", "..")
     return not _FORBIDDEN.search(name)

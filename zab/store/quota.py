@@ -1,7 +1,7 @@
 """Quotas: the limits of subtrees and their statistics, in `/zookeeper/quota<path>/zookeeper_limits` and `_stats`.
 
-The statistics are not transactions. Every server computes them while it applies, in the data of a node that the digest
-leaves out. The same history gives the same statistics.
+The statistics are not transactions. Every server computes them while it applies transactions, and keeps them in the
+data of a node that the digest leaves out. The same history gives the same statistics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ BYTES_HARD: Final = "byteHardLimit"
 
 
 PARSED_BYTES_MAX: Final = 1_024
-"""Several times the length that ZooKeeper's clients write. Each change below a limited path parses these nodes."""
+"""The longest data that is parsed: several times as much as ZooKeeper's clients write. Each change below a limited path
+parses these nodes.
+"""
 
 
 def parse(data: bytes | None) -> dict[str, int]:
@@ -42,7 +44,7 @@ def parse(data: bytes | None) -> dict[str, int]:
 
 
 def render(values: dict[str, int]) -> bytes:
-    """Write the two old keys first, then an `=`: old readers stop there, and do not see the new keys."""
+    """Write the two old keys first, then an `=`, and the new keys after it: old readers stop at the `=`."""
     text = f"count={values.get(COUNT, -1)},bytes={values.get(BYTES, -1)}"
     others = sorted(key for key in values if key not in (COUNT, BYTES))
     if others:
@@ -77,7 +79,7 @@ class Quotas:
 
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}
-        """The paths with a node of limits. Empty: changes need no accounting."""
+        """The paths that have limits. If there are none, changes need no accounting."""
         self._tree = tree
         if QUOTA in tree.nodes:
             for path, _ in tree.walk(QUOTA):
@@ -119,7 +121,7 @@ class Quotas:
         self._write(limited, values)
 
     def _write(self, path: str, values: dict[str, int]) -> None:
-        """Replace the data only: the node's stat stays, and no watch event is sent."""
+        """Replace the data of the statistics. The node's stat stays, and no watch event is sent."""
         path = stats_path(path)
         old = self._tree.nodes.get(path)
         if old is not None:
@@ -129,7 +131,7 @@ class Quotas:
     # -- checks ------------------------------------------------------------------------------------
 
     def covering(self, path: str) -> str | None:
-        """Return the nearest limited path at or above. As in ZooKeeper, a limit of the root covers no other path."""
+        """Return the path or its nearest ancestor that has limits. As in ZooKeeper, the root covers only itself."""
         if path in self.limited:
             return path
         for ancestor in ancestors_of(path):

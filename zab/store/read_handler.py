@@ -1,6 +1,6 @@
 """Answer reads from the applied state of one server, and register the watch that goes with the answer.
 
-A read and the registration of its watch are one step: no change can come in between.
+A read and the registration of its watch are one step, so that no change can come in between.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
 _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""ZooKeeper treats an unknown kind or mode like an incomplete body."""
+"""The answer to an unknown kind or mode of a watch: ZooKeeper treats it like an incomplete body."""
 
 
 TOO_LARGE: Final[ReadResult] = (int(ErrorCode.MARSHALLING_ERROR), None)
@@ -217,7 +217,8 @@ class ReadHandler:
         """Add the watches of a client that has reconnected, and deliver the events that it missed after zxid `seen`.
 
         The rule of ZooKeeper's DataTree.setWatches: a one-time watch fires at once if its node was deleted, created or
-        changed after `seen`, and is added if not. Persistent watches are added, and miss the events in between.
+        changed after `seen`; otherwise it is added. A persistent watch is added, and the client gets no event for the
+        changes since `seen`.
         """
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))
@@ -253,7 +254,7 @@ class ReadHandler:
         return _DONE
 
     def _deliver(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
-        """Deliver an event without a zxid: its transaction is no longer known."""
+        """Deliver an event without a zxid, because its transaction is no longer known."""
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
 

@@ -1,7 +1,7 @@
 """The format of a request between the client's server and the leader.
 
-A server forwards the body as the client wrote it. One bit tells its format: the store's own, or that of the client
-protocol, for which the leader's `Store` has a decoder.
+A server forwards the body unchanged. The flag `FOREIGN` says that the body is in the format of the client protocol, for
+which the leader's `Store` has a decoder; otherwise it is in the store's own format.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zab.store.operations import Fields, Op
 INTERNAL: Final = 1
 """The request of a server on its own behalf. No client can set this flag."""
 LOCAL: Final = 2
-"""The request of a session that only its server knows, and vouches for."""
+"""The request of a local session: only the client's server knows the session, and vouches for it."""
 FOREIGN: Final = 4
 """The body is in the format of the client protocol."""
 

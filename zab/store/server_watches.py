@@ -1,10 +1,10 @@
 """The watches of one server's clients.
 
-There are two tables, *data* and *child*, each from path to watchers to watch modes. Nothing is scanned: a change looks
-up its path, and the ancestors only while a recursive watch exists.
+There are two tables, *data* and *child*. Each maps a path to its watchers and their modes. A change scans no table: it
+looks up its path, and the path's ancestors only if a recursive watch exists.
 
-Events leave through one function, which receives all watchers of a change at once: it encodes the event once and hands
-the same bytes to a thousand connections.
+All watchers of a change are handed to one function at once. It can encode the event once and give the same bytes to a
+thousand connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zab.store.paths import ancestors_of
 
 
 class Watcher(Hashable, Protocol):
-    """A connection that watches. Two are equal if they are the same object."""
+    """A connection with watches. Two watchers are equal only if they are the same object."""
 
     @property
     def identities(self) -> Sequence[Identity]: ...
@@ -61,11 +61,12 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""A path counts once more against the limits for each multiple of this length, as it may hold a megabyte."""
+"""A watch counts once more against the limits for each multiple of this length in its path, which may have a megabyte.
+"""
 
 
 class _WatchTable:
-    """Watches by path, and by watcher: a connection that ends takes its watches along."""
+    """Watches by path, and by watcher, so that the watches of an ended connection are found."""
 
     __slots__ = ("by_path", "by_watcher", "count", "long", "long_of", "recursive")
 
@@ -109,7 +110,7 @@ class _WatchTable:
             self.long_of[watcher] = left
 
     def weight_of(self, watcher: Watcher) -> int:
-        """Return how much the entries of this watcher count against the limits."""
+        """Return the number that the entries of this watcher count against the limits."""
         return len(self.by_watcher.get(watcher, ())) + self.long_of.get(watcher, 0)
 
     def has(self, path: str, watcher: Watcher, mode: int) -> bool:
@@ -152,7 +153,7 @@ class _WatchTable:
         return found
 
     def drop(self, watcher: Watcher, most: int) -> int:
-        """Remove up to `most` entries of this watcher, and return how many were removed."""
+        """Remove up to `most` entries of this watcher. Return the number of removed entries."""
         paths = self.by_watcher.get(watcher, {})
         dropped = min(most, len(paths))
         for _ in range(dropped):
@@ -171,7 +172,7 @@ class _WatchTable:
 
 
 def weight(path: str) -> int:
-    """Return how much a watch on this path counts against the limits."""
+    """Return the number that a watch on this path counts against the limits."""
     return 1 + len(path) // LONG_PATH
 
 
@@ -202,7 +203,9 @@ class ServerWatches:
         """The most entries of all watchers, counted in the same way; None: no limit."""
         self.data_paths = self._data.by_path
         self.child_paths = self._child.by_path
-        """These two dicts stay the same objects: a change tests with their truth value whether any watch exists."""
+        """The dicts of both tables. They stay the same objects, so that a change can test quickly whether any watch
+        exists.
+        """
 
     # -- registration ------------------------------------------------------------------------------
 
@@ -231,7 +234,7 @@ class ServerWatches:
     def add(self, path: str, watcher: Watcher, mode: int) -> bool:
         """Add a persistent watch, or return False, and add nothing, if there is no room.
 
-        A recursive watch receives no events about lists of children, so it stands in the data table only.
+        A recursive watch receives no events about lists of children, so only the data table contains it.
         """
         tables = (self._data,) if mode == WatchMode.RECURSIVE else (self._data, self._child)
         more = sum(watcher not in table.by_path.get(path, ()) for table in tables)
@@ -289,7 +292,7 @@ class ServerWatches:
         self._notify(self._data_watchers(path), EventType.DATA_CHANGED, path, acl, zxid)
 
     def happened(self, event: EventType, path: str, acl: Acl, zxid: int) -> None:
-        """Deliver an event of this node alone: if a snapshot replaced the state, the changes in between are unknown."""
+        """Deliver an event of this node, but none of its parent. Used if a snapshot has replaced the state."""
         match event:
             case EventType.CHILDREN_CHANGED:
                 self._notify(self._child.take(path), event, path, acl, zxid)
@@ -325,7 +328,9 @@ class ServerWatches:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Return how many watches, watched paths and watching connections there are. A watch in both tables is two."""
+        """The numbers of watches, of watched paths and of connections with watches. A watch in both tables counts
+        twice.
+        """
         paths = self.data_paths.keys() | self.child_paths.keys()
         return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())
 

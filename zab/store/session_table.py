@@ -1,7 +1,7 @@
 """The replicated table of sessions, their passwords and their ids.
 
-Only transactions change the table. It includes the server that each session is attached to, so a new leader knows at
-once which requests to refuse, and a server learns that one of its clients has moved to another.
+Only transactions change the table. It contains the server that each session is attached to. So a new leader knows at
+once which requests to refuse, and a server notices that one of its clients has moved to another server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SessionTable:
         """Set once in the life of an ensemble; empty before."""
 
     def password(self, session: int) -> bytes:
-        """Return the password of a session: the same on every server, and not to be guessed from other passwords."""
+        """Return the password of a session. It is the same on every server, and other passwords do not reveal it."""
         if not self.secret:
             raise LocalProtocolError("no secret has been set: SET_SECRET must come before the first session")
         return hmac.digest(self.secret, session.to_bytes(8, "big", signed=True), "sha256")[:PASSWORD_BYTES]
@@ -46,7 +46,7 @@ class SessionIds:
     def __init__(self, server: int, now_ms: int) -> None:
         top = server & 0xFF
         if top == 0xFF:
-            top = 0  # 0xff in front marks a TTL, and there is no server 0
+            top = 0  # as first byte 0xff marks a TTL, and 0 is no server's id
         first = (top << 56) | ((now_ms << 16) & 0x00FF_FFFF_FFFF_0000)
         self._next = first
 

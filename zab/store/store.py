@@ -5,8 +5,8 @@
     result = store.apply(zxid, txn)            # every server; delivers events before it returns
     error, node = store.reads.get_data(connection, "/a", True)
 
-All calls come from one thread. Two may run in another thread: the iteration of a snapshot, at any time, and `restore`,
-during which no other call may be made.
+All calls must come from one thread, with two exceptions: a snapshot may be iterated in another thread at any time, and
+`restore` may run in another thread while no other call is made.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from zab.store.znode import Znode
 
 
 class LeaderView(Protocol):
-    """The leader's knowledge when a request is prepared."""
+    """The leader's epoch, time and next zxid when it prepares a request."""
 
     @property
     def zxid(self) -> int: ...
@@ -68,7 +68,7 @@ class Store:
     """The replicated state of the coordination store, with what the leader needs to prepare requests for it."""
 
     kind: Final = "store"
-    """The word by which a directory tells the store from other machines."""
+    """The kind of this machine, as data directories record it."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class Store:
         self._outstanding = OutstandingChanges()
         """The changes that this leader has prepared and not applied. Empty at other servers."""
         self._records = self._outstanding.records
-        """The dict inside `_outstanding`: a change tests with its truth value whether anything is outstanding."""
+        """The dict inside `_outstanding`. It is empty if nothing is outstanding."""
         self._outstanding_since = 0
-        """The zxid at which `_outstanding` was last brought up to date; `prepare` does so if `zxid` has moved on."""
+        """The zxid up to which applied changes were removed from `_outstanding`. `prepare` removes the later ones."""
         self._preparer = RequestPreparer(decode, settings, self._outstanding, reconfigure)
         self.open_snapshots = store_snapshot.OpenSnapshots()
         """The snapshots that are being iterated."""
@@ -154,7 +154,7 @@ class Store:
         return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
-        """Prepare without a view: the store itself keeps account of the outstanding transactions. For the hot path."""
+        """Do the same without an object for the view, because this is called for each request."""
         if self._outstanding_since != self.zxid:
             self._outstanding_since = self.zxid
             self._outstanding.applied(self.zxid)
@@ -177,7 +177,7 @@ class Store:
         except Exception as wrong:
             self._check_is_ours(zxid, txn, wrong)
             raise
-        # After a whole multi, never within one: a read that reports this zxid sees all of the transaction.
+        # Only after the whole transaction: a read that reports this zxid must see all parts of a multi.
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
             self._outstanding.clear()  # at once: they hold data, and `prepare` may never be called again
@@ -188,12 +188,12 @@ class Store:
         return result
 
     def _check_is_ours(self, zxid: int, txn: bytes, wrong: Exception) -> None:
-        """Raise a public error if no store has written this transaction, which failed with `wrong`."""
+        """Raise DamagedError if the transaction that failed with `wrong` was not written by a store."""
         try:
             transactions.decode(txn)
         except DamagedError as error:
             raise DamagedError(
-                f"transaction {show(Zxid(zxid))} is none of a store ({error}): another machine has written it. See it "
+                f"transaction {show(Zxid(zxid))} was not written by a store ({error}). See it "
                 "with `zab log dump DATA`, and save the state before it with `zab log repair DATA NEW`"
             ) from wrong
 
@@ -235,7 +235,7 @@ class Store:
     # -- the whole state ---------------------------------------------------------------------------
 
     def snapshot(self) -> StoreSnapshot:
-        """Return the state at this zxid, to be iterated while other transactions are applied."""
+        """Return the state at this zxid. It may be iterated while later transactions are applied."""
         return self.open_snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
@@ -250,7 +250,7 @@ class Store:
         self._missed += missed_events.compare(self.tree, tree, self.watches)
         self.zxid = zxid
         self.open_snapshots = store_snapshot.OpenSnapshots()
-        self._handlers.clear()  # breaks the cycle between the handlers and the old state, which no collector would find
+        self._handlers.clear()  # breaks the cycle with the old state, so that it is freed at once
         self._switch_to(tree, sessions, found)
 
     def deliver_missed(self) -> None:

@@ -1,8 +1,8 @@
 """The whole state as chunks of bytes: exact at one zxid, and encoded while later transactions are applied.
 
 A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, perhaps in
-another thread. A mark in the tree keeps each node that was replaced since the start, so the old node of a path is in
-the mark, or, if the path has not changed, still in the tree.
+another thread. A mark in the tree keeps the old version of each node that is replaced after the start. So the node of a
+path at the start is in the mark, or, if it has not changed, still in the tree.
 
     chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
     chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk contains, then nodes
@@ -41,10 +41,10 @@ class StoreSnapshot:
     def __init__(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> None:
         self.zxid = zxid
         self.done = False
-        """True once the iteration has ended: the mark is of no use any more."""
+        """True once the iteration has ended, so that the mark is no longer needed."""
         self._nodes = tree.nodes
         self._mark: Mark = {}
-        """The nodes that were replaced since the start, as they were."""
+        """The old versions of the nodes that were replaced since the start."""
         tree.marks.append(self._mark)
         self.paths = list(tree.nodes)
         """The paths at the start, in order. The iteration consumes the list: freeing a million entries at once would
@@ -107,7 +107,7 @@ class OpenSnapshots:
 
     def __init__(self) -> None:
         self._marks: list[tuple[ref[StoreSnapshot], Mark]] = []
-        """Snapshots and their marks. A snapshot that was dropped without an end is found by its reference."""
+        """Weak references to snapshots, and their marks. The reference of a dropped snapshot is dead."""
 
     def __len__(self) -> int:
         return len(self._marks)
@@ -190,7 +190,7 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
         count += len(second)
         load = tree.load
         for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
-            # Equal numbers share one object: most numbers are equal, and they stay in memory for long.
+            # Most numbers are equal and stay in memory for long, so let equal numbers share one object.
             load(path, (
                 data, lists[number], czxid, czxid + mzxid if mzxid else czxid, ctime, ctime + mtime if mtime else ctime,
                 version, cversion, aversion, owner, czxid + pzxid if pzxid else czxid, 0,

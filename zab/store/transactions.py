@@ -1,8 +1,8 @@
 """Transactions as bytes: the leader proposes them, the log stores them and every server applies them in this form.
 
 A transaction holds results, not requests: versions are absolute, names are complete, ACLs are final. One unpack reads
-all fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or our
-own where ZooKeeper has none. The format holds everything that ZooKeeper's log holds.
+all fields of fixed size; the variable ones follow. The first byte is the type: ZooKeeper's number modulo 256, or a
+number of our own if ZooKeeper has no such type. The format contains everything that ZooKeeper's log contains.
 """
 
 from __future__ import annotations

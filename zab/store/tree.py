@@ -1,11 +1,12 @@
 """The nodes, and the tables that follow from them: children, ephemerals, containers, TTLs.
 
-All nodes stand in one dict, where a change replaces a node. A snapshot needs that dict only. To learn what has changed
-since some moment, leave a *mark*: a dict that receives, at the first change of a path, the node that stood there before
-(None: no node).
+One dict holds all nodes, and a change replaces a node in it. A snapshot needs only that dict. To find the changes since
+some moment, add a *mark*: a dict that receives the old node of each path at the first change after that moment (None if
+there was no node).
 
-The other tables are changed in place. They are dicts without values, not sets: dicts keep the order of insertion, which
-is the same on every server, and a dict of plain text costs the cyclic collector nothing, however large.
+The other tables are changed in place. They are dicts without values instead of sets for two reasons. Dicts keep the
+order of insertion, which is the same on every server. And the cyclic collector does not walk a dict of plain text,
+however large it is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from zab.store.znode import CONTAINER, EMPTY_ROOT, INT_MAX, Znode, is_session
 
 Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Znode | None]
-"""path -> the node that stood there when the mark was left; None: there was no node"""
+"""path -> the node at the time when the mark was added; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
 """Bytes that an ephemeral node counts in `Tree.ephemeral_bytes` in addition to its path."""
@@ -30,13 +31,13 @@ _NODE_EXISTS: Final = ErrorCode.NODE_EXISTS
 
 
 class Tree:
-    """All znodes, with the tables that follow from them. `check` asserts that they do."""
+    """All znodes, with the tables that follow from them. `check` asserts that nodes and tables agree."""
 
     __slots__ = ("children", "containers", "ephemeral_bytes", "ephemerals", "marks", "nodes", "ttls")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
-        """The znodes by path. The parent of each is in it, and counts it."""
+        """The znodes by path. The parent of each is here, too, and its count of children includes the znode."""
         self.children: dict[str, Paths] = {}
         """The children's names (not paths) by path of the parent; no entry for a node without children."""
         self.ephemerals: dict[int, Paths] = {}
@@ -82,8 +83,8 @@ class Tree:
         (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid, count) = (
             parent
         )
-        # The parent may be newer and the node may exist only if a history is replayed over a state that contains parts
-        # of it. The parent must catch up even then: the next sequence number is its `cversion`.
+        # In a replay over a state that contains parts of the history, the parent may be newer or the node may exist.
+        # The parent must catch up even then, because its `cversion` is the next sequence number.
         if parent_cversion > cversion or (parent_cversion < 0 and cversion == INT_MAX):
             cversion, pzxid = parent_cversion, zxid
         existing = nodes.get(path)
@@ -133,7 +134,7 @@ class Tree:
         if node is None:
             return None
         if node[11]:
-            # Only in a replay, as in `create`: the state has a later node of this path. Its children are created again.
+            # Only in a replay, as in `create`: the state has a later node at this path. Its children are created again.
             for child in self.children_of(path):
                 self.delete(child_of(path, child), path, child, zxid)
             node = nodes[path]
@@ -150,7 +151,7 @@ class Tree:
         return node
 
     def _insert(self, path: str, node: Znode) -> None:
-        """Insert a node of a snapshot, in which the parent counts it already."""
+        """Insert a node of a snapshot. The parent's count of children includes it already."""
         self.nodes[path] = node
         if path != ROOT:
             slash = path.rfind("/")
@@ -239,7 +240,7 @@ class Tree:
         self._insert(path, node)
 
     def check(self) -> None:
-        """Assert that every table follows from the nodes: a walk over all of them, for tests and for debugging."""
+        """Assert that all tables agree with the nodes. It visits all nodes, so it is for tests and debugging."""
         children: dict[str, Paths] = {}
         ephemerals: dict[int, set[str]] = {}
         containers: set[str] = set()

@@ -1,7 +1,7 @@
 """The fields of a znode, and the stat that clients receive.
 
-A node is a plain tuple, replaced and never mutated. A tuple of atoms takes a quarter of the memory of an object, and
-the cyclic collector untracks it at its first pass, so a million nodes are not walked repeatedly.
+A node is a plain tuple: a change replaces it. A tuple of atoms takes a quarter of the memory of an object, and the
+cyclic collector untracks it at its first pass, so a million nodes are not walked repeatedly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONTAINER: Final = -(1 << 63)
 
 TTL_MAX: Final = (1 << 40) - 1
 _TTL: Final = -(1 << 56)
-"""The owner of a TTL node: 0xff, sixteen zero bits, and the TTL. No session id has 0xff in front."""
+"""The owner of a TTL node: 0xff, sixteen zero bits, and the TTL. No session id begins with 0xff."""
 
 INT_MAX: Final = 0x7FFF_FFFF
 INT_MIN: Final = -0x8000_0000

@@ -7,6 +7,6 @@ and `snapshot_pieces` cuts chunks that are larger than a frame. With ZooKeeper's
 `disk_compression`, read through `disk_source`; `disk_store` converts between them and our store. Certificates and key
 stores: `certificates`, `jks`.
 
-A decoder trusts nothing: malformed bytes raise `WireError`, and in files `DamagedError`. The formats of our own log and
-snapshots are in `zab.storage`.
+A decoder checks everything: malformed bytes of a connection raise `WireError`, those of a file `DamagedError`. The
+formats of our own log and snapshots are in `zab.storage`.
 """

@@ -1,8 +1,9 @@
 """The subject and the validity of a certificate, read by the library `cryptography`.
 
 ZooKeeper compares identities of the scheme x509 letter by letter, so a subject must be written exactly as Java's
-`X500Principal.getName` writes it. RFC 2253 leaves choices, and Java makes them: a few attribute types have names, all
-others are a number with a hexadecimal value; the last attribute comes first; text of every kind is decoded as UTF-8.
+`X500Principal.getName` writes it. Where RFC 2253 leaves a choice, this module follows Java: a few attribute types have
+names, all others are a number with a hexadecimal value; the last attribute comes first; text of every kind is decoded
+as UTF-8.
 """
 
 from __future__ import annotations
@@ -74,9 +75,9 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
 
 
 def _value_encoding(attribute: x509.NameAttribute[str | bytes]) -> bytes:
-    """Return the DER encoding of an attribute's value. The library gives it only as the end of a whole name.
+    """Return the DER encoding of an attribute's value.
 
-    Such a name is three headers, the attribute's type, and the value.
+    The library encodes only a whole name: three headers, the attribute's type, and the value. So cut off the rest.
     """
     from cryptography import x509
 

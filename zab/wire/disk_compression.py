@@ -31,7 +31,7 @@ def plain(chunks: Iterable[bytes], compression: Compression) -> Iterable[bytes]:
 
 
 def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress gzip. No yielded chunk is larger than `CHUNK_BYTES`, however well it was compressed."""
+    """Decompress gzip in chunks of at most `CHUNK_BYTES`."""
     stream = zlib.decompressobj(wbits=31)
     try:
         for chunk in chunks:

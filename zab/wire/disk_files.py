@@ -64,7 +64,7 @@ def parse_name(name: str) -> DataFile | None:
 
 
 def snapshots_newest_first(names: Iterable[str]) -> list[DataFile]:
-    """Return the snapshots, newest first: the order in which to try them until one is complete."""
+    """Return the snapshots, the newest first. A reader tries them in this order until one is complete."""
     found = [file for name in names if (file := parse_name(name)) and not file.is_log]
     return sorted(found, key=lambda file: file.zxid, reverse=True)
 

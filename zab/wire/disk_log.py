@@ -1,6 +1,6 @@
 """ZooKeeper's transaction log files, for import and export.
 
-    16 bytes of header, then records, then zeros up to what was allocated in advance
+    16 bytes of header, then records, then zeros to the end of the preallocated file
     record: Adler-32 of the payload, its length, the payload, the letter B
 
 A crash may leave the last record half written: its letter is then missing, and the log ends before it. A record with
@@ -32,7 +32,7 @@ class LogReader:
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
         self._source = Source(chunks, record_bytes_max)
         self.end = 0
-        """The offset after the last whole record: the size to cut the file to before appending."""
+        """The offset after the last whole record. Cut the file to this size before appending."""
         self.torn = False
         """True if there are bytes other than zeros after the last whole record."""
 
@@ -78,9 +78,7 @@ class LogReader:
 
 
 def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
-    """Return the offset at which to cut a file so that it ends with this transaction. The transaction must be in the
-    file: a cut elsewhere would lose or keep others.
-    """
+    """Return the offset at which to cut a file so that it ends with this transaction, which must be in the file."""
     reader = LogReader(chunks)
     for txn in reader:
         if txn.zxid == zxid:
@@ -96,7 +94,8 @@ def encode_record(txn: FileTxn) -> bytes:
 
 
 def log_chunks(txns: Iterable[FileTxn], padded_to_bytes: int = 0) -> Iterator[bytes]:
-    """Yield a whole file. Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation, which it does not need."""
+    """Yield a whole file. Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation; ZooKeeper also reads a file
+    without them."""
     written = len(FILE_HEAD)
     yield FILE_HEAD
     for txn in txns:

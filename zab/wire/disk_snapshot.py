@@ -40,7 +40,7 @@ FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
 OPEN_KEY: Final = -1
-"""The number that stands for the open ACL."""
+"""The number of the open ACL in every file."""
 
 PersistedStat: TypeAlias = tuple[int, ...]
 """czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid. cversion and the owner are as
@@ -49,7 +49,7 @@ stored, not as clients see them: cversion counts created children, and the owner
 
 
 class FileNode(NamedTuple):
-    """One of a million, so a plain tuple with names. The root's path is empty."""
+    """A node of a file: a plain tuple with names, because there may be millions. The root's path is empty."""
 
     path: str
     data: bytes | None
@@ -132,7 +132,7 @@ class SnapshotReader:
             yield key, acl or ()
 
     def _read_rest(self) -> None:
-        """Read the optional digest and zxid: with their checksums 33, 21, 54 or 0 bytes."""
+        """Read the optional sections: a digest and its checksum have 33 bytes, a zxid and its checksum 21."""
         source = self._source
         with_digest, with_zxid = _DIGEST.size + _SEAL.size, LONG.size + _SEAL.size
         left = len(source.take(with_digest + with_zxid + 1))
@@ -156,7 +156,7 @@ class SnapshotReader:
             raise DamagedError(f"at {offset}: the end mark is missing")
 
     def _count(self) -> int:
-        """Read a count. No memory is reserved for it: whatever its value, the items end with the file."""
+        """Read a count. A false one costs no memory, because the items are read one by one."""
         (count,) = INT.unpack(self._exactly(4))
         if count < 0:
             raise DamagedError(f"at {self._source.offset - 4}: {count} entries")
@@ -175,7 +175,7 @@ class SnapshotReader:
 
 
 def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
-    """Return a node, or None at the end mark. Reading the stat, the last field, proves that all are present."""
+    """Return a node, or None at the end mark. If the stat, the last field, can be read, all fields are present."""
     (length,) = INT.unpack_from(data, at)
     start = at + 4
     stop = start + length

@@ -17,7 +17,7 @@ RECORD_BYTES_MAX: Final = 64 << 20
 
 
 class Source:
-    """The bytes at hand are `data[position:]`; `more` reads more."""
+    """A file and its current part. The bytes read and not yet consumed are `data[position:]`; `more` reads more."""
 
     __slots__ = ("_adler", "_bytes_max", "_chunks", "_passed", "_summed", "data", "position")
 
@@ -36,7 +36,9 @@ class Source:
         return self._passed + self.position
 
     def more(self) -> bool:
-        """Read more, or return False at the end. The bytes at hand double, so a large record is copied few times."""
+        """Read more, or return False at the end. Each call doubles the unconsumed bytes, so a large record is copied
+        rarely.
+        """
         kept = self.data[self.position :]
         if len(kept) > self._bytes_max:
             raise DamagedError(f"at {self.offset}: a record of more than {self._bytes_max} bytes")
@@ -65,7 +67,7 @@ class Source:
         return taken
 
     def checksum(self) -> int:
-        """Adler-32 of everything before `position`."""
+        """Return the Adler-32 of everything before `position`."""
         self._adler = zlib.adler32(self.data[self._summed : self.position], self._adler)
         self._summed = self.position
         return self._adler

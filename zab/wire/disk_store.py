@@ -1,8 +1,8 @@
 """Convert a ZooKeeper data directory into a state of our store, and back.
 
-Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed over it. ZooKeeper's snapshots hold
-parts of changes made while they were written, so only the replay completes them. The digest of a transaction tells
-whether it did.
+Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed over it. ZooKeeper's snapshots contain
+parts of the changes made while they were written, so only the replay completes them. The digest in a transaction tells
+whether the result is correct.
 
 Export: one snapshot holds everything; no log is needed.
 """
@@ -30,12 +30,12 @@ from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReade
 from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""Stands for an ACL that the snapshot lacks. It was added while the snapshot was written, so the log has it. If the
-log lacks it as well, no client gets access, which is safer than all.
+"""Replaces an ACL that the snapshot lacks because it was added while the snapshot was written. The replay of the log
+brings the real one. If the log lacks it as well, no client gets access, which is safer than access for all.
 """
 
 NO_SERVER: Final = 0
-"""Imported sessions have no server: a returning client attaches at any."""
+"""The server of imported sessions: none. A returning client can attach at any server."""
 
 
 # -- in ------------------------------------------------------------------------------------------------
@@ -94,7 +94,9 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions that are newer than the store. Only the last digest is compared: it covers the tree."""
+    """Apply the transactions that are newer than the store. Compare the last digest only, because it covers the whole
+    tree.
+    """
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
@@ -103,7 +105,7 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            found = store.digest.value  # now or never: this transaction may change the tree, and has no digest
+            found = store.digest.value  # before this transaction changes the tree: it has no digest
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
         if txn.digest is not None and says:
@@ -118,7 +120,7 @@ def store_txn(txn: FileTxn, tree: Tree) -> bytes:
 
 
 def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
-    """Translate one operation, by the kinds and fields that `FileTxn` lists. Anything else is `DamagedError`."""
+    """Translate one operation. Raise `DamagedError` unless its kind and fields are those that `FileTxn` lists."""
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
         raise DamagedError(f"transaction {txn.zxid:#x}: {kind} of {fields[0]!r:.100}")
@@ -153,7 +155,7 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
 
 
 def _is_changeable(kind: int, path: str) -> bool:
-    """Return whether the path is valid: the store checks paths before a transaction exists, not when it applies one."""
+    """Return whether the path is valid. The store checks it in `prepare`, not in `apply`."""
     return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
 
 

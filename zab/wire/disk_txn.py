@@ -29,7 +29,7 @@ class FileTxn:
     """`fields` by kind:
 
         create session            timeout in ms
-        close session             paths that went with it, or `None` where the log is older than that list
+        close session             the paths of its ephemeral nodes; `None` in logs of versions without that list
         error                     code
         create, create2           path, data, acl, is ephemeral, cversion of the parent (-1: not recorded)
         create container          path, data, acl, cversion of the parent
@@ -64,8 +64,8 @@ def _encode_number(fields: Fields) -> bytes:
 
 
 def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
-    """Decode the list of paths, which old versions lack. Then the digest may follow here: no list begins as one does,
-    for it would have two empty paths."""
+    """Decode the list of paths, which logs of old versions lack. In these the digest may follow at once. It cannot be
+    taken for a list, because as a list it would have two empty paths."""
     left = len(body) - at
     if left == 0 or (left == DIGEST.size and body.startswith(INT.pack(DIGEST_VERSION), at)):
         return (None,), at

@@ -1,6 +1,6 @@
 """The type and range of each field of a message, checked once, when it is unpacked.
 
-Each kind is a pair of functions. Packing trusts the caller. Unpacking trusts nothing and raises `ValueError`, which
+Each kind is a pair of functions. Packing trusts the caller. Unpacking checks everything and raises `ValueError`, which
 `decode` turns into the `WireError` that ends the link.
 """
 
@@ -25,7 +25,7 @@ ZXID_MAX: Final = (EPOCH_MAX << 32) + COUNTER_MAX
 
 @frozen
 class Kind:
-    """The encoding of one field. `pack` is None if a value travels as it is."""
+    """The encoding of one field. `pack` is None if the value is sent unchanged."""
 
     unpack: Callable[[Any], Any]
     pack: Callable[[Any], Any] | None = None
@@ -97,7 +97,7 @@ def listing(kind: Kind, count_max: int) -> Kind:
 
 
 def listing_of_bytes(count_max: int) -> Kind:
-    """Equal to `listing(BYTES, count_max)`, without a call for each item: all writes of all clients pass here."""
+    """Return `listing(BYTES, count_max)` without a call for each item, because all writes pass here."""
 
     def unpack(value: object) -> tuple[bytes, ...]:
         if type(value) is not list or len(value) > count_max:

@@ -1,7 +1,7 @@
 """Length framing: four bytes of length, then that many bytes.
 
-A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all frames that are
-complete, because the code after it is faster per message the more messages it gets at once.
+A receive returns any number of bytes: half a frame, or a hundred frames. One `feed` returns all complete frames,
+because its caller handles many messages at once faster than one by one.
 
 `FrameReader` splits the links between servers, the command channel of the controller and the connections of brokers
 (`replica.wire.framing`). The client protocol has the same framing and headers of its own, read in one step
@@ -25,7 +25,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class PartialFrame:
-    """The received part of a frame that is not complete. One frame and one receive bound its size."""
+    """The received part of a frame that is not complete. It is never larger than one frame and one receive."""
 
     __slots__ = ("_bytes_min", "_held", "_needed", "bytes_max")
 
@@ -34,9 +34,9 @@ class PartialFrame:
         """The largest allowed frame without its length. A server may raise it once a client has logged in."""
         self._bytes_min = frame_bytes_min
         self._held = bytearray()
-        """The bytes from the start of the partial frame on; shorter than its frame between two calls."""
+        """The received bytes of the partial frame. Between two calls they are fewer than the frame has."""
         self._needed = HEADER_BYTES
-        """The size of `_held` from which on the next frame, or at least its length, can be read."""
+        """The size that `_held` must have before the frame, or at least its length, can be read."""
 
     @property
     def held_bytes(self) -> int:
@@ -97,7 +97,7 @@ class FrameReader(PartialFrame):
         end = len(data)
         if end > HEADER_BYTES and _LENGTH.unpack_from(data)[0] == end - HEADER_BYTES <= self.bytes_max:
             self._needed = HEADER_BYTES
-            return [bytes(data[HEADER_BYTES:])]  # exactly one message, as in any conversation
+            return [bytes(data[HEADER_BYTES:])]  # exactly one frame: the usual case
         complete: list[bytes] = []
         position, needed, bytes_max = 0, HEADER_BYTES, self.bytes_max
         while end - position >= HEADER_BYTES:

@@ -1,7 +1,7 @@
 """The handshake on every link between servers: server id, ensemble and purpose.
 
-Two ensembles with mixed-up addresses would otherwise merge their histories. So no other message is accepted on a link
-before both ends have named the same ensemble and the same version. A refused server receives the reason.
+No other message is accepted on a link before both ends have named the same ensemble and the same version. Otherwise two
+ensembles with mixed-up addresses would merge their histories. A refused server receives the reason.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Purpose(Enum):
 
 @frozen
 class Hello:
-    """The first message of the dialling server. It can be dialled for elections at `host` and `port`."""
+    """The first message of the dialling server, whose election address is `host` and `port`."""
 
     version: int
     ensemble: str

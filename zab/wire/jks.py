@@ -115,8 +115,10 @@ def decode_jks(data: bytes, password: str) -> Jks:
 
 
 def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
-    """Return the key in the clear. It is hidden by a stream of SHA-1 digests, each of the one before it, and sealed by
-    another digest.
+    """Return the decrypted key.
+
+    The key is combined by XOR with a stream of SHA-1 digests, each made from the one before, and followed by a digest
+    that protects it from changes.
     """
     content = _der_content(protected, _SEQUENCE)
     if not content.startswith(_SUNS_PROTECTION):

@@ -1,7 +1,7 @@
 """Jute: the encoding shared by ZooKeeper's clients, servers and files.
 
 Integers are big-endian; a boolean takes one byte; text and buffers have four bytes of length in front, vectors four
-bytes of count; -1 in either place is null. There are no tags: the reader must know what comes.
+bytes of count; -1 as a length or a count is null. There are no tags: the reader must know the types of the fields.
 
 Frequent messages have decoders of their own that work on the bytes directly, with the structs below and two shortcuts:
 reading the *last* field proves that all fields before it are present, and a slice that is too short is noticed there.
@@ -40,7 +40,9 @@ _REPLACEMENT: Final = "\ufffd".encode()
 _HIGH_BYTE: Final = bytes(0xD0 | (byte & 0x3F) >> 2 for byte in range(256))
 _TOP_BITS: Final = bytes((byte & 0x03) << 6 for byte in range(256))
 _LOW_BITS: Final = bytes(byte & 0x3F for byte in range(256))
-"""Together these turn the second and third byte of an encoded surrogate into its two bytes in UTF-16."""
+"""Tables for `bytes.translate`. They turn the second and third byte of an encoded surrogate into its two bytes in
+UTF-16.
+"""
 
 
 def lenient(raw: bytes) -> str:
@@ -100,11 +102,12 @@ def vector(items: Iterable[bytes]) -> bytes:
 
 
 _SHORT: Final = tuple("\0\0\0" + chr(length) for length in range(128))
-"""The length before a short text, as text. Its ASCII bytes are the length, so one `encode` covers lengths and texts."""
+"""The lengths of short texts, each as a text of four ASCII characters, so that one `encode` covers lengths and texts.
+"""
 
 
 def texts(values: Iterable[str]) -> bytes:
-    """Encode a vector of text. Ten thousand names of children need one `encode`, not ten thousand."""
+    """Encode a vector of texts, with one `encode` for all of them: there may be ten thousand names of children."""
     values = list(values)
     try:
         joined = "".join([_SHORT[len(value)] + value for value in values])
@@ -191,7 +194,7 @@ class Reader:
         return self._present(self.vector_or_null(read, element_bytes_min))
 
     def texts(self) -> tuple[str, ...]:
-        """Read what `vector(self.text, 4)` reads, in a fifth of the time: there may be a quarter of a million."""
+        """Do the same as `vector(self.text, 4)` in a fifth of the time: there may be a quarter of a million texts."""
         count = self._present(self._count(4))
         data, at, end, unpack, found = self.data, self.position, len(self.data), INT.unpack_from, []
         try:
@@ -207,7 +210,7 @@ class Reader:
         return tuple(found)
 
     def unpack(self, layout: Struct) -> tuple[int, ...]:
-        """Read fields of fixed size at once."""
+        """Read fields of fixed size with one struct."""
         try:
             values = layout.unpack_from(self.data, self.position)
         except struct.error:

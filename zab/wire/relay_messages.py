@@ -16,7 +16,7 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 ORIGIN_BYTES: Final = 8
 COUNTER_BYTES: Final = 8
 TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
-"""The prefix of every transaction in the log: the submitting member, and the number of the submission there."""
+"""The size of the tag before every transaction in the log: the submitting member, and the submission's number there."""
 TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
 
@@ -67,8 +67,8 @@ class MemberMessage:
 
 @frozen
 class Refusals:
-    """Refused requests of the receiver. The receiver reports them after it has applied `after`: it then has the state
-    that refused them.
+    """Requests of the receiver that the leader refused. The receiver reports them once it has applied `after`: then it
+    has the state because of which they were refused.
     """
 
     epoch: Epoch

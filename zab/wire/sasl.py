@@ -1,9 +1,9 @@
 """SASL DIGEST-MD5 (RFC 2831), both sides: the way ZooKeeper's clients prove that they know a password.
 
-The password does not travel, and both sides prove their knowledge: only a server that knows the password can compute
-its answer, `rspauth`. Only `qop=auth` is implemented; TLS protects the bytes that follow.
+The password is not sent, and both sides prove that they know it: only a server that knows the password can compute its
+answer, `rspauth`. Only `qop=auth` is implemented, so use TLS to protect the bytes that follow.
 
-An exchange is three tokens and an empty one. Chance is an argument, because a nonce must never be used twice.
+An exchange is an empty token and three others. Chance is an argument, because a nonce must never be used twice.
 
     client                                server
     b""                        ->
@@ -179,8 +179,8 @@ class DigestServer:
     def _respond(self, token: bytes) -> bytes:
         """Check a response by RFC 2831, section 2.1.2, and return `rspauth` (2.1.3).
 
-        The nonce must be ours and unused, the realm and the URI this server's, and the hash that of the user's
-        password. The hash is computed for unknown users, too, so that the time reveals nothing.
+        The nonce must be this exchange's and unused, the realm and the URI must be this server's, and the hash must
+        match the user's password. The hash is computed for unknown users, too, so that the time reveals nothing.
         """
         directives = parse_directives(token)
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
@@ -217,7 +217,7 @@ class DigestServer:
 
 
 class DigestClient:
-    """One exchange with one server; it begins with an empty token. `complete` when the server has proved itself."""
+    """One exchange with one server; it begins with an empty token. `complete`: the server knows the password, too."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Snapshot chunks that are larger than a frame: cut by the sender, joined by the receiver.
 
-Chunk boundaries belong to the machine: `restore` receives exactly the chunks that `snapshot` made. So a frame's size
-must not limit a chunk, and only the link sees the pieces.
+The machine chooses the boundaries of chunks: `restore` receives exactly the chunks that `snapshot` made. So the size of
+a frame must not limit a chunk, and pieces exist on the link only.
 """
 
 from __future__ import annotations

@@ -144,10 +144,10 @@ def test_foreign_transactions_are_reported_and_left_out(
     if owner is not None:
         (data / "identity").write_bytes(owner)
     said = run("log", "verify", data, status=1)
-    assert "damage: transaction 2/10 is none of a store: another machine has written it" in said
+    assert "damage: transaction 2/10 was not written by a store but by another machine" in said
     assert said.splitlines()[-1] == "damaged: the sound history ends at 2/9"
     assert "not a transaction of the store" in run("log", "dump", data)
-    assert "transaction 2/10 is none of a store" in run("export", data, tmp_path / "theirs", status=1)
+    assert "transaction 2/10 was not written by a store" in run("export", data, tmp_path / "theirs", status=1)
     said = run("log", "repair", data, tmp_path / "saved")
     assert "note: transaction 2/10: " in said
     assert "as of 2/9. Later transactions were not saved." in said
@@ -238,7 +238,7 @@ def test_where_nothing_can_be_saved_nothing_is_begun(data: Path, tmp_path: Path)
 def test_without_its_record_the_history_is_read_from_log_and_snapshots(data: Path, tmp_path: Path) -> None:
     nodes = run("snapshot", "dump", data, "--json")
     (data / "epochs").unlink()
-    said = "epochs: missing, but there is log.200000001; what this server promised is lost"
+    said = "epochs: missing, but there is log.200000001; this server's promises are lost"
     told = json.loads(run("log", "verify", data, "--json", status=1))
     assert (told["damage"], told["last"]) == ([said], "2/9")
     assert said in run("export", data, tmp_path / "theirs")

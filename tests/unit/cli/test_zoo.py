@@ -569,7 +569,7 @@ def test_the_same_members_and_other_addresses_for_clients(folder: Path) -> None:
     remember(folder, "server.1=a:2888:3888;1\nserver.2=b:2888:3888\nserver.3=c:2888:3888:observer")
     assert other_warnings(plan(folder, THREE, myid="1")) == []
     (warning,) = other_warnings(plan(folder, THREE.replace("a:2888:3888", "a:2888:3888;2181"), myid="1"))
-    assert "clients still get server.1=a:2888:3888:participant;0.0.0.0:1" in warning
+    assert "clients still get the stored line server.1=a:2888:3888:participant;0.0.0.0:1" in warning
     assert plan(folder, THREE, myid="1").replaces is False
 
 

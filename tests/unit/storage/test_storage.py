@@ -214,7 +214,7 @@ def test_after_a_failed_sync_nothing_is_ever_written_again() -> None:
         lambda: storage.snapshot_writer(z("1/1"), 0),
         storage.purge,
     ):
-        with pytest.raises(StorageError, match="nothing more is written after this: cannot sync log.100000001"):
+        with pytest.raises(StorageError, match="writes nothing more: cannot sync log.100000001"):
             act()
     storage.close()
     assert disk.changes == changes

@@ -57,7 +57,7 @@ class LogLine:
 
 
 def moment(ms: int) -> str:
-    """Format a time. A log may contain a number that is not a date."""
+    """Format a time. Accept any number, because a log may contain one that is not a date."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
@@ -97,7 +97,7 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
 
 
 def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
-    """Yield the machine's transactions with their zxids. Changes of membership are the consensus's own."""
+    """Yield the machine's transactions with their zxids. Skip changes of membership, which belong to the consensus."""
     for batch in batches:
         if not batch.config:
             for zxid, payload in zip(batch.zxids, batch.payloads(), strict=True):
@@ -105,9 +105,9 @@ def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
 
 
 def first_foreign(txns: Iterable[tuple[Zxid, bytes]], *, mixed: bool) -> Zxid | None:
-    """Return the zxid of the first transaction that no store has written, or None.
+    """Return the zxid of the first transaction that was not written by a store, or None.
 
-    `mixed`: return None, too, if not one of them is a store's.
+    `mixed`: return None, too, if none of them was written by a store.
     """
     foreign, own = None, not mixed
     for zxid, txn in txns:
@@ -139,8 +139,8 @@ def name_of(op: int) -> str:
 def _described(txn: transactions.Transaction) -> tuple[str, str, bytes | None]:
     """Return a transaction's path, its other fields as text, and its data.
 
-    The body has the fields of ZooKeeper's transaction record for this operation (`zookeeper.jute`). A multi takes the
-    first path among its parts, and its text is that of all parts.
+    The body has the fields of ZooKeeper's transaction record for this operation (`zookeeper.jute`). For a multi, the
+    path is the first one among its parts, and the text lists all parts.
     """
     body: tuple[Any, ...] = txn.body
     match txn.op:
@@ -186,7 +186,7 @@ def _size(data: bytes | None) -> str:
 
 
 def zxid_of(text: str) -> Zxid:
-    """Parse `0x200000001`, or `2/1` as the logs of zab write it."""
+    """Parse a zxid like `0x200000001`, or `2/1` as in the logs of zab."""
     try:
         return parse(text) if "/" in text else Zxid(int(text, 16))
     except ValueError:

@@ -37,14 +37,15 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""Transactions in a row that leave no trace in a snapshot. Dates read as zxids are far beyond."""
+"""The most transactions in a row that leave no trace in a snapshot. A date in a name, taken for a zxid, is far larger.
+"""
 EPOCHS_AHEAD_MAX: Final = 1_000
 Progress: TypeAlias = Callable[[int], object]
 """Receives the number of bytes of each read."""
 
 
 class MisnamedError(DamagedError):
-    """A sound snapshot file whose name is beyond its content."""
+    """The zxid in the name of a sound snapshot file is later than the file's content."""
 
 
 def no_progress(count: int) -> None:
@@ -223,10 +224,10 @@ def _their_snapshot(
 ) -> tuple[Store, int, bool]:
     """Return the store, the zxid at which its content ends, and whether it matches the digest in the file.
 
-    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so changes after
-    that zxid may be in it, and the name may be below the content. A name beyond the content is a mistake: the log
-    between the two would not be replayed. Versions that write no last zxid leave a lower bound of the content's end,
-    so there a name is refused only if it is too far beyond it and if no log reaches it.
+    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so the file may contain
+    later changes. A zxid in the name that is later than the content is a mistake, because the log between the two would
+    not be replayed. Old versions write no last zxid. Then only a lower bound of the content's end is known, and a name
+    is refused only if it is far later than that and no log reaches it.
     """
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
@@ -258,8 +259,9 @@ def _newest_change(reader: SnapshotReader, store: Store) -> int:
 def _may_be_named(zxid: int, content: int, reader: SnapshotReader) -> bool:
     """Return whether a snapshot whose newest known change is `content` may have been named `zxid`.
 
-    The digest's zxid follows every transaction, so behind it only the begin of an epoch is left, which a leader counts
-    as processed. Without it, transactions that change no stat may follow: sessions, ACLs, failed requests.
+    If the file has a digest, its zxid is that of the last transaction. The name may then differ only by the beginning
+    of an epoch, which a leader counts as processed. Without a digest, transactions that change no stat may follow the
+    newest known change: those of sessions and ACLs, and failed requests.
     """
     epochs = epoch_of(Zxid(zxid)) - epoch_of(Zxid(content))
     ahead = counter_of(Zxid(zxid)) if epochs else zxid - content

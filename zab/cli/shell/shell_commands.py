@@ -254,7 +254,7 @@ async def _get_acl(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "setAcl [-s] [-v version] [-R] path acl",
-    "set the ACL: scheme:id:letters with letters of cdrwa, several with commas; -R: of all nodes below, too",
+    "set the ACL: scheme:id:letters with letters of cdrwa, several with commas; -R: also that of all nodes below",
     flags="sR",
     options=("-v",),
     least=2,

@@ -56,7 +56,7 @@ class ServerReport:
     rows: tuple[ServerRow, ...]
     warnings: tuple[str, ...] = ()
     by_words: bool = False
-    """It came from a client port, which reports one server only."""
+    """True if the report came from a client port, which reports one server only."""
 
 
 async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerReport:

@@ -1,7 +1,7 @@
 """The table of all keys of ZooKeeper's configuration file, with their effect here.
 
-A key counts with and without `zookeeper.` in front, in the file and as `-D key=value`: ZooKeeper turns keys that it
-does not know into system properties.
+A key may have the prefix `zookeeper.` or lack it, in the file and as `-D key=value`, because ZooKeeper turns keys that
+it does not know into system properties.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("maxResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
             _ignored("maxGetChildrenResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
             _sets("request_throttle_max_requests", "0", "throttle.request_max_requests", _whole(0), "the most outstanding requests of all clients before others wait; 0: only globalOutstandingLimit counts"),
-            _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "how long requests above it wait before the next check, in ms"),
+            _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "how long requests above `request_throttle_max_requests` wait before the next check, in ms"),
             _ignored("request_throttle_drop_stale", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
             _sets("request_stale_latency_check", "false", "throttle.request_stale_latency_check", values.flag_or_yes_no, "close the connection of a client whose request waited longer than its session's timeout"),
             _ignored("request_stale_connection_check", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
@@ -129,7 +129,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("connection_throttle_freeze_time", "-1", "throttle.connection_freeze_ms", _whole(-1), "the interval between changes of the drop probability, in ms; -1: connections are never dropped by chance"),
             _sets("connection_throttle_drop_increase", "0.02", "throttle.connection_drop_increase", values.fraction, "how much the drop probability grows when no token is left"),
             _sets("connection_throttle_drop_decrease", "0.002", "throttle.connection_drop_decrease", values.fraction, "how much it shrinks when enough tokens are left"),
-            _sets("connection_throttle_decrease_ratio", "0", "throttle.connection_decrease_ratio", values.fraction, "the part of the tokens that may be missing for it to shrink"),
+            _sets("connection_throttle_decrease_ratio", "0", "throttle.connection_decrease_ratio", values.fraction, "the part of the tokens that may be used up while the drop probability shrinks"),
             _sets("connection_throttle_weight_enabled", "false", "throttle.connection_weight_enabled", values.flag_or_yes_no, "charge a connection by the kind of its session; false: one token each"),
             _sets("connection_throttle_global_session_weight", "3", "throttle.connection_global_session_weight", _whole(1), "tokens for a new global session"),
             _sets("connection_throttle_renew_session_weight", "2", "throttle.connection_renew_session_weight", _whole(1), "tokens for a session that reconnects"),
@@ -155,7 +155,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
                   "the most files named `damaged.*`; beyond it, older ones are deleted when new ones come"),
             _sets("db.damagedSizeLimitInKb", "4194304", "storage.damaged_bytes_max", values.kibibytes, "the most KiB of these files"),
             _sets("db.vetoLostHistory", "true", "settings.veto_lost_history", values.flag,
-                  "a server keeps committed history that its leader lacks, and stays out until an operator decides; false: it gives it up at once"),
+                  "a server keeps committed history that its leader lacks, and stays out until an operator decides; false: it gives up its own history at once"),
             _ignored("observer.syncEnabled", "true", "observers always keep a log and snapshots", "true"),
             _ignored("leader.nodelay", "true", "no such delay exists", "true"),
             _ignored("follower.nodelay", "true", "no such delay exists", "true"),
@@ -235,7 +235,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("sslQuorum", "false", values.flag_or_yes_no, "use TLS between servers, set up by the keys `ssl.quorum.*`"),
             _ignored("portUnification", "false", "the servers' ports speak either TLS or plain text", "false"),
             _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start only: restart one server after the other", "false"),
-            _ignored("ssl.sslProvider", "JDK", "TLS is done by OpenSSL", "openssl", "openssl_refcnt"),
+            _ignored("ssl.sslProvider", "JDK", "OpenSSL implements TLS here", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "OCSP stapling is not supported", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
             _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "the most concurrent handshakes; one more ends the oldest of the address that has most of them. 0 and less: the default"),

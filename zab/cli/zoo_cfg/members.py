@@ -44,7 +44,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
             source.problem(entry.key, f"{error}".rpartition("': ")[2] or str(error))
     if not any(entry.key.startswith("server.") for entry in lines):
         for entry in lines:
-            source.problem(entry.key, "there is no server.N line that it belongs to")
+            source.problem(entry.key, "it belongs to no server.N line")
         return None
     if len(source.problems) == before:  # other problems may follow from these
         found = [*faults(servers, groups, weights), *shared_addresses(servers)]
@@ -79,11 +79,11 @@ def _version(source: ZooSource) -> int | None:
     if entry is None:
         return None
     for other in source.members():
-        source.problem(other.key, "members stand in the file that dynamicConfigFile names, or here, not in both")
+        source.problem(other.key, "list the members here or in the file that dynamicConfigFile names, not in both")
     before = set(source.entries)
     path = Path(entry.value)
     beside = source.path.parent / path
-    if not path.exists() and beside.exists():  # a start in another working directory wrote it
+    if not path.exists() and beside.exists():  # written by a start in another working directory
         path = beside
     if not path.exists():
         source.problem(entry.key, "cannot be read: there is no such file")

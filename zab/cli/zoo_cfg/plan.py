@@ -206,8 +206,8 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
                 source.missing(name, f"an ensemble needs it ({what}); 10 and 5 are customary")
             else:  # the server was standalone once, and a reconfiguration has made it a member
                 source.warnings.append(
-                    f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} counts; write "
-                    "down what the other servers have"
+                    f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set the "
+                    "value of the other servers"
                 )
     return lacks
 

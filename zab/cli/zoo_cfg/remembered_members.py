@@ -1,7 +1,7 @@
 """Compare the servers of the file with the members that the data directory stores.
 
 Membership is part of the history, so the stored members take precedence. But an edited file is meant to have an
-effect: a difference is never ignored silently, and never applied by half.
+effect: a difference is neither ignored silently nor applied in part.
 """
 
 from __future__ import annotations
@@ -141,6 +141,6 @@ def _compare_client_addresses(source: ZooSource, given: Ensemble, saved: Ensembl
         other = saved.by_id[sid]
         if server.client_port is not None and server.text() != other.text():
             source.warnings.append(
-                f"{source.path}: clients still get {other.text()}, as stored, where the file says {server.text()}: "
+                f"{source.path}: clients still get the stored line {other.text()}, not {server.text()} from the file: "
                 "`reconfig -add` with the file's line changes it"
             )

@@ -21,7 +21,7 @@ class ZooSource(ConfigSource):
         return source
 
     def on_duplicate(self, entry: ConfigEntry, before: ConfigEntry) -> None:
-        if entry.key.startswith(MEMBERSHIP):  # which of the two lines is right cannot be guessed
+        if entry.key.startswith(MEMBERSHIP):  # the file does not show which of the two lines is meant
             self.problem(entry.key, f"also in line {before.line}, as {before.shown!r}")
         else:
             super().on_duplicate(entry, before)

@@ -19,6 +19,7 @@ What must be durable before which message:
     a transaction                      it counts itself for that transaction
 
 `Leader` is one attempt to lead: it owns the links, the current phase and the deadlines. Each phase is an object, and
-what is true in one phase only ends with it. `LearnerHandshake` takes each learner from its first message to broadcast;
-the steps are the same in every phase, which only counts them. `CommitAccounting` decides what is committed.
+state that is valid in one phase only ends with it. `LearnerHandshake` takes each learner from its first message to
+broadcast, by the same steps in every phase; the phase counts the learners that completed a step. `CommitAccounting`
+decides which transactions are committed.
 """

@@ -1,7 +1,7 @@
 """A leader's barriers: points in the history after every write acknowledged before the request.
 
-A leader that was deposed without noticing must not answer. The proof of leadership is a quorum of pongs to a ping that
-was sent after the request; all requests of one turn share a ping.
+A leader that was deposed without noticing must not answer. So the leader first proves its leadership: it sends a ping
+after the request, and a quorum has to answer it. All requests of one turn share a ping.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
 
 @define
 class PendingBarrier:
-    """`origin` asked for it and chose its `number`; `zxid` was committed at that time."""
+    """A barrier requested by server `origin` under its own `number`. `zxid` was committed when the request arrived."""
 
     origin: ServerId
     number: int
@@ -82,9 +82,8 @@ class Barriers:
     def release(self) -> None:
         """Answer the barriers whose ping a quorum has answered.
 
-        A pong to a ping that was sent after the request proves that its sender had not left this leader by then. A
-        server that has promised a newer epoch, without which no newer leader can have committed anything, does not
-        answer on this link any more.
+        A pong proves that its sender still followed this leader after the request. A newer leader can commit only after
+        a quorum has promised its epoch, and a server that has promised it answers no ping of this leader any more.
         """
         while self._waiting:
             ping = self._waiting[0].ping

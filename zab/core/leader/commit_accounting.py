@@ -17,9 +17,12 @@ _SYNCED: Final = LearnerStep.SYNCED
 class CommitAccounting:
     """Counts acknowledgements on disk, the leader's own included, and advances the committed zxid of one epoch.
 
-    Up to three memberships apply. The *active* one always. A *pending* change, for itself and everything after
-    it. And the *joint* one, which a change has just replaced, for everything that was proposed before the change was
-    in force.
+    Each zxid needs a quorum of every membership that applies to it:
+
+    - the *active* membership always applies;
+    - a *pending* change applies to itself and to everything after it;
+    - the *joint* membership, which a change has just replaced, applies to everything that was proposed before the
+      change was in force.
     """
 
     def __init__(self, log_state: LogState, learners: Mapping[ServerId, LearnerState], epoch: Epoch) -> None:
@@ -28,10 +31,11 @@ class CommitAccounting:
         """The learners that are linked to the leader, with the last zxid that each has acknowledged."""
         self._epoch = epoch
         self.joint: tuple[Ensemble, Zxid] | None = None
-        """The former membership, and the last zxid that needs a quorum of it. None once it has all up to there."""
+        """The former membership, and the last zxid that needs a quorum of it. None once a quorum has acknowledged that.
+        """
 
     def reached(self) -> Zxid | None:
-        """Return the newest zxid that is decided now, or None if that is no more than what is committed."""
+        """Return the newest zxid that can be committed now, or None if there is none after the committed one."""
         log_state = self._log_state
         # A comprehension instead of a call per learner, because each acknowledgement asks.
         acked = {sid: each.acked for sid, each in self._learners.items() if each.step is _SYNCED and not each.forgotten}
@@ -39,7 +43,7 @@ class CommitAccounting:
         reached = log_state.ensemble.quorum_zxid(acked)
         pending = log_state.pending
         if pending is not None and reached >= pending.version:
-            # The change itself, and everything that was proposed after it, needs both.
+            # The change itself, and everything that was proposed after it, needs quorums of both memberships.
             both = min(reached, pending.quorum_zxid(acked))
             reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
         if self.joint is not None:
@@ -54,7 +58,7 @@ class CommitAccounting:
         return reached
 
     def commit(self, zxid: Zxid) -> bool:
-        """Commit up to `zxid`. Return whether a membership change is in force by that."""
+        """Commit up to `zxid`. Return whether that put a membership change into force."""
         log_state = self._log_state
         active, pending, last = log_state.ensemble, log_state.pending, log_state.history.last
         assert log_state.committed < zxid <= last, "the committed zxid only advances, and never beyond the history"
@@ -64,8 +68,8 @@ class CommitAccounting:
             return False
         assert log_state.ensemble is pending, "a change is in force from its commit on"
         if last > zxid:
-            # Proposed before the change was in force, to servers that hold it without knowing that it is in force. What
-            # only the new quorum has must not be decided before those servers know of the change.
+            # Servers hold these proposals without knowing that the change is in force. Until they know it, a quorum of
+            # the new membership alone must not decide.
             self.joint = active, last
         return True
 

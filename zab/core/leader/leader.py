@@ -20,7 +20,7 @@ from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, show
 
 
 class Leader:
-    """One attempt to lead. A leader counts itself like any other server: once its own disk has reported back."""
+    """One attempt to lead. A leader counts itself in quorums only after its own disk has reported the write durable."""
 
     phase: LeaderPhase
     """Discovery, then synchronization, then broadcast; never back."""
@@ -74,7 +74,7 @@ class Leader:
     # -- links -------------------------------------------------------------------------------------
 
     def link_up(self, source: ServerId, now: Millis) -> None:
-        # Without a LinkDown first, an answer to a question of the old link would pass for one of the new link's.
+        # Forget the old link: the disk's answer to its question must not count for the new one.
         self.link_down(source, now)
         self.learners[source] = LearnerState(source, now + self._settings.init_ms + self._sync_ms)
 
@@ -89,7 +89,7 @@ class Leader:
         self.barriers.forget(source)
 
     def leave(self) -> None:
-        """Hang up on all learners and fail all barriers: nothing of this attempt outlives it."""
+        """Hang up on all learners and fail all barriers, because this attempt to lead is over."""
         for sid in self.learners:
             self._out.links.append(HangUp(sid, dialled=False))
         self.learners.clear()
@@ -98,9 +98,9 @@ class Leader:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
-        """Handle a message from a learner: by the current phase, or as in every phase.
+        """Handle a message from a learner, with the handler of the current phase or one that all phases share.
 
-        A message that the current phase does not take breaks the protocol.
+        A message without a handler in the current phase breaks the protocol.
         """
         kind = type(message)
         learner = self.learners.get(source)
@@ -128,7 +128,7 @@ class Leader:
             self.handshake.take_found(learner, question, found)
 
     def progress(self, source: ServerId, moved: int, now: Millis) -> None:
-        """Take the bytes of a synchronization that a link has sent so far. More than before is a sign of life."""
+        """Record the bytes of a synchronization that a link has sent so far. Newly sent bytes are a sign of life."""
         learner = self.learners.get(source)
         if learner is not None and moved > learner.moved:
             learner.moved = moved
@@ -194,8 +194,8 @@ class Leader:
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
         """Take a learner in, unless it is ahead of this leader.
 
-        A learner with a newer membership is refused. A member that has promised a newer epoch may never follow this
-        leader, and a quorum may need it: a newer epoch gives it back to the ensemble, so the attempt to lead ends.
+        A learner with a newer membership is refused. A voter that has promised a newer epoch can never follow this
+        leader, but a quorum may need it. So the attempt to lead ends, and the next leader chooses a still newer epoch.
         """
         learner.require(LearnerStep.CONNECTED, message)
         log_state, phase = self.log_state, self.phase
@@ -216,11 +216,11 @@ class Leader:
         self.handshake.take_held(learner, message)
 
     def _on_ack_epoch(self, learner: LearnerState, message: AckEpoch, now: Millis) -> None:
-        """Take a promise, unless the learner has a newer history than this leader before the initial one is decided.
+        """Take a promise, or end the attempt to lead if the learner has a newer history.
 
-        What is newer there may be committed, so this server must not lead (Zab, discovery: a leader has the newest
-        history of a quorum). Once a quorum has adopted the initial history, what is newer cannot be committed, unless
-        disks were lost: then the leader logs that it overrules the learner.
+        The newer transactions may be committed, so this server must not lead (Zab, discovery: a leader has the newest
+        history of a quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be
+        committed, unless disks were lost. Then the leader logs that it overrules the learner.
         """
         learner.require(LearnerStep.ASKED, message)
         theirs = message.current_epoch, message.last
@@ -248,7 +248,7 @@ class Leader:
     def _on_veto(self, learner: LearnerState, message: Veto, now: Millis) -> None:
         """Drop a learner that keeps transactions which it knows to be committed, or end the attempt to lead.
 
-        Such transactions can be lacking here only if a majority of the disks lost what was on them.
+        This server can lack such transactions only if a majority of the disks lost their data.
         """
         committed = show(message.committed)
         self._out.note(
@@ -260,7 +260,7 @@ class Leader:
             committed=committed,
             last=show(message.last),
             count=message.count,
-            why=f"{message.count} transactions, committed up to {committed}, are lacking here; server {learner.sid} "
+            why=f"{message.count} transactions, committed up to {committed}, are missing here; server {learner.sid} "
             f"keeps them and does not follow until an operator decides; were the disks of a majority lost or emptied?",
         )
         if not self.phase.decided and self.quorums.may_vote(learner.sid):

@@ -54,7 +54,7 @@ class LeaderBroadcast(LeaderPhase):
         self.until = NEVER
         self._out = role.log_state.out
         self._initial = role.log_state.history.last
-        """The end of the initial history. The leader serves once it has applied that."""
+        """The end of the initial history. The leader serves once it has applied everything up to here."""
         self._commits = CommitAccounting(role.log_state, role.learners, epoch)
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
         """Proposals that are not committed: last zxid, transactions and bytes of each batch, in order."""
@@ -63,7 +63,7 @@ class LeaderBroadcast(LeaderPhase):
         self._outstanding_bytes = 0
         """The bytes in `_outstanding`."""
         self._may_readmit = any(learner.forgotten for learner in role.learners.values())
-        """True if a learner came that had lost promises; it may wait to be readmitted."""
+        """True if a learner that had lost promises has connected, and may wait to be readmitted."""
 
     @property
     def serving(self) -> bool:
@@ -103,9 +103,10 @@ class LeaderBroadcast(LeaderPhase):
             self._readmit(now)
 
     def _readmit(self, now: Millis) -> None:
-        """Propose a membership whose commit voids the promises that a healed server has forgotten.
+        """Propose the same membership again, to readmit healed servers that had lost their promises.
 
-        The membership is decided without that server. An observer that is to vote takes another link first.
+        The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
+        observer that a change made a voter first opens a new link.
         """
         waiting = [
             learner.sid
@@ -124,7 +125,7 @@ class LeaderBroadcast(LeaderPhase):
         if not quorums.has(following):
             self._role.end("a quorum no longer follows")
         elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
-            # Servers that left the membership are needed once more, and are gone. The next epoch does not need them.
+            # Outstanding proposals need servers that left the membership and are gone. The next epoch does not.
             self._role.end("a quorum of the former membership no longer follows")
 
     # -- proposals -----------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class LeaderBroadcast(LeaderPhase):
         return first
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose a membership. It is in force when quorums of the old and of the new one have it."""
+        """Propose a membership. It comes into force when quorums of the old and the new one have acknowledged it."""
         log_state, quorums = self._log_state, self._role.quorums
         if log_state.pending is not None:
             raise ReconfigInProgress(f"membership {show(log_state.pending.version)} is not decided yet")
@@ -202,18 +203,18 @@ class LeaderBroadcast(LeaderPhase):
         learner.acked = message.zxid
         behind = learner.behind
         if behind is not None:
-            # A backlog that shrinks is a sign of life, too.
+            # An acknowledgement of older proposals is a sign of life, too.
             awaited = behind[0] if message.zxid < behind[0] else last
             learner.behind = (awaited, now) if message.zxid < awaited else None
         if message.zxid > self._log_state.committed:  # a quorum has everything before that
             self._count()
 
     def _count(self) -> None:
-        """Commit as far as quorums of every membership concerned have it on disk."""
+        """Commit all that quorums of every membership concerned have on disk."""
         commits = self._commits
         reached = commits.reached()
         while reached is not None:
-            # Another membership may decide more, once this is committed.
+            # This commit may put another membership into force, under which more is decided.
             again = commits.asks_others
             left = self._commit(reached)
             if left or not (again or commits.joint is not None):
@@ -221,10 +222,11 @@ class LeaderBroadcast(LeaderPhase):
             reached = commits.reached()
 
     def _commit(self, zxid: Zxid) -> bool:
-        """Commit up to `zxid` and tell the learners. Return whether the attempt to lead ends by that.
+        """Commit up to `zxid` and notify the learners. Return whether that ended the attempt to lead.
 
         A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
-        when they are committed, as Inform; what its synchronization has brought is committed to it like to a follower.
+        when they are committed, as Inform. For the transactions that it holds from its synchronization, it receives
+        Commit like a follower.
         """
         log_state = self._log_state
         before = log_state.committed
@@ -250,7 +252,7 @@ class LeaderBroadcast(LeaderPhase):
                 self._out.send(learner.sid, message)
                 continue
             if before < learner.synced_until:
-                # The observer holds these: from before it was an observer, or as part of the initial history.
+                # The observer holds these already: it logged them as a follower, or as part of the initial history.
                 self._out.send(learner.sid, message if zxid <= learner.synced_until else Commit(learner.synced_until))
             for batch in decided:
                 if batch.last <= learner.synced_until:
@@ -264,7 +266,7 @@ class LeaderBroadcast(LeaderPhase):
         return activated and self._leave_if_removed(designated)
 
     def _designate(self, zxid: Zxid) -> ServerId:
-        """Return the leader under the membership just activated: this server, or the voter that holds most."""
+        """Return the leader under the membership just activated: this server, or the voter that acknowledged most."""
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return log_state.me
@@ -276,7 +278,7 @@ class LeaderBroadcast(LeaderPhase):
         return max(acked)[1] if acked else log_state.ensemble.voters[-1]
 
     def _leave_if_removed(self, designated: ServerId | None = None) -> bool:
-        """End the attempt to lead if this server has no vote any more. Return whether it does."""
+        """End the attempt to lead if this server has no vote any more. Return whether the attempt ended."""
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
             return False

@@ -29,7 +29,7 @@ class LeaderDiscovery(LeaderPhase):
         self._promise_durable = False
         """True once this server's own promise is durable. No `LeaderInfo` is sent before."""
         self._promises: set[ServerId] = set()
-        """Servers that promised this epoch, durably and for the first time. Holds the leader once its own is."""
+        """Servers that promised this epoch for the first time, and durably. Includes the leader."""
         self._histories: set[ServerId] = set()
         """Servers of `_promises` whose history is complete and no newer than the leader's."""
         self._choose_epoch(now)
@@ -90,8 +90,8 @@ class LeaderDiscovery(LeaderPhase):
         """End discovery when enough servers have promised, and enough of them have no newer history.
 
         A quorum must have promised, so that no other leader can have this epoch. And each quorum must contain a server
-        whose history is no newer than the leader's, so that the leader has everything that was ever committed. These
-        are two questions, because a server whose history is damaged still knows its promises.
+        whose history is no newer than the leader's, so that the leader has everything that was ever committed. The two
+        conditions are counted separately, because a server with a damaged history still knows its promises.
         """
         quorums = self._role.quorums
         if not quorums.has(self._promises, with_leader=False) or not quorums.meet_every(self._histories):

@@ -32,13 +32,13 @@ class LeaderRole(Protocol):
 
 
 class LeaderPhase:
-    """A phase of a leader. A method that a phase does not override is an event that does not concern it."""
+    """A phase of a leader. A phase overrides the methods of the events that concern it; the others do nothing."""
 
     name: ClassVar[str]
     synchronizes: ClassVar[bool] = True
     """False as long as learners that have promised the epoch wait for a quorum of promises."""
     decided: ClassVar[bool] = False
-    """True once a quorum has adopted the initial history: nothing else can have been committed before it."""
+    """True once a quorum has adopted the initial history: no other transaction can have been committed before."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
     """Messages that only this phase takes."""
 

@@ -13,7 +13,7 @@ _SYNCHRONIZING: Final = LearnerStep.SYNCHRONIZING
 
 
 class LeaderQuorums:
-    """Answers which servers are enough, in every membership that applies: the active one and a pending change."""
+    """Checks sets of servers against the quorums of the active membership and of a pending change."""
 
     def __init__(self, log_state: LogState, learners: Mapping[ServerId, LearnerState]) -> None:
         self._log_state = log_state
@@ -34,18 +34,19 @@ class LeaderQuorums:
         return [sid for sid, learner in self._learners.items() if learner.counts]
 
     def following(self) -> list[ServerId]:
-        """Return the learners that are sent every proposal and hold all their promises."""
+        """Return the learners that receive every proposal and hold all their promises."""
         return [sid for sid, each in self._learners.items() if each.step >= _SYNCHRONIZING and not each.forgotten]
 
     def may_vote(self, sid: ServerId) -> bool:
-        """Return whether a quorum can ever depend on this server. It cannot depend on one of weight zero."""
+        """Return whether this server has a vote with a weight in the active membership or in a pending change."""
         return any(view.weight(sid) for view in self._log_state.views)
 
     def may_know_more(self, learner: LearnerState) -> bool:
         """Return whether transactions that the learner has and the leader lacks may be committed.
 
-        Behind a membership change that is pending here, they can be committed only if the change is in force there: a
-        server knows that before it acknowledges anything that the new quorum alone decides.
+        A voter of the active membership may always have such transactions. A voter of a pending change has them only if
+        it knows the change to be in force: it learns that before it acknowledges anything that a quorum of the new
+        membership alone decides.
         """
         log_state = self._log_state
         if log_state.ensemble.weight(learner.sid):

@@ -22,7 +22,7 @@ class LeaderSynchronization(LeaderPhase):
         self.epoch = epoch
         self.until = now + role.log_state.settings.init_ms
         self._membership = membership
-        """In force once the epoch is established."""
+        """The membership of the epoch, in force once the epoch is established."""
         role.log_state.current = epoch
         self._adoption: Ticket | None = role.log_state.save_epochs()
         """The write of the adopted epoch, as long as it is not durable. The disk keeps it after the whole history."""
@@ -34,7 +34,7 @@ class LeaderSynchronization(LeaderPhase):
         self._role.handshake.announce(learner, self.epoch)
 
     def progressed(self, learner: LearnerState, now: Millis) -> None:
-        """Extend the phase if a quorum may come of the synchronization."""
+        """Extend the phase if the learners that receive every proposal are a quorum."""
         quorums = self._role.quorums
         if quorums.may_vote(learner.sid) and quorums.has(quorums.following()):
             self.until = now + self._log_state.settings.init_ms

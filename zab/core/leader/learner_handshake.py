@@ -9,7 +9,7 @@
     AckNewLeader           ->                                 SYNCED
                            <-      UPTODATE
 
-The steps are the same for a learner that joins an established leader. Only the count of the steps belongs to a phase.
+The steps are the same for a learner that joins an established leader.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class LearnerHandshake:
         self._given: set[ServerId] = set()
         """Servers whose transactions of this epoch, if they have any, came from this leader."""
         self.has_waiting = False
-        """True if a learner may be PROMISED and not wait for the disk: `synchronize_waiting` has work."""
+        """True if `synchronize_waiting` may have work: a learner is PROMISED and waits for no answer of the disk."""
 
     # -- the promise ---------------------------------------------------------------------------------
 
     def announce(self, learner: LearnerState, epoch: Epoch) -> None:
-        """Ask the learner to promise the epoch. The leader's own promise is durable."""
+        """Ask the learner to promise the epoch. Call it only once the leader's own promise is durable."""
         learner.step = LearnerStep.ASKED
         if learner.resumes:
             self._out.send(learner.sid, RESUMES)
@@ -53,7 +53,7 @@ class LearnerHandshake:
     def take_held(self, learner: LearnerState, message: SnapHeld) -> None:
         learner.require(LearnerStep.ASKED, message)
         if not learner.resumes or learner.held is not None:
-            raise RemoteProtocolError("a SnapHeld that was not asked for")
+            raise RemoteProtocolError("a SnapHeld that this server did not ask for")
         learner.held = message
 
     def take_promise(self, learner: LearnerState, message: AckEpoch) -> None:
@@ -65,7 +65,7 @@ class LearnerHandshake:
     # -- the synchronization -------------------------------------------------------------------------
 
     def take_found(self, learner: LearnerState, question: FindSnapshot, found: FoundSnapshot | None) -> None:
-        """Take the disk's answer. The learner may have another link by now, with another question or none."""
+        """Take the disk's answer. Ignore it if the learner has a new link by now, which did not ask for it."""
         if learner.question is not question:
             return
         history = self._log_state.history
@@ -81,7 +81,7 @@ class LearnerHandshake:
     ) -> None:
         """Synchronize the learners that have promised the epoch.
 
-        Call it at the end of a turn: only there is `applied` what the machine holds when a snapshot is taken.
+        Call it at the end of a turn: only then is `applied` the zxid of the state that a snapshot contains.
         """
         self.has_waiting = False
         for learner in learners:
@@ -89,16 +89,17 @@ class LearnerHandshake:
                 self._synchronize(learner, epoch, membership, now)
 
     def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
-        """Send what the learner lacks, then NEWLEADER. From here on the learner is sent every proposal.
+        """Send the learner the history that it lacks, then NEWLEADER. From here on it receives every proposal.
 
         This is one step, so that there is no gap between the history and the proposals after it. The rule is that of
         Zab's synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
         - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
-        - A snapshot of which the learner holds the beginning is resumed, once the disk has found its file.
-        - A tail that the leader lacks is cut first, also before a snapshot, so that the learner sees what it loses.
-        - What lies before the window in memory is read from the log; after it the digests are compared again.
-        - An observer receives only what is decided: the initial history, and then what is committed.
+        - If the learner holds the beginning of a snapshot, only the rest is sent, once the disk has found its file.
+        - If the learner's history ends with transactions that the leader lacks, TRUNC comes first, also before a
+          snapshot: so the learner can compare them with the transactions that it knows to be committed.
+        - Transactions before the window in memory are read from the log; after them the digests are compared again.
+        - An observer receives decided transactions only: the initial history, and then the committed ones.
         """
         ack = learner.ack_epoch
         assert ack is not None
@@ -134,7 +135,7 @@ class LearnerHandshake:
             stop = min(history.base, until)
             self._out.send(sid, SendLog(start, stop))
             if digest is None and stop == history.base:
-                # Here the contents can be compared, which they could not where the log begins.
+                # The leader knows the digest here, which it does not know for `how.common`: so compare the contents.
                 self._out.send(sid, Diff(stop, history.digest_at(stop)))
             start = stop
         for batch in history.after(start, until):
@@ -154,11 +155,11 @@ class LearnerHandshake:
         self._out.note("truncates", "warning", peer=learner.sid, **ends, why="they are not in this leader's history")
 
     def extend(self, learner: LearnerState, now: Millis) -> None:
-        """Give a synchronization that makes progress its whole time again."""
+        """Restart the time limit of a synchronization that has made progress."""
         learner.silent_until = now + self._settings.init_ms + self._settings.sync_ms
 
     def take_adoption(self, learner: LearnerState, message: AckNewLeader, epoch: Epoch | None, now: Millis) -> None:
-        """The learner has the history and the epoch on disk: its acknowledgements count from here on."""
+        """Take `AckNewLeader`: the learner has history and epoch on disk. Its acknowledgements count from now on."""
         learner.require(LearnerStep.SYNCHRONIZING, message)
         if message.epoch != epoch:
             raise RemoteProtocolError(f"AckNewLeader({message.epoch}), but the epoch is {epoch}")

@@ -45,17 +45,17 @@ class LearnerState:
     step: LearnerStep = LearnerStep.CONNECTED
     """The last step that the learner has reached. It never goes back on one link."""
     info: FollowerInfo | None = None
-    """Set from INTRODUCED on."""
+    """The learner's first message. Set from INTRODUCED on."""
     observer: bool = False
-    """Taken from `info`."""
+    """True if `info` says that the learner is an observer."""
     ack_epoch: AckEpoch | None = None
-    """Set from PROMISED on."""
+    """The learner's promise, with the end of its history. Set from PROMISED on."""
     forgotten: bool = False
     """True if the learner may have lost promises: it is synchronized, but not counted before it is readmitted."""
     resumes: bool = False
-    """True if the learner holds part of a snapshot, and wants to know if the rest can be sent."""
+    """True if the learner holds part of a snapshot, and asked whether the leader can send the rest."""
     held: SnapHeld | None = None
-    """That part of a snapshot; None if the learner reported none, or the disk has no file for it."""
+    """The part of a snapshot that the learner holds; None if it reported none, or if the disk here has no such file."""
     question: FindSnapshot | None = None
     """The question to the disk that the synchronization waits for."""
     found: FoundSnapshot | None = None
@@ -67,7 +67,7 @@ class LearnerState:
     moved: int = 0
     """Bytes of the synchronization that the link has taken so far, as the driver reported."""
     acked: Zxid = NOTHING
-    """The learner has everything up to here on disk. Never goes back; at least `synced_until` once SYNCED."""
+    """The learner has everything up to this zxid on disk. Never goes back; at least `synced_until` once SYNCED."""
     behind: tuple[Zxid, Millis] | None = None
     """The proposal whose acknowledgement is outstanding, and the time of the last progress towards it."""
     pong: int = 0

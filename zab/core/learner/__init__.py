@@ -12,5 +12,5 @@ What must be durable before which message:
     a transaction, and everything before it   Ack
 
 `Learner` is one attempt to follow one leader: it owns the link, the current phase and the deadlines. Each phase is an
-object that makes its successor, and what is true in one phase only ends with it.
+object that makes its successor. State that is valid in one phase only ends with it.
 """

@@ -43,7 +43,7 @@ class Learner:
         self.over: str | None = None
         """The reason for which the attempt has ended; the node leaves the role at once."""
         self.veto: Veto | None = None
-        """The reason for which this server keeps its history and leaves the leader, if it does. Set with `over`."""
+        """The veto with which this server keeps its history and leaves the leader. Set with `over`."""
         self.designated: ServerId | None = None
         """The server to follow next, if that is decided. Set with `over`."""
         self._out = log_state.out
@@ -100,7 +100,7 @@ class Learner:
         self._dialled = False
         self._linked_at = None
         if self._attempts < DIAL_ATTEMPTS and self.phase.may_redial:
-            # The elected server may not have learned yet that it is elected: it decides at its own time.
+            # The elected server may not have ended its election yet, and then refuses links.
             self.enter(LearnerDialling(self, now + self.log_state.settings.dial_retry_ms))
         else:
             self.end(f"link to leader {self.leader} lost in {self.phase.name}")
@@ -117,9 +117,9 @@ class Learner:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, message: object, now: Millis) -> None:
-        """Handle a message from the leader: by the current phase, or as in every phase.
+        """Handle a message from the leader, with the handler of the current phase or one that all phases share.
 
-        A message that the current phase does not take breaks the protocol.
+        A message without a handler in the current phase breaks the protocol.
         """
         kind = type(message)
         phase = self.phase
@@ -138,7 +138,7 @@ class Learner:
         handler(taker, message)
 
     def progress(self, source: ServerId, moved: int, now: Millis) -> None:
-        """Take the bytes that the link from the leader has received so far. More than before is progress."""
+        """Record the bytes that the link from the leader has received so far. Newly received bytes are progress."""
         if source == self.leader and moved > self._moved:
             self._moved = moved
             if self.phase.receiving:

@@ -1,7 +1,7 @@
 """Broadcast (Zab, phase 3): log each proposal, acknowledge what is durable, apply what is committed.
 
-Between the acknowledgement of NEWLEADER and UPTODATE a learner is a full voter already: it acknowledges proposals. But
-it acts upon no commit, because it has not learned yet that a quorum has adopted the epoch.
+Between the acknowledgement of NEWLEADER and UPTODATE a learner acknowledges proposals already. But it applies no
+committed transaction, because it has not learned yet that a quorum has adopted the epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _AdoptedPhase(LearnerPhase):
         self.silence_ms = role.log_state.settings.sync_ms
         self._epoch = epoch
         self._brought = brought
-        """The end of the history that came before NEWLEADER, or the version of the membership that came with it."""
+        """The newest zxid known from NEWLEADER: the end of the history before it, or the version of its membership."""
         self._acked = acked
         """The newest zxid that was acknowledged to the leader. Never beyond what is durable."""
         self._observer = role.observer
@@ -57,7 +57,7 @@ class LearnerAcknowledged(_AdoptedPhase):
         self._membership = membership
         """The membership of the epoch, in force once it is established."""
         self._commit_seen = commit_seen
-        """The newest commit so far. It is acted upon at UPTODATE."""
+        """The newest commit so far. Its transactions are applied after UPTODATE."""
 
     def on_commit(self, message: Commit) -> None:
         self._log_state.note_decided(message.zxid)
@@ -90,7 +90,7 @@ class LearnerBroadcast(_AdoptedPhase):
         return self._log_state.applied >= self._serve_from
 
     def begin(self, membership: Ensemble, committed: Zxid) -> None:
-        """Put the membership of the epoch into force and act upon what is committed."""
+        """Put the membership of the epoch into force and apply the transactions that are committed."""
         log_state = self._log_state
         log_state.activate(membership)
         log_state.commit(committed)
@@ -105,10 +105,12 @@ class LearnerBroadcast(_AdoptedPhase):
     def _check_readmission(self) -> None:
         """Regain the vote when a membership is decided that was proposed after this server was healed.
 
-        The membership was decided without this server, so it voids whatever this server once promised. A candidate that
-        still holds such a promise needs for its quorum a server that has that membership in its history. It cannot lead
-        over a history newer than its own, so it gives up. A membership that came with the leader's history may be in
-        the candidate's, too. And an observer is not sent all that was proposed when it is healed.
+        The membership was decided without this server's vote, so a quorum has it in the history. A candidate to which
+        this server once made a promise needs a member of that quorum, finds there a history newer than its own, and
+        gives up. So the forgotten promises are void.
+
+        The membership must be newer than the leader's history at NEWLEADER: the candidate may have that history, too.
+        An observer does not regain a vote, because it receives no proposals.
         """
         log_state = self._log_state
         if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:
@@ -117,7 +119,7 @@ class LearnerBroadcast(_AdoptedPhase):
             self._out.note("readmitted", version=show(log_state.ensemble.version))
 
     def check_role(self) -> None:
-        """Take a new link if this server's role has changed: the leader treats observers and voters differently."""
+        """Leave and dial again if this server's role has changed: a leader treats observers and voters differently."""
         if self._log_state.observer != self._observer and self._role.over is None:
             self._role.end("this server's role has changed", designated=self._leader)
 

@@ -41,7 +41,7 @@ class LearnerDiscovery(LearnerPhase):
         self._promise: Ticket | None = None
         """The write of the promise, as long as it is not durable."""
         self._counts = False
-        """True if this promise is the first one of its epoch."""
+        """True if this server promises the epoch for the first time, so that the leader may count the promise."""
         self.resumes = False
         """True if the leader can send the rest of a snapshot."""
 
@@ -58,7 +58,7 @@ class LearnerDiscovery(LearnerPhase):
             leader = self._role.leader
             self._role.end(f"leader {leader} proposes epoch {message.epoch}; {promised} was promised already")
             return
-        # A promise that is repeated may have been given to another server first: it must not be counted twice.
+        # This server may have given the same promise to another leader before: it must not be counted twice.
         self._counts = message.epoch > promised and not log_state.forgotten
         self._epoch = message.epoch
         self.may_redial = False

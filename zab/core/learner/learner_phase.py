@@ -30,7 +30,7 @@ class LearnerRole(Protocol):
 
 
 class LearnerPhase:
-    """A phase of a learner. A method that a phase does not override is an event that does not concern it."""
+    """A phase of a learner. A phase overrides the methods of the events that concern it; the others do nothing."""
 
     name: ClassVar[str]
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
@@ -38,7 +38,7 @@ class LearnerPhase:
     synchronizes: ClassVar[bool] = False
     """True while the history of the leader arrives."""
     may_redial: bool = False
-    """True if the learner may dial again should the link break now: the leader has not asked for anything."""
+    """True if the learner may dial again after a broken link, because the leader has not asked for a promise yet."""
     receiving: bool = False
     """True if each message from the leader is progress of a synchronization."""
     progressed: bool = False
@@ -59,7 +59,7 @@ class LearnerPhase:
         return False
 
     def tick(self, now: Millis) -> bool:
-        """Act at `due`. Return whether that is a reason to wait for the leader for the whole time again."""
+        """Act at `due`. Return whether the leader gets its whole time limit again."""
         return False
 
     def saved(self, ticket: Ticket, grew: bool) -> None:

@@ -1,8 +1,8 @@
 """Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
 
-More data was lost at NEWLEADER, in all implementations, than anywhere else. Here its acts cannot get out of order:
-each write goes to the disk in the order in which it was decided, the epoch is handed over after the history, and the
-acknowledgement does not exist before the disk has reported the epoch durable.
+The dangerous moment is NEWLEADER: implementations lost data there, because they acknowledged the epoch before the
+history was durable. Here the order is fixed: the writes go to the disk in the order in which they were decided, the
+epoch after the history, and the acknowledgement is made only when the disk has reported the epoch durable.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LearnerSynchronization(LearnerPhase):
 
     def __init__(self, role: LearnerRole, epoch: Epoch, offered: SnapHeld | None) -> None:
         super().__init__(role)
-        self.receiving = True  # until NEWLEADER: then only the disk makes progress, which pings do not show
+        self.receiving = True  # False from NEWLEADER on: then only the disk makes progress
         self.due = 0
         self._epoch = epoch
         self._offered = offered
@@ -55,17 +55,17 @@ class LearnerSynchronization(LearnerPhase):
         self._behind_snapshot: list[Batch] = []
         """The batches that have arrived after `_received`; they are appended once it is installed."""
         self._began_at: Zxid | None = None
-        """The end of this server's history when the leader's began to arrive after it."""
+        """The end of this server's history when the leader's history began to arrive."""
         self._membership: Ensemble | None = None
         """The membership that came with NEWLEADER."""
         self._adoption: Ticket | None = None
         """The write of the adopted epoch, after all of the history. Set at NEWLEADER."""
         self._acked = NOTHING
-        """The end of the history that came before NEWLEADER: the acknowledgement of the epoch is one of that, too."""
+        """The end of the history that came before NEWLEADER; `AckNewLeader` acknowledges that, too."""
         self._brought = NOTHING
-        """The same, or the version of the membership that came with NEWLEADER if that is newer."""
+        """The newest zxid known from NEWLEADER: `_acked`, or the version of its membership if that is newer."""
         self._commit_seen = NOTHING
-        """The newest commit after NEWLEADER. It is acted upon at UPTODATE."""
+        """The newest commit after NEWLEADER. Its transactions are applied after UPTODATE."""
 
     # -- signs of life -------------------------------------------------------------------------------
 
@@ -111,15 +111,16 @@ class LearnerSynchronization(LearnerPhase):
         log_state.truncate(message.common)
 
     def _agree(self, common: Zxid, digest: int | None) -> bool:
-        """Return whether both histories are the same up to `common`: the zxids, and the contents by their digest.
+        """Return whether both histories are the same up to `common`; if not, leave the leader.
 
-        If they are not, leave the leader. What has arrived from it is truncated, since it does not belong here. Then a
-        server with committed transactions refuses the leader's history, and another one distrusts its own.
+        The zxids must be the same, and the contents, by their digest. If they differ, truncate the batches that came
+        from this leader. Then refuse the leader's history if this server knows transactions to be committed, else
+        distrust its own.
         """
         log_state, history = self._log_state, self._log_state.history
         why = "the histories of this server and the leader have diverged"
         if history.floor(common) != common:
-            evidence = f"this server lacks {show(common)}, which the leader takes for common"
+            evidence = f"this server lacks {show(common)}, which the leader takes for the common zxid"
         else:
             mine = history.digest_at(common)
             if digest is None or mine is None or mine == digest:
@@ -136,11 +137,11 @@ class LearnerSynchronization(LearnerPhase):
         return False
 
     def _refuse(self, common: Zxid, why: str) -> None:
-        """Leave a leader whose history agrees with this server's at most up to `common`, before the end of what is
-        committed here.
+        """Leave a leader that lacks committed transactions: the two histories agree at most up to `common`.
 
-        Every leader has what was committed, unless a majority of the disks lost what was on them. Then an operator
-        has to decide which history goes on: this server vetoes, or gives its own up if the settings say so.
+        Every leader has all committed transactions, unless a majority of the disks lost their data. Then an operator
+        has to decide which history survives. So this server vetoes; with `veto_lost_history` off, it gives up its own
+        history.
         """
         log_state, history, leader = self._log_state, self._log_state.history, self._role.leader
         count = history.entries_between(common, history.last)
@@ -194,7 +195,7 @@ class LearnerSynchronization(LearnerPhase):
     def _on_snap_resume(self, message: SnapResume) -> None:
         """Resume the part of a snapshot on the disk: the leader has a file with the same beginning.
 
-        So that file is what is installed, and its digest comes from the leader.
+        The two parts together are the leader's file, so the digest that the leader reports belongs to it.
         """
         self._require_history(message)
         held = self._offered
@@ -219,9 +220,10 @@ class LearnerSynchronization(LearnerPhase):
         self._out.note("snapshot_received", zxid=show(self._received[0]))
 
     def _install(self) -> None:
-        """Install the snapshot, but not before NEWLEADER: a snapshot hides how the membership came to be.
+        """Install the snapshot. Call it only once NEWLEADER has brought the membership.
 
-        A server with the new state and the old membership could help to elect a server that is no member any more.
+        A snapshot replaces the transactions that changed the membership. A server with the new state and the old
+        membership could help to elect a server that is no member any more.
         """
         if self._received is None:
             return
@@ -236,9 +238,9 @@ class LearnerSynchronization(LearnerPhase):
     def _on_new_leader(self, message: NewLeader) -> None:
         """Adopt history, membership and epoch, in this order on the disk.
 
-        A membership with a counter is in force already: a snapshot may have replaced the transaction that would tell so
-        later, so it is activated before the snapshot is installed. A first version (counter 0) is in force once its
-        epoch is established, that is at UPTODATE.
+        A membership whose version has a counter is in force already. It is activated before the snapshot is installed,
+        because the snapshot may have replaced the transaction that would activate it. A first version (counter 0)
+        comes into force when its epoch is established, that is at UPTODATE.
         """
         self._require_history(message)
         if message.epoch != self._epoch or self._snapshot is not None:
@@ -274,7 +276,7 @@ class LearnerSynchronization(LearnerPhase):
         acknowledged.saved(ticket, True)  # proposals after NEWLEADER may be durable, too
 
     def _require_history(self, message: object) -> None:
-        """Raise RemoteProtocolError if the history is complete: NEWLEADER ends it."""
+        """Raise RemoteProtocolError if NEWLEADER has already ended the leader's history."""
         if self._adoption is not None:
             raise RemoteProtocolError(f"{type(message).__name__} in {self.name}, after NEWLEADER")
 

@@ -1,4 +1,4 @@
-"""Check the host names of a client's certificate at the accepting end. The connecting end leaves that to `ssl`."""
+"""Check the host names in a client's certificate, at the accepting end. At the connecting end, `ssl` checks them."""
 
 from __future__ import annotations
 

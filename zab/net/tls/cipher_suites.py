@@ -23,7 +23,9 @@ _AES: Final = re.compile(r"AES-(128|256)")
 
 
 def openssl_name(name: str) -> str:
-    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`; other names stay as they are."""
+    """Translate a name: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`. Leave others as they
+    are.
+    """
     if not name.startswith(("TLS_", "SSL_")):
         return name
     exchange, _, cipher = name[4:].partition("_WITH_")
@@ -36,9 +38,8 @@ def openssl_name(name: str) -> str:
 def restrict(context: ssl.SSLContext, versions: Sequence[str], suites: Sequence[str]) -> None:
     """Allow only these versions of TLS and these cipher suites, in Java's names.
 
-    The rule is Java's: one list of suites covers all versions. OpenSSL configures suites of TLSv1.3 apart from those
-    of older versions. So versions for which the list has no suite are switched off, and a list without any suite for an
-    enabled version is refused.
+    In Java, one list of suites covers all versions. OpenSSL configures the suites of TLSv1.3 separately. So a version
+    for which the list has no suite is switched off, and a list without a suite for any enabled version is refused.
     """
     for version in versions:
         if version not in VERSIONS:

@@ -1,7 +1,7 @@
 """Load key stores and trust stores, in the formats that ZooKeeper takes, into contexts of Python's `ssl`.
 
-The format is told from the content, not from the name: since Java 9 a `.jks` is usually PKCS#12 within. An error
-names the file. A key that was encrypted in its store is not written to a disk in clear text if the system can avoid it.
+The content determines the format, not the name: since Java 9 a `.jks` file usually contains PKCS#12. An error names the
+file. A key that was encrypted in its store is not written to a disk in clear text, if the system has files in memory.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class StoreFile:
     # -- PEM ---------------------------------------------------------------------------------------
 
     def read(self) -> bytes:
-        """Return the bytes of the file. Raises `ConfigError` if it cannot be read."""
+        """Return the bytes of the file. Raise `ConfigError` if it cannot be read."""
         try:
             with Path(self.path).open("rb") as file:
                 data = file.read(STORE_BYTES_MAX + 1)
@@ -189,7 +189,7 @@ def _pem(kind: str, der: bytes) -> bytes:
 def _secret_file(content: bytes) -> Iterator[str]:
     """Yield the path of a file with this content: `ssl` takes a key from a file only.
 
-    The file is in memory where the system has such files. Otherwise only this user may read it.
+    The file is in memory if the system has such files. Otherwise it is on the disk, and only this user may read it.
     """
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         with os.fdopen(os.memfd_create("key"), "wb", buffering=0) as memory:

@@ -1,7 +1,7 @@
-"""The context of a port, made anew when its files have changed: a new certificate needs no restart.
+"""The TLS context of a port. It is made anew when its files have changed, so that a new certificate needs no restart.
 
-Established connections stay as they are. New files with an error are not used: the old context stays, and the log
-reports why.
+Established connections stay as they are. If the new files have an error, the old context stays in use, and the log
+gives the reason.
 """
 
 from __future__ import annotations

@@ -192,9 +192,8 @@ class _Keys:
     def settings(self) -> TlsPortSettings | None:
         """Return the settings of the port, or None if the file names no key store.
 
-        Keys and defaults are those of ZooKeeper's `X509Util` and its subclasses. A key that ZooKeeper obeys and this
-        server cannot is refused if it protects the port, such as OCSP; so is a quorum port that does not demand the
-        certificates with which it identifies servers.
+        Keys and defaults are those of ZooKeeper's `X509Util` and its subclasses. A key that protects the port but is
+        not supported here is refused, such as OCSP. A quorum port must demand the certificates that identify servers.
         """
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)

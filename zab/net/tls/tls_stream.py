@@ -1,8 +1,8 @@
 """A TLS stream over a socket.
 
-Trio has one, too. This one differs where clients notice: an alert tells the reason to a client that is refused in the
-handshake; several records are received in one piece; and it can end its own half, so that a reset does not take the
-last reply away.
+It differs from Trio's in three points. A client that is refused in the handshake receives an alert with the reason.
+Several records are received in one piece. And the stream can end its own half, so that a reset does not discard the
+last reply.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
 
-        The rule: what was read is returned before an error or the end is reported. An end without TLS's close_notify
-        counts as an end, because clients of ZooKeeper hang up that way, and each message has its length.
+        Data that was read is returned before an error or the end is reported. An end without TLS's close_notify is
+        accepted, because clients of ZooKeeper hang up that way, and the length of each message is known.
         """
         if not self._shaken:
             await self._be_shaken()

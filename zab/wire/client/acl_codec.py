@@ -27,8 +27,8 @@ def _entry(entry: AclEntry) -> bytes:
 def carried(entry: AclEntry) -> AclEntry:
     """Return the entry as it travels on the wire.
 
-    The client port refuses entries that would change on the way, but a store may hold older ones. They are still sent:
-    meaningful permission bits stay, and what is not a character is replaced.
+    The client port refuses entries that the encoding would change, but a store may hold older ones. They are still
+    sent: the permission bits that have a meaning stay, and invalid characters are replaced.
     """
     permissions, scheme, identity = entry
     return permissions & ALL, _carried(scheme), _carried(identity)

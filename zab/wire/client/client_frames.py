@@ -1,7 +1,7 @@
 """The frames of the client protocol, and the four-letter words that a client may send instead.
 
-One `feed` returns all messages that are complete. A single unpack reads the length and the header of a message: at a
-hundred thousand requests a second, a second step for each would be noticed.
+One `feed` returns all messages that are complete. A single unpack reads the length and the header of a message: a
+second unpack for each of a hundred thousand requests a second would be too slow.
 
 A server reads the first bytes of a connection with `ConnectionOpening`, and all later ones with `RequestReader`. A
 client reads `FirstFrame`, then `ReplyReader`.
@@ -34,9 +34,9 @@ FOUR_LETTER_WORDS: Final = {
         "ruok", "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
     )
 }  # fmt: skip
-"""Commands for people, in place of the length of a first frame: read as a length, each is over a billion."""
+"""Commands for people. A client sends one in place of the first frame's length: as a length, each is over a billion."""
 ARGUMENT_BYTES: Final = {"stmk": 8}
-"""The size of what follows a word: `stmk` is followed by the mask that it sets."""
+"""The size of a word's argument: `stmk` is followed by the mask that it sets."""
 
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">iii")
@@ -76,7 +76,7 @@ class RequestReader(PartialFrame):
 class ReplyReader(PartialFrame):
     """Split a server's stream into replies and events.
 
-    Complete replies in front of a frame of a forbidden length are returned first; the next `feed` raises.
+    If a frame has a forbidden length, `feed` first returns the complete replies before it, and the next `feed` raises.
     """
 
     __slots__ = ()
@@ -143,7 +143,7 @@ class Command:
 
 
 class HttpRequest(WireError):
-    """An HTTP request at the client port, from a browser or a port scanner. It is closed without a warning."""
+    """An HTTP request at the client port, from a browser or a port scanner. The server closes it without a warning."""
 
 
 _HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})

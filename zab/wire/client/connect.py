@@ -1,7 +1,7 @@
 """The first message in each direction. It has no header, because no session exists yet.
 
-Its last byte, whether the client accepts a read-only server, was added late to the protocol. Old clients do not send
-it, and the server's reply has the byte only if the request had it.
+The last byte says whether the client accepts a read-only server. It was added late to the protocol: old clients do not
+send it, and the server's reply has the byte only if the request had it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConnectResponse:
 
 
 EXPIRED: Final = ConnectResponse(0, 0, NO_PASSWORD)
-"""The reply if the session does not exist or its password is wrong. A client cannot tell which, on purpose."""
+"""The reply if the session does not exist or its password is wrong. The reply does not reveal which."""
 
 
 def decode_connect_request(payload: bytes) -> ConnectRequest:

@@ -25,7 +25,7 @@ Result: TypeAlias = tuple[int, Any]
 _ERROR: Final = int(Op.ERROR)
 _HEADER: Final = Struct(">iBi")
 _unpack_header: Final = Struct(">iB4x").unpack_from
-"""The error in this header is redundant: the result has one of its own."""
+"""Reads a header without its error, which is redundant: the result has its own."""
 _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
@@ -58,11 +58,11 @@ _RESULT_OF: Final[Mapping[int, int]] = {
     Op.CREATE_CONTAINER: Op.CREATE2,
     Op.CREATE_TTL: Op.CREATE2,
 }
-"""These two operations have the result of another one."""
+"""Operations whose result has the format of another operation's."""
 
 
 def of(allowed: Mapping[int, RequestBody]) -> RequestBody:
-    """Return the body of a multi that allows these operations. Reads and writes do not mix."""
+    """Return the body codec of a multi that allows these operations. Reads and writes do not mix."""
 
     decoders = {int(opcode): shape.decode for opcode, shape in allowed.items()}
 

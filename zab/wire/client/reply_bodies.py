@@ -1,7 +1,8 @@
 """The bodies of replies, and the 68 bytes of a stat that most of them hold.
 
-Each body is a pair: `encode(value)`, and for our client `decode(body, at)`, which also returns where the value ends. A
-reply is its header followed by the body, so a caller may cache a body that is requested often.
+Each body is a pair of functions: `encode(value)` for the server and `decode(body, at)` for our client. `decode` also
+returns the offset of the value's end. A reply is a header followed by the body, so a caller may cache a body that is
+requested often.
 """
 
 from __future__ import annotations

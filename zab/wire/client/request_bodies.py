@@ -1,11 +1,11 @@
 """The bodies of requests. Thirty operations share a dozen kinds of body.
 
-A body is a pair: `decode(body, at)` returns the fields as a tuple and where they end, because inside a multi another
-operation follows; `encode(fields)` is its inverse. The fields are a plain tuple, because every served request makes
+A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
+another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, because every request needs
 one.
 
 A decoder may raise any of `STRUCT_ERRORS`; its caller turns them into a reply. Bytes after the last field are ignored,
-as in every server: this is how fields were added to the protocol.
+as in ZooKeeper: this is how fields were added to the protocol.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def decode_path_and_data(body: bytes, at: int = 0) -> tuple[str, bytes | None, i
 
 
 def decode_set_data(body: bytes, at: int = 0) -> tuple[tuple[str, bytes | None, int], int]:
-    """Equal to `decode_path_and_data` and a number, without the call: set is the most frequent write."""
+    """Do the same as `decode_path_and_data` and read the version, without the call: set is the most frequent write."""
     (length,) = _unpack_int(body, at)
     if length < 0:
         raise _no_length(length)

@@ -1,6 +1,6 @@
 """Requests: the server decodes them, the client encodes them.
 
-A malformed request is answered with an error code, like any other that fails; only a malformed frame ends the
+A malformed request is answered with an error code, like any other request that fails. Only a malformed frame ends the
 connection. So `decode_request` never raises: it returns the error as a value.
 """
 
@@ -54,8 +54,8 @@ SHAPES: Final[Mapping[int, RequestBody]] = {
     Op.WHO_AM_I: request_bodies.NO_BODY,
     Op.CLOSE_SESSION: request_bodies.NO_BODY,
 }
-"""The operations that a client may send. `check` by itself, `deleteContainer` and `createSession` are missing: they are
-parts of other requests, or a server's own.
+"""The operations that a client may send. A `check` is allowed in a multi only; only servers send `deleteContainer` and
+`createSession`.
 """
 
 _DECODERS: Final = {int(opcode): shape.decode for opcode, shape in SHAPES.items()}
@@ -93,7 +93,7 @@ def decode_fields(op: int, request: bytes, start: int) -> Fields:
 
 
 def makes_ephemeral(op: int, body: bytes) -> bool:
-    """Return whether the request asks for an ephemeral node. A request that cannot be read asks for nothing."""
+    """Return whether the request would create an ephemeral node. False for a request that cannot be decoded."""
     if op not in _MAY_MAKE_EPHEMERALS:
         return False
     fields = decode_request(op, body)

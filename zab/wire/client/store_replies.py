@@ -17,7 +17,7 @@ from zab.wire.client import multi_codec
 from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
 from zab.wire.client.reply_bodies import encode_data
 
-# Plain integers: to look up a member of an enumeration costs as much as to pack a header.
+# Plain integers: looking up a member of an enum costs as much as packing a header.
 _GET_DATA: Final = int(Op.GET_DATA)
 _EXISTS: Final = int(Op.EXISTS)
 _CREATE: Final = int(Op.CREATE)
@@ -50,7 +50,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
     int(Op.MULTI_READ): lambda value: map(_read_part, value),
     int(Op.ADD_WATCH): lambda value: 0,
 }
-"""Conversions of the store's value into the protocol's, for operations where the two differ."""
+"""Conversions of the store's value into the protocol's, for the operations with different ones."""
 
 
 def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
