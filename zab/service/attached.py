@@ -23,7 +23,7 @@ class Attached(Protocol):
         """Return whether the client has sent something since the last call."""
 
     def ended(self, why: str) -> None:
-        """Disconnect: the session is closed or has moved, or another server can serve the client better."""
+        """Disconnect the client: its session is closed or has moved, or another server can serve it better."""
 
 
 class Connected(Watcher, Protocol):
@@ -36,7 +36,7 @@ class Connected(Watcher, Protocol):
     received: int
     sent: int
     established_ms: int
-    """The wall-clock time at which it began."""
+    """The wall-clock time at which the connection began."""
 
     @property
     def queued(self) -> int: ...

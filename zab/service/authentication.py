@@ -19,10 +19,10 @@ from zab.store.error_codes import ErrorCode
 from zab.wire.sasl import DigestServer, SaslError
 
 IDENTITIES_BYTES_MAX: Final = 16 << 10
-"""The bound of one client's encoded identities: they are sent with each of its requests."""
+"""The most bytes of one client's encoded identities, which each of its requests carries."""
 
 CREDENTIALS_BYTES_MAX: Final = 64 << 10
-"""The bound of scheme and credentials in one request. They are read before anything is proved."""
+"""The most bytes of scheme and credentials in one request, because any client may send them."""
 
 NONCE_BYTES: Final = 30
 
@@ -164,9 +164,10 @@ class ClientAuthentication:
     def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
         """Return the identities that the credentials prove, or None if they prove none.
 
-        A provider of the user's comes before the built-in schemes. The digest scheme believes any name and password,
-        for its identity is their hash (ZooKeeper's `DigestAuthenticationProvider`). With the super user's name a wrong
-        password counts as a guess. The connection itself has proved its address and its certificate.
+        A user-defined provider takes precedence over a built-in scheme. The digest scheme accepts any name and
+        password, because the identity is their hash (ZooKeeper's `DigestAuthenticationProvider`). A wrong password for
+        the super user's name counts as a guess. Address and certificate need no credentials: the connection proves
+        them.
         """
         provider = self._security.providers.get(scheme)
         if provider is not None:
@@ -230,7 +231,7 @@ def _bytes(text: str) -> bytes:
 
 
 def shaped(principal: str, strip_host: bool, strip_realm: bool) -> str:
-    """Return a principal `name/host@realm` without the parts that are to be stripped."""
+    """Return a principal `name/host@realm` without the parts that the settings remove."""
     match = _PRINCIPAL.fullmatch(principal)
     if match is None or match[3] is None:  # a principal without a realm is taken as it is
         return principal

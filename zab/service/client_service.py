@@ -1,11 +1,11 @@
-"""The clients of one server, and what the server decides for all of them together.
+"""The clients of one server, and the decisions about all of them together.
 
-A connection decides for its own client (see `connection`). This object decides when the state may be read, which
+A connection decides for its own client (see `connection`). `ClientService` decides when the state may be read, which
 sessions expire, which clients are disconnected without a leader, and which containers are deleted. It also holds the
 totals that the throttles and the status pages read. It is the `ServerPort` of all connections of the server.
 
-Pure: the owner reports role changes and snapshots, calls `check` and `reap` when they are due, and supplies the clocks.
-In production the owner is `ServerRuntime`, in simulation the client port of a simulated server.
+It is pure: its owner reports role changes and snapshots, calls `check` and `reap` when they are due, and supplies the
+clocks. In production the owner is `ServerRuntime`, in simulation the client port of a simulated server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zab.store.session_table import SessionIds
 from zab.store.store import Store
 
 SLEPT_CHECKS: Final = 3
-"""A process that missed this many checks was suspended, and missed the signs of life that clients gave meanwhile."""
+"""After this many missed checks the process counts as suspended: it may have missed signs of life of clients."""
 
 READABLE_MS_MIN: Final = 10
 """The least time between two looks whether the state may be read."""
@@ -93,15 +93,15 @@ class ClientService:
         self.restoring = False
         """True while a snapshot is being restored."""
         self.lost_ms: Millis | None = clock_ms()
-        """The time since which there is no leader, as far as this server can tell; None while there is one."""
+        """The time since which this server knows no leader; None while it knows one."""
         self.leads: Epoch | None = None
         """The epoch that this server leads, or None."""
         self.connections: dict[Connected, None] = {}
         """All connections that have a session."""
         self.open_requests = 0
-        """Unanswered requests of all connections: the sum of what their pipelines have counted."""
+        """Unanswered requests of all connections. Each pipeline keeps its part up to date."""
         self.large_bytes = 0
-        """Bytes of the large ones among them: the sum of what the connections' throttles have counted."""
+        """Bytes of the large requests among them. Each connection's throttle keeps its part up to date."""
         self.auth_failed = 0
         """Failed logins since the start."""
         self.counts = Counts()
@@ -109,7 +109,7 @@ class ClientService:
         self.latency = Latency()
         """Latencies since the start, or since the last reset of the statistics."""
         self.gone = Traffic()
-        """The traffic of connections that are closed. With that of `connections` it is all traffic."""
+        """The traffic of closed connections. All traffic is the sum of this and the traffic of `connections`."""
         self.failed_logins = FailedLogins(settings.failed_logins)
         self.connection_throttle = ConnectionThrottle(settings.throttle, chance, clock_ms())
         self.sessions = ClientSessions(
@@ -177,7 +177,7 @@ class ClientService:
 
     @property
     def read_only(self) -> bool:
-        """True if there has been no leader for so long that willing clients may read the last known state."""
+        """True if there has been no leader for so long that clients in read-only mode may read the last known state."""
         return (
             self.settings.read_only_mode_enabled
             and self.lost_ms is not None
@@ -200,7 +200,7 @@ class ClientService:
     # -- sessions ------------------------------------------------------------------------------------
 
     def check(self) -> list[bytes]:
-        """Expire sessions, and disconnect clients that are served better elsewhere. Return reports to the leader.
+        """Expire sessions, and disconnect clients that another server can serve better. Return reports to the leader.
 
         Called twice a tick.
         """
@@ -238,13 +238,13 @@ class ClientService:
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
         """Handle a session that is about to close, with its ephemeral nodes."""
-        if self.audit is not None and self.ready:  # earlier, the log on the disk is only replayed
+        if self.audit is not None and self.ready:  # before, the log on the disk is only replayed
             self.audit.session_ended(session, owned)
 
     # -- periodic work -------------------------------------------------------------------------------
 
     def reap(self) -> Millis:
-        """Post the deletions of containers and TTL nodes that are due. Return the time of the next call."""
+        """Submit the deletions of containers and TTL nodes that are due. Return the time of the next call."""
         leads = self.leads is not None and not self.restoring
         for path in self._reaper.due(self.machine.tree, self._clock_ms(), self._wall_ms(), leads=leads):
             self.post(self.sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)

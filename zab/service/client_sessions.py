@@ -2,9 +2,9 @@
 
 Sessions of the ensemble change by transactions; local sessions are known to one server only.
 
-Creating or attaching a session takes several steps, and the server waits between them: for a transaction, or until it
-has applied everything that was committed before. Such an operation is a generator (`Steps`). It decides, and its
-driver waits:
+To create or attach a session takes several steps. Between them the server waits for a transaction, or until it has
+applied everything that was committed before. Such an operation is a generator (`Steps`). It decides, and its driver
+waits:
 
     steps = sessions.find(session, password)
     step = next(steps)                  # BARRIER, or the bytes of a request
@@ -12,11 +12,11 @@ driver waits:
     step = steps.send(result)           # the operation reads the result, and yields the next step
     ...                                 # until StopIteration: its value is the result of the operation
 
-The driver closes the generator to give the operation up, for instance when the client is gone. An operation that has
+To give the operation up, for instance when the client is gone, the driver closes the generator. An operation that has
 to undo something then catches `GeneratorExit`: `create` closes the session that may still be created.
 
 There are two drivers, and neither decides anything. `ServerRuntime` awaits each step in a task. The simulator's client
-port continues with the next step when the callback of the last one is called.
+port takes the next step in the callback of the last one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ClientSessions:
         self.attached: dict[int, Attached] = {}
         """session -> the connection, or the session in this process, that receives its events"""
         self.local = local
-        """Sessions that only this server knows. One that is being upgraded is still in it."""
+        """The sessions that only this server knows, including those that are being upgraded."""
         self._me = me
         self._store = store
         self._ids = ids
@@ -134,7 +134,7 @@ class ClientSessions:
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. The leader is not involved."""
+        """Return the timeout of a session that this server knows, or None. Do not ask the leader."""
         if password is None or not self.knows(session) or not hmac.compare_digest(self.password(session), password):
             return None
         known = self.table.get(session)
@@ -151,8 +151,8 @@ class ClientSessions:
             return None
         old = self.attached.get(session)
         if old is not None:
-            # The held requests of its old connection must not follow this one. The client may continue on another
-            # server before this request is answered; if a next leader were asked, they would be carried out after that.
+            # Drop the held requests of the old connection. The client may continue on another server before this
+            # request is answered. If a next leader received the held requests, they would be carried out after that.
             old.ended(REPLACED)
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
         known = self.table.get(session)
@@ -175,5 +175,6 @@ class ClientSessions:
         self._post(self.internal_request(Op.CLOSE_SESSION, (), session), done)
 
     def expire(self, session: int, epoch: Epoch) -> None:
-        """Close a session as the leader of an epoch: a later leader ignores it, since it grants the full time again."""
+        """Close an expired session as the leader of an epoch. A later leader ignores this, because it grants the full
+        timeout again."""
         self._post(self.internal_request(Op.CLOSE_SESSION, (epoch,), session), ignore_result)

@@ -1,10 +1,10 @@
 """The node `/zookeeper/config`, and the operation that changes it: the ensemble as clients see it.
 
-A client's request is carried out in two steps. First it goes to the leader like any write; the leader checks, in the
-client's own order of requests, whether the change is valid and whether the client may make it. Then the server of the
-client asks the consensus, and replies when the new membership is in its own history.
+A client's request is carried out in two steps. First it goes to the leader like any write, in the order of the client's
+requests. The leader checks whether the change is valid and whether the client may make it. Then the client's server
+asks the consensus for the change, and replies when the new membership is in its own history.
 
-Pure: the owner reports memberships, and carries out the steps of `ConfigNode.change`.
+The module is pure: its owner reports memberships, and carries out the steps of `ConfigNode.change`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Answer: TypeAlias = tuple[int, Znode | None]
 ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer]
 
 ATTEMPTS_MAX: Final = 10
-"""Attempts of one request, if other changes come first. Then the client gets an error and may try again."""
+"""Attempts of one request, if other changes come first. After the last one the client gets an error."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
 """The length of each list of servers. The lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
@@ -102,7 +102,8 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
-        """Take a membership that is in force, or with its zxid, when everything before it has been applied here.
+        """Take the membership in force. `zxid` is its place in the history, once everything before that has been
+        applied here.
 
         Return True if it has another address for the clients of this server.
         """
@@ -116,16 +117,18 @@ class ConfigNode:
 
     @property
     def client_address(self) -> tuple[str | None, int] | None:
-        """The address at which the membership wants the clients of this server to be served; None if it has none."""
+        """This server's address for clients in the membership; None if the membership has none."""
         mine = None if self._ensemble is None else self._ensemble.by_id.get(self._me)
         return None if mine is None or mine.client_port is None else (mine.client_host, mine.client_port)
 
     def restored(self) -> None:
-        """Correct the node after the whole state was replaced: its text may come from the file of another server."""
+        """Correct the node after the whole state was replaced: its text may come from another server's configuration
+        file.
+        """
         ensemble, machine = self._ensemble, self._machine
         if ensemble is None:
             return
-        # A membership from a file has no place in the history. Others are shown once all before them is applied.
+        # A membership from a configuration file has no zxid. Show any other only when all before it is applied.
         version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
         if known <= version and (version <= machine.zxid or not counter_of(version)):
             machine.configure(version, text_of(ensemble))
@@ -156,7 +159,7 @@ class ConfigNode:
             except ConfigError:
                 return ErrorCode.BAD_ARGUMENTS, None
             else:
-                yield BARRIER  # it is in force; from here on it is applied, too
+                yield BARRIER  # in force already; after the barrier it is applied here
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
         raise ZabError(f"{ATTEMPTS_MAX} other changes of the membership came first: try again")
 

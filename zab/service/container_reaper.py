@@ -1,8 +1,7 @@
 """The leader's schedule for the deletion of abandoned containers and expired TTL nodes.
 
 The reaper scans the tree once per interval, and spreads the deletions of one scan over the following seconds:
-`per_minute_max` bounds their rate. A node may have changed by the time its deletion is prepared, so the store checks it
-again.
+`per_minute_max` bounds their rate. A node may change before its deletion is prepared, so the store checks it again.
 """
 
 from __future__ import annotations

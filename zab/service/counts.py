@@ -7,7 +7,7 @@ from attrs import define
 
 @define
 class Counts:
-    """Each field has the name of the same metric of ZooKeeper."""
+    """The counters. Each field has the name of ZooKeeper's metric for the same thing."""
 
     connection_rejected: int = 0
     connection_request_count: int = 0

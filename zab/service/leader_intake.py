@@ -1,8 +1,8 @@
 """The leader's intake: takes requests of all members, its own included, and has them proposed or refused.
 
-A refusal is a reply like any other. It must not come from a server that no longer leads, and a member must not see it
-before it has applied the state on which the refusal is based. So the leader confirms with a barrier that it still
-leads, and sends the zxid of that state along.
+A refusal depends on the state that the leader has prepared so far. It must not come from a server that no longer leads,
+and a member must not report it before it has applied that state. So the leader confirms with a barrier that it still
+leads, and sends the zxid of that state with the refusal.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LeaderIntake:
         self.queue.open(leadership.epoch)
 
     def end(self) -> None:
-        """Stop: this server does not lead. Members send their open requests to the next leader."""
+        """End the leadership. Members send their open requests to the next leader."""
         self._leadership = None
         self.queue.close()
         self._catch_ups.clear()
@@ -99,7 +99,7 @@ class LeaderIntake:
         self, leadership: Leadership, after: Zxid, refusals: list[RefusedRequest], zxid: Zxid | None
     ) -> None:
         if zxid is None or self._leadership is not leadership:
-            return  # this server no longer leads: the members send the requests to the next leader
+            return  # no longer leader: the members send the requests to the next one
         for link, refused in by_link(refusals).items():
             refused = tuple((counter, reason[:REASON_CHARS_MAX]) for counter, reason in refused)
             if link is None:
@@ -114,7 +114,7 @@ class LeaderIntake:
     def on_forward(self, link: LearnerLink, message: Forward) -> None:
         node = self._node
         if node.state is not State.LEADING or node.epoch != message.epoch:
-            return  # meant for the leader of another epoch
+            return  # for the leader of another epoch
         if message.requests and not self.queue.put(
             ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
         ):

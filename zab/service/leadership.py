@@ -1,7 +1,7 @@
-"""A leadership: one stretch of serving with one leader over one link. Requests travel within one leadership.
+"""A leadership: the time in which a server serves with one leader in one epoch, over one link.
 
-When the leader, its epoch or the link changes, a new leadership begins. `pending_submissions` says why no request is
-sent a second time before it is known what became of it in the leadership before.
+When the leader, its epoch or the link changes, a new leadership begins. A request sent in one leadership may be sent
+again in the next only when its outcome is known: `pending_submissions` gives the reason.
 """
 
 from __future__ import annotations

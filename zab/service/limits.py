@@ -1,4 +1,4 @@
-"""The bounds of the runtime. Every queue, frame, wait and retry of this floor has its limit here."""
+"""The limits of the service and runtime floors: of every queue, frame, wait and retry."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ class Limits:
     submits_max, submit_bytes_max  open requests of this member; further ones wait
     request_bytes_max              one request
     leaders_lost_max               a request is refused, instead of being sent to another leader, if this many leaders
-                                   in a row were lost while it was under way, and alone with the last one; at least 2
+                                   in a row were lost while it was under way, the last one with no other request of the
+                                   member under way; at least 2
     batch_entries_max, batch_bytes_max   one batch of proposals, and so one write to the log
     frame_bytes_max                one frame of a learner link; holds a whole batch
     snapshot_chunk_bytes_max       one chunk of a snapshot; one that is larger than a frame travels in pieces
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
-    inbox_bytes_max                received and unprocessed data; above it nothing more is read
+    inbox_bytes_max                received and unprocessed data; above that, no more is read
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk a thread
                                    writes, as it always does with 0
     links_max                      learner links from other servers at one time
     handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
                                    members. One more ends the oldest
-    handshake_ms, connect_ms       how long a peer may take to say hello, or to be reached
+    handshake_ms, connect_ms       how long a peer may take to send its hello, or to be reached
     parting_ms                     how long a server may stay connected, or connect again, after it left the membership
-    linger_ms                      how long a closing link may take to send what is left
+    linger_ms                      how long a closing link may take to send its queued messages
     redial_ms_min, redial_ms_max   pause between attempts to reach a peer for an election
     strangers_max                  servers outside the membership that are remembered for an election
-    snap_entries, snap_bytes       applied since the last snapshot: time for the next (from half of it, by chance)
-    snapshots_kept                 older ones are purged, and the log that only they need
-    resume_bytes_min               a leader that sends its state to a learner, and has more of it than this, writes the
-                                   same to its disk: if the link breaks, the rest can be sent from there
+    snap_entries, snap_bytes       applied since the last snapshot: at a random value from half of this to all of it,
+                                   the next snapshot is taken
+    snapshots_kept                 older snapshots are purged, and the log that only they need
+    resume_bytes_min               if a leader sends a state larger than this to a learner, it also writes the state to
+                                   its disk: if the link breaks, it sends the rest from there
     """
 
     submits_max: int = 20_000
@@ -65,7 +67,7 @@ class Limits:
     snapshot_chunk_bytes_max: int = 1 << 30
 
     def __attrs_post_init__(self) -> None:
-        # A frame that holds no header and no entry would close every link; a linger of 0 ms hangs up at once.
+        # A frame too small for a header and an entry would close every link; a linger of 0 ms hangs up at once.
         check_settings(
             self, {"frame_bytes_max": 100, "linger_ms": 0, "strangers_max": 0, "pause_us_max": 0, "leaders_lost_max": 2}
         )

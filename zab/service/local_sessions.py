@@ -1,8 +1,8 @@
 """Local sessions. Only one server has them: no transaction creates them, keeps them alive, or closes them.
 
-They have two uses. If many clients only read, a session without transactions is cheap. It may own no ephemeral nodes;
-to create one, it is first upgraded to a session of the ensemble, with the same id and password. And a server without a
-leader can create no other session.
+They have two uses. A session without transactions is cheap, for many clients that only read. And a server without a
+leader can create no other session. A local session may own no ephemeral nodes: to create one, it is first upgraded to a
+session of the ensemble, with the same id and password.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class MembershipChanges:
 
     def __init__(self) -> None:
         self.waiting: list[_Change] = []
-        """Requests to be sent: see `take`."""
+        """Requests that `take` returns next."""
         self._number = 0
         """The number of the last request. Numbers match replies to requests."""
         self._asked: dict[int, _Change] = {}
@@ -98,7 +98,9 @@ class MembershipChanges:
         self._asked.clear()
 
     def history_reached(self, epoch: Epoch) -> None:
-        """Everything that survived into `epoch` is applied. Fail the changes of older epochs that are not active."""
+        """Fail the changes of older epochs that are not active, because everything that survived into `epoch` is
+        applied.
+        """
         for zxid in [zxid for zxid in self._proposed if epoch_of(zxid) < epoch]:
             self._proposed.pop(zxid)(
                 ChangeLost("the leader that proposed it is gone, and the change with it: ask again")

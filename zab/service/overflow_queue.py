@@ -1,9 +1,9 @@
-"""Clients' requests for which the member has no room: they wait in the order in which they came.
+"""Clients' requests for which the member has no room, in the order of their arrival.
 
-A request goes to the member at once if nothing waits. Otherwise it waits behind the others, so no request overtakes
-another one. The owner calls `retry` at the end of each turn, when answers have made room.
+A request goes to the member at once if no other waits. Otherwise it waits behind the others, so that no request
+overtakes another. The owner calls `retry` at the end of each turn, when answers have made room.
 
-Pure: the server's `RequestPoster` turns it, and so does the client port of a simulated server.
+The module is pure. Its owner is the server's `RequestPoster`, in simulation the client port of a simulated server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OverflowRequest:
         self.request = request
         self.done = done
         self.submission: Submission | None = None
-        """Set once there was room for it."""
+        """The member's submission. Set once there was room for it."""
         self.given_up = False
 
 
@@ -69,7 +69,7 @@ class OverflowQueue:
         return asked
 
     def give_up(self, asked: OverflowRequest) -> None:
-        """Stop waiting for a request. If it was not carried out yet, it is not sent to a next leader."""
+        """Stop waiting for a request. If it was not carried out yet, no later leader receives it."""
         asked.given_up = True
         if asked.submission is not None:
             self._member.forget(asked.submission)

@@ -4,26 +4,26 @@ A request travels to the leader and returns as a transaction with this member's 
 the request. If the leader, or the link to it, is lost in between, the request may be in the history or not, and may
 even be queued at the leader. So no request is sent a second time before two conditions hold:
 
-1.  Nothing sent before is still on its way. A request names the epoch for which it is meant, and a leader of another
-    epoch drops it; and a leader drops the requests of a link as soon as the link is down. So when a new link is up,
-    everything sent before is in the leader's log, or nowhere and never will be.
-2.  This member has applied the leader's log. On the new link it asks the leader how far its log reaches (the *catch-up
+1.  No request sent earlier is still on its way. A request names the epoch of its leader, and the leader of another
+    epoch drops it. A leader drops the requests of a link as soon as the link is down. So when a new link is up, each
+    request sent earlier is in the leader's log, or will never be.
+2.  This member has applied the leader's log. On the new link it asks the leader for the end of its log (the *catch-up
     point*), and first applies everything up to there. In a new epoch this covers everything that can have survived of
     the old one; in the same epoch it covers everything that was proposed on the old link.
 
-A request without an answer was then not carried out, and is sent again, in the old order. A stretch of serving with one
-leader over one link is a *leadership*.
+A request that is still without an answer was then not carried out, and is sent again, in the old order. The time with
+one leader over one link is a *leadership*.
 
-One kind of request is not sent again: one whose successor was carried out. A leader prepares a member's requests in
-their order, so it refused the earlier one, and the refusal was lost with the leader or the link. That refusal counts,
-although its reason is lost. Sent again, the request might succeed after its successors.
+One kind of request is not sent again: a request with a successor that was carried out. A leader prepares a member's
+requests in their order, so it must have refused the earlier one, and the refusal was lost with the leader or the link.
+The request is refused without the lost reason. If it were sent again, it might succeed after its successors.
 
-A request may be the reason why its leader was lost, and would cost the next leader its role as well. Nothing can be
-concluded from one loss, because innocent requests are under way at every failover. So this member counts, for each
-open request, the leaders in a row that were lost after it was sent to them. A request with one loss less than
-`Limits.leaders_lost_max` is sent alone: when everything before it has its answer, and with nothing after it
-under way. If that leader is lost, too, the request is refused instead of being sent again. The catch-up point has shown
-by then that it was not carried out.
+A request may be the reason why its leader was lost, and would then cost the next leader its role as well. One loss
+proves nothing, because innocent requests are under way at every failover. So this member counts, for each open request,
+the leaders in a row that were lost after it was sent to them. A request with one loss less than
+`Limits.leaders_lost_max` is sent alone: all requests before it have their answers, and none after it is under way. If
+that leader is lost, too, the request is refused instead of being sent again. By then the catch-up point has shown that
+it was not carried out.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class PendingSubmissions:
         self._open: dict[int, tuple[bytes, Done | None]] = {}
         """The open requests by number, so the oldest first."""
         self._sent = 0
-        """Up to this number, the open requests have been sent in this leadership, or in the last one."""
+        """The open requests up to this number have been sent in this leadership or in the last one."""
         self._queued: deque[Submission] = deque()
-        """Requests for which there is no room yet, in the order of arrival. For each one a caller waits."""
+        """Requests for which there is no room yet, in the order of arrival. Each has a waiting caller."""
         self._unsent: deque[int] = deque()
         """Numbers of open requests that were not sent in this leadership, in order. Some may be cancelled."""
         self._may_send = False
@@ -84,7 +84,7 @@ class PendingSubmissions:
         """The epoch of the leadership in which the requests up to `_sent` were sent."""
         self._leaders_lost_max = leaders_lost_max
         self._lost: dict[int, int] = {}
-        """number of an open request -> how many leaders in a row were lost after it was sent to them"""
+        """number of an open request -> the number of leaders in a row that were lost after it was sent to them"""
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
@@ -111,7 +111,7 @@ class PendingSubmissions:
         return submission
 
     def submit_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit as many of the requests as there is room for, and return how many. The rest is not queued."""
+        """Submit as many of the requests as there is room for. Return their number. The rest is not queued."""
         if self._queued:
             return 0
         count, size = len(requests), sum(map(len, requests))
@@ -126,7 +126,7 @@ class PendingSubmissions:
         return count
 
     def _fitting(self, requests: Sequence[bytes]) -> tuple[int, int]:
-        """Return how many requests from the front there is room for, and their bytes."""
+        """Return the number of requests from the front that there is room for, and their bytes."""
         count = size = 0
         for request in requests:
             more = size + len(request)
@@ -145,7 +145,7 @@ class PendingSubmissions:
                 self._open[counter] = submission.request, None
             else:
                 self._close(counter)
-        # Its number stays queued and is skipped later; but during a long absence of a leader the queue would grow.
+        # The number stays queued and is skipped later. Without a leader for long, such numbers would fill the queue.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
             self._unsent = deque(each for each in self._unsent if each in self._open)
         if len(self._queued) > SLACK and self._queued[0].done is None:
@@ -186,13 +186,14 @@ class PendingSubmissions:
         self._epoch = epoch
 
     def on_catch_up_point(self, zxid: Zxid) -> None:
-        """Note how far the leader's log reached when the leadership began."""
+        """Record the end of the leader's log when the leadership began."""
         self._catch_up = zxid
 
     def end(self) -> None:
         self._may_send = False
         self._catch_up = None
-        self._refusals.clear()  # They name a state that may never be reached: the requests are sent again.
+        # The state of these refusals may never be reached. The requests are sent again.
+        self._refusals.clear()
 
     # -- what was applied ----------------------------------------------------------------------------
 
@@ -214,7 +215,7 @@ class PendingSubmissions:
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
         """Handle refusals based on the state at `after`.
 
-        Callers get them only when that state is applied here. Before that, a read would not show the reason.
+        Callers get them only when that state is applied here. Before, a read would not show the reason.
         """
         self._refusals.append((after, refused))
 
@@ -254,13 +255,13 @@ class PendingSubmissions:
                 )
 
     def _count_losses(self) -> None:
-        """Count a loss for the open requests up to `_sent`: the leader that they were sent to leads no more."""
+        """Count a loss for the open requests up to `_sent`, because their leader no longer leads."""
         for counter in list(self._open):
             if counter > self._sent:
                 break
             losses = self._lost[counter] = self._lost.get(counter, 0) + 1
             if losses >= self._leaders_lost_max:
-                # It was sent alone, so it is the oldest: refusing it keeps the order of the answers.
+                # It was sent alone, so it is the oldest: a refusal keeps the order of the answers.
                 done = self._close(counter)
                 if done is not None:
                     done(None, LeadersLost(
@@ -297,7 +298,7 @@ class PendingSubmissions:
 
         The leader numbers a forwarded batch from its first number, so a batch ends at a gap. A submission that is no
         longer open leaves a gap. The batch holds at most `count_max` requests and ends with the one that reaches
-        `bytes_max`; one request is sent whatever its size. After lost leaders `_may_take` lowers the count.
+        `bytes_max`. A single request is sent at any size. After lost leaders `_may_take` lowers the count.
         """
         unsent, still_open = self._unsent, self._open
         if self._lost:
@@ -331,7 +332,7 @@ class PendingSubmissions:
         return first, requests
 
     def _may_take(self, count_max: int) -> int:
-        """Return how many may be sent now, if leaders were lost with some of the open requests."""
+        """Return the number of requests that may be sent now, if leaders were lost with some of the open ones."""
         unsent, still_open, suspicious = self._unsent, self._open, self._leaders_lost_max - 1
         while unsent and unsent[0] not in still_open:
             unsent.popleft()
@@ -339,7 +340,7 @@ class PendingSubmissions:
             return 0
         if self._lost.get(unsent[0], 0) >= suspicious:
             if next(iter(still_open)) != unsent[0]:
-                return 0  # first, the requests before it must be answered
+                return 0  # the requests before it must be answered first
             self._alone = unsent[0]
             return 1
         count = 0

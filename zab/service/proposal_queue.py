@@ -1,10 +1,10 @@
 """The leader's proposal queue: requests of all members become transactions here, in the order of their arrival.
 
-A queued request is no promise. When the leadership ends, or the link on which a request arrived, the request is
-dropped, and the member that submitted it sends it again.
+The queue drops a request when the leadership ends, or when the link on which it arrived breaks. The member that
+submitted it then sends it again.
 
-So a request that ended its leader would be sent to the next leader, and end that one, too. Whatever is wrong with a
-single request is therefore reported to its submitter, and the leader goes on.
+So a request that ended its leader would be sent to the next leader and end that one, too. Therefore an error of a
+single request is reported to its submitter, and the leader goes on.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
 """The bytes of a batch for each transaction, beside the transaction itself."""
 
 PREPARE_S: Final = 0.02
-"""The time after which a turn stops preparing and lets other tasks run: large failing requests may take seconds."""
+"""The time after which a turn stops preparing and lets other tasks run, because large failing requests may take
+seconds.
+"""
 SLOW_REQUEST_S: Final = 0.2
 """A request whose preparation takes longer is reported."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)
-"""A third of the cost of calling the class itself."""
+"""A maker of views, at a third of the cost of calling the class."""
 
 
 class StallWatch(Protocol):
@@ -47,7 +49,7 @@ class StallWatch(Protocol):
 
 
 class NeverStalls:
-    """A watch for a queue without a server around it. Its clock does not advance, so it reports nothing."""
+    """A stall watch for a queue without a server. Its clock does not advance, so it reports nothing."""
 
     def clock(self) -> float:
         return 0.0
@@ -77,7 +79,7 @@ class Proposer(Protocol):
 
 @frozen
 class ForwardedBatch:
-    """Requests that arrived together, meant for the leader of `epoch`. `link` is None for this member's own."""
+    """Requests that arrived together, for the leader of `epoch`. `link` is None for this member's own requests."""
 
     epoch: Epoch
     link: LearnerLink | None
@@ -119,20 +121,20 @@ class ProposalQueue:
         self._batches: deque[ForwardedBatch] = deque()
         """Batches that are not prepared completely, in the order of arrival. All are for the same epoch."""
         self._started = 0
-        """The number of requests of the first batch that are handled already."""
+        """The number of handled requests of the first batch."""
         self._held: dict[LearnerLink, int] = {}
         """The number of requests in `_batches` by link."""
         self._prepared: list[bytes] = []
-        """Tagged transactions that the node had no room for yet. Their zxids follow the node's last one."""
+        """Tagged transactions that the node had no room for yet. Their zxids follow the node's last zxid."""
         self._outstanding: deque[tuple[Zxid, bytes]] = deque()
-        """Transactions that were prepared and are not applied yet, for machines without an account of their own."""
+        """Transactions that were prepared and are not applied yet, for machines that do not record these themselves."""
 
     # -- leaderships ------------------------------------------------------------------------------------
 
     def open(self, epoch: Epoch) -> None:
-        """Begin to propose: this server leads `epoch`, and its machine has applied everything the epoch began with.
+        """Begin to propose as the leader of `epoch`, whose machine has applied the initial history.
 
-        Members may have seen the epoch begin earlier, so their requests may be queued already.
+        Members may have begun to serve earlier, so their requests may be queued already.
         """
         if self._epoch is not None or any(batch.epoch != epoch for batch in self._batches):
             self.close()
@@ -198,7 +200,8 @@ class ProposalQueue:
         """Prepare and propose while there are requests, and room for them.
 
         A batch costs every server as much as fifty requests. So requests wait until they are as many as the
-        transactions in flight, or until those are committed: a lone request never waits, and many make few batches.
+        transactions in flight, or until those are committed. A lone request never waits, and many requests make few
+        batches.
         """
         if self._epoch is None or (not self._prepared and self._queued() < node.last - node.committed):
             return
@@ -216,7 +219,7 @@ class ProposalQueue:
                 self.batches += 1
                 del self._prepared[:count]
         except Overloaded:
-            pass  # the prepared transactions wait: the commits that make room for them cause the next turn
+            pass  # the prepared transactions wait for commits, which cause the next turn
         except NotLeader:
             self.close()
 
@@ -224,7 +227,9 @@ class ProposalQueue:
         return sum([len(batch.requests) for batch in self._batches]) - self._started
 
     def _fitting(self) -> int:
-        """Return how many prepared transactions fit into one frame. At least one does: larger ones were refused."""
+        """Return the number of prepared transactions that fit into one frame. At least one fits: larger ones were
+        refused.
+        """
         prepared, room = self._prepared, self._body_bytes_max
         if sum(map(len, prepared)) + ITEM_BYTES_MAX * len(prepared) <= room:
             return len(prepared)
@@ -235,10 +240,10 @@ class ProposalQueue:
         return len(prepared)
 
     def _prepare(self, node: Proposer, now_ms: int) -> None:
-        """Prepare as much as one batch may hold.
+        """Prepare the requests of at most one batch.
 
         The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
-        preparation fails, or whose transaction does not fit into a frame, is refused; the leader goes on. Stops early
+        preparation fails, or whose transaction does not fit into a frame, is refused; the leader goes on. Stop early
         after `PREPARE_S`, so that other tasks run.
         """
         limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding
@@ -321,7 +326,7 @@ class ProposalQueue:
 
 
 def _text_of(error: Exception) -> str:
-    """Return the text of an error in a form that can be sent: not every `str` can be encoded."""
+    """Return the text of an error in a form that can be sent, because not every `str` can be encoded."""
     try:
         return str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:

@@ -16,11 +16,11 @@ from zab.core.zxid import Epoch, Zxid
 class View(NamedTuple):
     """The input of `prepare` beside the request.
 
-    zxid         of the transaction that is being prepared
-    epoch        of this leader; transactions prepared in another epoch are not outstanding any more
-    now_ms       wall clock of the leader, milliseconds since 1970
-    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order;
-                 it is live: copy what you keep
+    zxid         the zxid of the transaction that is being prepared
+    epoch        the epoch of this leader; transactions prepared in another epoch are no longer outstanding
+    now_ms       the leader's wall clock, in milliseconds since 1970
+    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order. The list
+                 changes later: copy the entries that you keep
     """
 
     zxid: Zxid
@@ -30,16 +30,17 @@ class View(NamedTuple):
 
 
 class Machine(Protocol):
-    """All four methods are called in the event loop and should be quick; `snapshot` and `restore` name exceptions.
+    """The state to replicate. Its methods should be quick, because they are called in the event loop; only the chunks
+    of `snapshot`, and `restore`, are used in another thread.
 
-    A machine may have an attribute `kind`, a word for what it is, like "store". The directory of a member records the
-    kind of its machine, and a machine of another kind is refused there.
+    A machine may have an attribute `kind`, one word, like "store". The directory of a member records the kind of its
+    machine and refuses a machine of another kind.
     """
 
     def prepare(self, request: bytes, view: View) -> bytes:
         """Return the transaction for this request, or raise `Refused`. Called at the leader.
 
-        Decide on the applied *and* the outstanding transactions: the latter will have been applied before this one.
+        Decide from the applied *and* the outstanding transactions: the latter are applied before this one.
 
         Any other exception, a result that is not bytes, or a transaction that does not fit into a frame
         (`Limits.frame_bytes_max`) is a bug. It is logged, and the submitter gets `Refused`. The leader goes on: if it
@@ -52,7 +53,7 @@ class Machine(Protocol):
 
         Every server calls this in zxid order, exactly once in the life of its state.
 
-        Deterministic: the same state and the same transaction give the same state, everywhere and always.
+        It must be deterministic: the same state and the same transaction always give the same state.
         An exception is a bug and stops the member.
         """
         ...
@@ -60,14 +61,14 @@ class Machine(Protocol):
     def snapshot(self) -> Iterable[bytes]:
         """Return the state as chunks. Called in the event loop; the chunks are taken later, in another thread.
 
-        So what is returned must not change with the machine: a copy, or something that shares only parts
-        that are replaced and never mutated. A chunk may have `Limits.snapshot_chunk_bytes_max`
-        bytes; but each is held in memory whole, so some hundred KiB is a good size.
+        So the chunks must not change when the machine changes: return a copy, or share only parts that are replaced and
+        never mutated. A chunk may have up to `Limits.snapshot_chunk_bytes_max` bytes. As each is in memory as a whole,
+        some hundred KiB are a good size.
         """
         ...
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Become the state that `snapshot` returned as these chunks. Called in a thread, without concurrent calls."""
+        """Replace the state by that of a snapshot's chunks. Called in a thread, without concurrent calls."""
         ...
 
 
@@ -81,7 +82,7 @@ class Passive:
 
 @runtime_checkable
 class KeepsAccount(Protocol):
-    """A machine that keeps its own account of outstanding transactions, and so needs no `View`."""
+    """A machine that records the outstanding transactions itself, and so needs no `View`."""
 
     def prepare_at(self, request: bytes, zxid: Zxid, epoch: Epoch, now_ms: int) -> bytes:
         """Prepare a request, as `prepare` does. The arguments are the fields of a `View` without `outstanding`."""
@@ -105,7 +106,7 @@ _METHODS: Final = ("prepare", "apply", "snapshot", "restore")
 
 
 def check_machine(machine: object) -> None:
-    """Raise TypeError unless this object has all four methods. Without the check its first request would fail."""
+    """Raise TypeError unless this object has all four methods, which otherwise its first request would show."""
     if isinstance(machine, type):
         raise TypeError(f"the machine is the class {machine.__name__}: give an object of it, {machine.__name__}()")
     missing = [name for name in _METHODS if not callable(getattr(machine, name, None))]
@@ -117,7 +118,7 @@ def check_machine(machine: object) -> None:
 
 
 def kind_of(machine: Machine) -> str:
-    """Return the machine's word for what it is, or "" if it has none."""
+    """Return the `kind` of the machine, or "" if it has none."""
     return str(getattr(machine, "kind", ""))
 
 

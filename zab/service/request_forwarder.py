@@ -1,4 +1,4 @@
-"""A member's way to its leader: sends the member's pending submissions, and handles the leader's replies to them."""
+"""Sends a member's pending submissions to the leader, and handles the leader's replies to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RequestForwarder:
         """The number of the last request for a catch-up point."""
 
     def begin(self, leadership: Leadership, last: Zxid) -> None:
-        """Begin a leadership. At the leader itself, `last` is the end of all that can have survived of earlier ones."""
+        """Begin a leadership. At the leader itself, `last` is the catch-up point: the end of its log."""
         self._leadership = leadership
         self._pending.begin(leadership.epoch)
         if leadership.link is None:

@@ -4,7 +4,7 @@ Composed of independent parts: the member's pending submissions, the forwarder t
 its proposal queue, barriers, changes of the membership, and the side channel. This module only determines the
 leadership in force, begins and ends it for each part, and passes incoming messages to the parts.
 
-Pure: the driver of a server calls it, and so does the simulator.
+It is pure: the driver of a server calls it, and so does the simulator.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RequestPath:
         self._role: object = None
         """The node's serving role for which `_leadership` was found."""
         self._applied = node.applied
-        """The machine has applied everything up to here."""
+        """The machine has applied everything up to this zxid."""
 
     @property
     def open(self) -> bool:
@@ -150,7 +150,7 @@ class RequestPath:
                 return None
             found = Leadership(epoch, link)
         if found != self._leadership and self._applied < node.applied:
-            return None  # the machine applies within this turn what the node already counts as applied
+            return None  # the machine is behind the node until the end of this turn
         return found
 
     # -- events of the server ----------------------------------------------------------------------
@@ -174,8 +174,8 @@ class RequestPath:
     def reached(self, applied: Zxid) -> None:
         """Handle progress of the machine, which has applied everything up to `applied`.
 
-        Within a turn the node is ahead of the machine. If the node's `applied` were used, requests would be carried out
-        twice.
+        Within a turn the node is ahead of the machine. With the node's `applied`, requests would be sent again, and
+        carried out twice.
         """
         self._applied = applied
         self.queue.applied(applied)

@@ -1,14 +1,14 @@
 """Signs of life of sessions. They are the only part of a session's state that is not in the history.
 
-The leader keeps for every session when it last received a sign of life; the other servers report those of their clients
+The leader records the time of the last sign of life of every session; the other servers report those of their clients
 twice a tick. A new leader grants every session its full timeout again.
 
-A server that cannot reach a leader must not hold a client back until its session has expired elsewhere. If the server
-sees no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
-majority. If it sees a quorum, an election is under way, and the client may stay for a third of its session's timeout.
-The same holds for a client whose session is still being opened.
+A server that cannot reach a leader must not keep a client until its session has expired elsewhere. If the server
+reaches no quorum, it cuts the connection after two ticks: no leader can be elected here, and the client may find the
+majority. If it reaches a quorum, an election is under way, and the client may stay for a third of its session's
+timeout. The same limits apply to a client whose session is still being opened.
 
-Pure: the time comes as an argument, and `check` returns what is to be done.
+The tracker is pure: the time is an argument, and `check` returns the work for its caller.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TrackedServer(Protocol):
     def ready(self) -> bool: ...
     @property
     def lost_ms(self) -> Millis | None:
-        """The time since which there is no leader, as far as this server can tell."""
+        """The time since which this server knows no leader; None while it knows one."""
 
     @property
     def cut_off_ms(self) -> Millis | None:
@@ -102,7 +102,7 @@ class SessionTracker:
 
     @staticmethod
     def sign_of(session: int) -> bytes:
-        """Return the message that reports one session. Sent in front of its `sync`, so the reply proves its arrival."""
+        """Return the message that reports one session. It is sent before a `sync`, whose reply proves its arrival."""
         return ALIVE + struct.pack(">q", session)
 
     def touch(self, sessions: Iterable[int], now: Millis) -> None:
@@ -125,8 +125,8 @@ class SessionTracker:
     def begin_opening(self, opening: SessionOpening, timeout_ms: int, now: Millis) -> None:
         """Begin to bound the wait of a client whose session is being created or attached.
 
-        It waits for a leader no longer than an attached client does. The session of a client that comes back runs out
-        meanwhile, and another server may be able to attach it.
+        The client waits for a leader no longer than an attached client. If it has a session already, this session may
+        expire meanwhile, and another server may be able to attach it.
         """
         self._opening[opening] = (now, timeout_ms)
 

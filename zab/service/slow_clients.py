@@ -1,7 +1,7 @@
 """The choice of clients to cut when all clients together hold too much memory.
 
-Replies that a client does not read, and requests that it does not finish, wait in memory. Each client has its own
-bound; this module enforces the bound of all clients together.
+Unread replies and unfinished requests of clients wait in memory. Each client has a bound of its own; this module
+enforces the bound of all clients together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Buffering(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Bytes that have arrived of a request that is not whole."""
+        """Received bytes of an incomplete request."""
 
     @property
     def sent(self) -> int: ...
@@ -48,7 +48,9 @@ class SlowClient(Generic[T]):
 
 
 class SlowClients(Generic[T]):
-    """Clients without progress since the last check are cut first; far above the bound, the largest are cut as well."""
+    """Cuts clients without progress since the last check first, and the largest ones as well if the total is far too
+    high.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

@@ -1,8 +1,8 @@
-"""Barriers. A member that passes one has applied all that was acknowledged to any client before it was asked.
+"""Barriers. A member that passes a barrier has applied all writes that were acknowledged before the barrier's request.
 
-A turn asks one barrier of the node for all callers that wait for one. If the leader is lost before it confirms the
-barrier, the callers wait for the next leader's. The leader also uses barriers for itself, to confirm that it still
-leads before it reports refused requests.
+Each turn requests at most one barrier from the node, for all callers that wait for one. If the leader is lost before it
+confirms the barrier, the callers wait for a barrier of the next leader. The leader also requests barriers for itself,
+to confirm that it still leads before it reports refused requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BarrierDone: TypeAlias = Callable[[object, Exception | None], None]
 Confirmed: TypeAlias = Callable[[Zxid | None], None]
 """Called with the confirmed zxid; None: the leader was lost."""
 _Waiting: TypeAlias = tuple[BarrierDone, bytes]
-"""A caller, and a message that is to reach the leader in front of the barrier; empty: none."""
+"""A caller, and a message that must reach the leader before the barrier; empty: none."""
 
 
 class SyncBarriers:
@@ -46,8 +46,8 @@ class SyncBarriers:
     def ask(self, side_channel: SideChannel, now: Millis) -> None:
         """Ask one barrier for all callers that wait. Called only while there is a leader.
 
-        The messages of the callers go to the leader in front of the barrier, on the same link: its reply proves that
-        the leader received them. If the barrier is asked of another leader, they are sent again.
+        The callers' messages go to the leader before the barrier, on the same link. So the reply to the barrier proves
+        that the leader has received them. If a later leader has to confirm the barrier, they are sent again.
         """
         waiting, self.waiting = self.waiting, []
         for ahead in dict.fromkeys(ahead for _, ahead in waiting if ahead):

@@ -1,7 +1,7 @@
 """Throttles: connections by a token bucket, requests by their number, large requests by their bytes.
 
-All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. The
-bounds that are always in force are settings of the client port.
+All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. Other
+bounds are always in force; these are settings of the client port.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ REQUEST_HEAD_BYTES: Final = 8
 class ThrottleSettings:
     """The names are those of ZooKeeper's settings, `connection_throttle_tokens` and so on, without the `throttle`.
 
-    connection_tokens         tokens in the full bucket; a connection that finds none is closed. 0: no limit
+    connection_tokens         tokens in the full bucket; if none is left, a new connection is closed. 0: no limit
     connection_fill_ms        interval at which tokens come back
     connection_fill_count     tokens that come back in one interval
     connection_freeze_ms      least time between two changes of the probability with which a connection is dropped
                               before the bucket is empty (BLUE); -1: no connection is dropped by chance
     connection_drop_increase  added to the probability when the bucket is empty
     connection_drop_decrease  subtracted from it when the bucket is full enough
-    connection_decrease_ratio share of the bucket that may be missing then
-    connection_weight_enabled whether connections cost as many tokens as their kind of session weighs: else one each
+    connection_decrease_ratio the bucket is full enough if at most this share of its tokens is missing
+    connection_weight_enabled whether a connection costs as many tokens as its kind of session weighs; if not, one token
     connection_global_session_weight, _renew_, _local_
                               tokens for a new session, for one that is attached again, for a local one
-    request_max_requests      unanswered requests of all clients; above it all others wait. 0: see `requests_total_max`
+    request_max_requests      unanswered requests of all clients; further ones wait. 0: see `requests_total_max`
     request_stall_ms          interval at which waiting requests are tried again
     request_stale_latency_check
                               cut a client if its request has waited for longer than its session's timeout
@@ -124,7 +124,7 @@ class RequestTotals(Protocol):
 class RequestThrottle:
     """Admission of the requests of one connection, as far as the totals of all connections allow.
 
-    A server without such a limit has none of these. While requests wait, nothing more is read from their client.
+    It exists only if the settings have such a limit. While requests wait, no more is read from their client.
     """
 
     def __init__(self, settings: ThrottleSettings, totals: RequestTotals) -> None:
@@ -146,7 +146,7 @@ class RequestThrottle:
         return most > 0 and self._totals.open_requests >= most
 
     def admit(self, wanted: int, now_ms: int) -> tuple[int, bool]:
-        """Return how many requests may go on now, and whether they are late: then they are answered, not executed."""
+        """Return the number of requests that may go on now, and whether they are late: late ones get an error."""
         most = self._settings.request_max_requests
         count = min(wanted, max(most - self._totals.open_requests, 0)) if most else wanted
         late = self._settings.op_wait_ms > 0 and self._waited_ms(now_ms) >= self._settings.op_wait_ms
@@ -159,7 +159,7 @@ class RequestThrottle:
         return count, late
 
     def is_stale(self, timeout_ms: int, now_ms: int) -> bool:
-        """Return whether requests have waited for longer than the session's timeout, and the client is to be cut."""
+        """Return whether to cut the client, because requests have waited for longer than the session's timeout."""
         return self._settings.request_stale_latency_check and self._waited_ms(now_ms) > timeout_ms
 
     def _waited_ms(self, now_ms: int) -> int:
@@ -168,7 +168,7 @@ class RequestThrottle:
     # -- large requests ----------------------------------------------------------------------------
 
     def weigh(self, requests: Sequence[Request]) -> None:
-        """Count the bytes of large requests among these. Raises `WireError` if the server has no room for them."""
+        """Count the bytes of large requests among these. Raise `WireError` if the server has no room for them."""
         threshold = self._settings.large_request_threshold
         if threshold < 0:
             return
@@ -182,6 +182,6 @@ class RequestThrottle:
         self._totals.large_bytes += size
 
     def drained(self) -> None:
-        """Give back this connection's large bytes: none of its requests is open any more."""
+        """Release this connection's large bytes, because none of its requests is open any more."""
         self._totals.large_bytes -= self._large_bytes
         self._large_bytes = 0

@@ -1,1 +1,1 @@
-"""One connection of a client as a pure state machine: `client_connection` is the whole, the others are its parts."""
+"""One connection of a client as a pure state machine. `client_connection` composes it of the other modules' parts."""

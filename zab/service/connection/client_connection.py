@@ -32,7 +32,7 @@ _VARYING: Final = re.compile(r"[-\d'\"]")
 
 
 class ClientConnection:
-    """One client's connection. It is the watcher of its client's watches, which end with it."""
+    """One client's connection. It is the watcher in its client's watches, which end with the connection."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class ClientConnection:
         self.phase = ConnectionPhase.FIRST_FRAME
         """The one state of the connection."""
         self.deadline = clock() + server.settings.first_frame_ms / 1000
-        """The time at which `tick` is due; infinite if nothing is awaited."""
+        """The time at which `tick` is due; infinite if there is none."""
         self.send_buffer = SendBuffer()
-        """What waits to be sent: the greeting, replies and events, in order."""
+        """The frames that wait to be sent, in order: the greeting, replies and events."""
         self.received = 0
         """Requests received."""
         self.session = 0
@@ -71,13 +71,13 @@ class ClientConnection:
         self._opening = ConnectionOpening(server.settings.frame_bytes_max)
         """Reads the first frame, and keeps the bytes behind it until SERVING."""
         self._reader = RequestReader(server.settings.frame_bytes_max)
-        """Splits what arrives after the first frame, which `_opening` reads."""
+        """Splits the stream after the first frame into requests."""
         self._handshake: SessionHandshake | None = None
-        """Set in ARRIVING only."""
+        """The handshake that is under way. Set in ARRIVING only."""
         self.pipeline: RequestPipeline | None = None
-        """Set from SERVING on, if the connection came so far."""
+        """The pipeline of requests. Set from SERVING on, if the connection got that far."""
         self._unsent_bytes_cut = server.settings.unsent_bytes_cut
-        """The most unsent bytes; above it the connection is cut."""
+        """The most unsent bytes. Above that the connection is cut."""
         self._receiving = False
         """True while `receive` is running. The shell sends after it in any case."""
         self.active = True
@@ -129,7 +129,7 @@ class ClientConnection:
         self.deadline = inf
         if self.phase is ConnectionPhase.FIRST_FRAME:
             self.server.counts.sessionless_connections_expired += 1
-            self.cut("its first frame did not come in time")
+            self.cut("its first frame did not arrive in time")
         elif self.phase is ConnectionPhase.ARRIVING:
             self.cut("its session was not created or attached within the session's timeout")
         elif self.pipeline is not None and self.phase is not _OVER:
@@ -158,7 +158,9 @@ class ClientConnection:
     # -- the session -------------------------------------------------------------------------------
 
     def _open(self, data: bytes | bytearray) -> None:
-        assert self.phase is ConnectionPhase.FIRST_FRAME, "nothing is read from a client while its session is awaited"
+        assert self.phase is ConnectionPhase.FIRST_FRAME, (
+            "no bytes are read from a client before its session is attached"
+        )
         first = self._opening.open(data)
         if first is None:
             return
@@ -186,7 +188,7 @@ class ClientConnection:
             self.deadline = inf
 
     def expired(self, asked: ConnectRequest) -> None:
-        """Send the client that its session is over or its password wrong, and close."""
+        """Send the reply for an expired session or a wrong password, and close."""
         self._end_handshake()
         read_only = None if asked.read_only is None else False
         response = ConnectResponse(EXPIRED.timeout_ms, EXPIRED.session, EXPIRED.password, read_only)
@@ -223,19 +225,21 @@ class ClientConnection:
         return active
 
     def ended(self, why: str) -> None:
-        """Disconnect: the session is over, or has moved. If the client closed the session, its reply is still sent."""
+        """Disconnect the client: its session is over or has moved. If it closed the session itself, send its reply
+        first.
+        """
         if self.phase < ConnectionPhase.LEAVING:
             self.cut(why)
 
     def resume(self) -> None:
-        """Take held requests: the state may be read again."""
+        """Take held requests, because the state may be read again."""
         if self.pipeline is not None:
             self.pipeline.resume()
 
     # -- sending -----------------------------------------------------------------------------------
 
     def notify(self, change: EventFrame) -> None:
-        if self.phase is not _OVER:  # its watches are removed in slices, so events may still come
+        if self.phase is not _OVER:  # a closed connection's watches are removed step by step, so events may still come
             self.send(change.frame)
 
     def send(self, frame: bytes) -> None:
@@ -252,7 +256,7 @@ class ClientConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Take no more requests: the client has sent its last one."""
+        """Take no more requests, because the client has closed its session."""
         self.phase = max(self.phase, ConnectionPhase.LEAVING)
 
     def finish(self) -> None:

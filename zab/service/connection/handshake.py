@@ -1,7 +1,8 @@
 """The decision about a ConnectRequest: the session that the client gets, or a refusal.
 
-A server refuses in two ways. A session that is over, or a wrong password, is answered with session 0: the client must
-begin a new one. In all other cases the connection is closed without an answer, and the client asks another server.
+A server refuses in two ways. If the session is over or the password is wrong, it replies with session 0, and the client
+must begin a new session. In all other cases it closes the connection without a reply, and the client asks another
+server.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SessionHandshake:
             self._catch_up()
 
     def end(self) -> None:
-        """End: the session is open, or no longer wanted."""
+        """End the handshake: the session is open, or the client is gone."""
         self._server.tracker.end_opening(self)
 
     def cancel(self) -> None:
@@ -68,7 +69,7 @@ class SessionHandshake:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Never show a client a state that is older than what it has seen."""
+        """Wait until this server has applied everything that the client has seen."""
         if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:

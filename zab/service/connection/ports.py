@@ -2,7 +2,7 @@
 
 `ServerPort` is shared by all connections of a server; `ShellPort` is one connection's own. In production the shell owns
 the socket and the tasks (`zab.runtime.store_server.connection_shell`), in simulation it is a wire on virtual time.
-Calls never block: what takes longer reports through a `Done`.
+Calls never block: an operation that takes longer calls a `Done` with its result.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Sessions(Protocol):
     def knows(self, session: int) -> bool: ...
     def password(self, session: int) -> bytes: ...
     def find_read_only(self, session: int, password: bytes | None) -> int | None:
-        """Return the timeout of a session that this server knows, or None. The leader is not involved."""
+        """Return the timeout of a session that this server knows, or None. Do not ask the leader."""
 
     def attach(self, client: Any) -> None:
         """Report the session's events to this connection; an older connection of the session ends."""
@@ -165,7 +165,7 @@ class ServerPort(RequestTotals, Protocol):
         """All connections that have a session."""
 
     def post(self, request: bytes, done: Done) -> None:
-        """Submit a request to the leader, in the order of the calls."""
+        """Submit a request to the leader. Requests keep the order of the calls."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
         """Submit requests; `done` is called for each, in their order."""
@@ -178,22 +178,22 @@ class ShellPort(Protocol):
     """The shell of one connection: it carries out the connection's effects."""
 
     def output_ready(self) -> None:
-        """Send when this turn of the server is over: the send buffer was empty, and now holds a frame."""
+        """Send after this turn of the server. Called when the first frame comes into the empty send buffer."""
 
     def wake(self) -> None:
-        """Look at the connection again: its phase or deadline has changed, or `advance` can take held requests."""
+        """Check the connection again: its phase or deadline has changed, or `advance` can take held requests."""
 
     def answer_command(self, command: Command) -> bytes:
         """Return the answer to a four-letter word."""
 
     def when_readable(self, done: Done) -> None:
-        """Wait until the state may be read. The result is True if there is no leader, so that it may only be read."""
+        """Wait until the state may be read. The result is True if there is no leader: then no write is possible."""
 
     def barrier(self, done: Done) -> None:
         """Wait until everything is applied here that was committed before the call."""
 
     def sync(self, session: int, done: Done) -> None:
-        """Wait for a barrier. In front of it the leader receives a sign of life of the session."""
+        """Wait for a barrier. Before it the leader receives a sign of life of the session."""
 
     def create_session(self, timeout_ms: int, done: Done) -> None:
         """Create a session. The result is its id. If the connection ends before that, close the session again."""

@@ -1,4 +1,4 @@
-"""Requests in which a client proves an identity: auth and SASL. They hold for all requests that follow."""
+"""Requests by which a client proves an identity: auth and SASL. The identity is valid for all later requests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Login:
         self._client = client
 
     def authenticate(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
-        """Check the credentials of an auth request. The reply is sent at once: it has no place among the others."""
+        """Check the credentials of an auth request. The reply is sent at once, ahead of pending replies."""
         proof, fields = self._client.authentication, decode_request(op, body)
         verdict = Verdict.REFUSED
         if not isinstance(fields, RejectedRequest):
@@ -80,13 +80,13 @@ class Login:
         return self._outcome(body_reply(xid, 0, buffer(token), error), bool(error), now_ms)
 
     def refuse(self, xid: int) -> LoginOutcome:
-        """Refuse a request other than a proof, of a client that lacks a required identity."""
+        """Refuse a request of a client that lacks a required identity and does not prove one."""
         self._client.authentication.why = "sent a request before it proved an identity that this server requires"
         self._warn("client_not_authenticated")
         return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
 
     def _may_try(self, now_ms: int) -> bool:
-        """Return whether the proof is checked; if not, the connection is to be cut."""
+        """Return whether the proof may be checked. If not, cut the connection."""
         proof = self._client.authentication
         if self._server.failed_logins.may_try(proof.host, now_ms):
             return True

@@ -1,13 +1,13 @@
 """The requests of one session on one connection: taken in order, and answered in order.
 
-All requests of one receive are handled in one pass. A write is posted to the leader, and its reply waits for its
-transaction. A read is answered at once; after a write of the same client it is answered in the moment when that write
-has been applied, before anything later is. Events are sent when a transaction is applied, so an event always precedes
-any reply that shows its change.
+All requests of one receive are handled in one pass. A write is submitted to the leader, and its reply waits for its
+transaction. A read is answered at once, unless a write of the same client is pending: then it is answered right after
+that write has been applied, before any later transaction. Events are sent when a transaction is applied, so an event
+always precedes any reply that shows its change.
 
 Some requests cannot be taken yet, and are held: while there is no leader, after a sync, while the throttle is closed,
-while the client does not read its replies. Pings are never held: a client whose writes wait for an election must not
-conclude that the server is dead.
+or while the client does not read its replies. Pings are never held, because a client whose writes wait for an election
+would conclude that the server is dead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from zab.wire.client.replies import encode_reply, error_reply
 from zab.wire.client.requests import PING_XID, RejectedRequest, decode_request, makes_ephemeral
 from zab.wire.client.store_replies import read_reply, write_reply
 
-# Plain integers: to look up a member of an enumeration costs as much as to pack a header.
+# Plain integers: looking up a member of an enum costs as much as packing a header.
 _WRITES: Final = frozenset(map(int, WRITES - {Op.RECONFIG}))
 _READS: Final = frozenset(map(int, READS))
 _NOT_READ_ONLY: Final = frozenset(map(int, WRITES | {Op.SYNC, Op.CHECK}))
@@ -52,22 +52,22 @@ _CLOSING: Final = ConnectionPhase.CLOSING
 _OVER: Final = ConnectionPhase.OVER
 
 READ_WORK_MAX: Final = 20_000
-"""Nodes and names that the reads of one pass visit before other tasks run: some milliseconds."""
+"""The nodes and names that the reads of one pass may visit before other tasks run: some milliseconds of work."""
 SCANS_BEHIND_MAX: Final = 4
 _SCANS: Final = {
     **dict.fromkeys(map(int, (Op.GET_ALL_CHILDREN_NUMBER, Op.GET_EPHEMERALS)), SCANS_BEHIND_MAX + 1),
     **dict.fromkeys(map(int, (Op.GET_CHILDREN, Op.GET_CHILDREN2, Op.MULTI_READ, Op.SET_WATCHES, Op.SET_WATCHES2)), 1),
 }
-"""Reads that may take milliseconds each, with their weights: up to `SCANS_BEHIND_MAX` may wait for a write.
+"""Scans: reads that may take milliseconds each, with their weights. Up to `SCANS_BEHIND_MAX` may wait for a write.
 
-All reads that wait for a write are answered in the turn that applies it. Those that may look at every node of the
-server never wait there.
+All reads that wait for a write are answered in the turn that applies it. So reads that may visit every node of the
+store never wait for a write.
 """
 KINDS_SHOWN: Final = 5
 
 
 class PipelinePause(IntEnum):
-    """The reason why a pipeline takes no requests. A closed throttle and a lost leader are not among them."""
+    """The reason why a pipeline takes no requests, apart from a closed throttle and a lost leader."""
 
     NONE = 0
     ANSWER = 1
@@ -114,14 +114,14 @@ class RequestPipeline:
         """The store, held directly: each read uses it."""
         self._login = Login(server, client)
         self._login_outcome: LoginOutcome | None = None
-        """The answer to wrong credentials. It is kept only while `_pause` is `ANSWER`, and sent by `tick`."""
+        """The answer to wrong credentials, which `tick` sends. Set only while `_pause` is `ANSWER`."""
         throttle = server.settings.throttle
         self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
         """The throttle; None if the settings limit no request."""
         self._stalled = False
         """True if held requests have waited for the closed throttle since the last attempt."""
         self._local = local
-        """True while only this server knows the session: an upgrade ends it."""
+        """True while only this server knows the session, that is until an upgrade."""
         self._flags = FOREIGN | LOCAL if local else FOREIGN
         """The flags of each request that is forwarded to the leader."""
         self.replies: PendingReplies[bytes] = PendingReplies()
@@ -133,9 +133,9 @@ class RequestPipeline:
         self._scans_behind = 0
         """The weight of the scans that wait for writes, counted since `replies` was last empty."""
         self._counted = 0
-        """This connection's part of `open_requests` of the server."""
+        """This connection's part of the server's `open_requests`."""
         self._arrived_at: float | None = None
-        """The time at which the oldest request was taken that is not answered yet."""
+        """The time at which the oldest unanswered request was taken."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
         """The callback of every write."""
         self._audits: deque[Done | None] = deque()
@@ -156,7 +156,7 @@ class RequestPipeline:
     # -- holding requests, and taking them later ---------------------------------------------------
 
     def receive(self, requests: list[Request]) -> None:
-        """Take the requests that arrived, or hold them. Raises `WireError` if the client must be cut."""
+        """Take the requests that arrived, or hold them. Raise `WireError` if the client must be cut."""
         if self._throttle is not None:
             try:
                 self._throttle.weigh(requests)
@@ -192,7 +192,7 @@ class RequestPipeline:
         )
 
     def advance(self) -> float | None:
-        """Take held requests, as far as the limits allow. Return None if more may be read from the client.
+        """Take as many held requests as the limits allow. Return None if more may be read from the client.
 
         Otherwise return the seconds to wait before the next call: 0 lets other tasks run, infinity waits until bytes
         have left the send buffer or the shell is woken.
@@ -217,13 +217,13 @@ class RequestPipeline:
         return None
 
     def resume(self) -> None:
-        """Take the held requests: there is a leader again, or a sync is done, or replies were sent."""
+        """Take the held requests, because there is a leader again, a sync is done, or replies were sent."""
         if self._held and self._serves and not self._pause:
             held, self._held = self._held, []
             self._take(held)
 
     def _proceed(self) -> None:
-        """End the pause: the answer that the held requests waited for is there."""
+        """End the pause, because the held requests' reason to wait is gone."""
         self._pause = PipelinePause.NONE
         self._answer_due()
         self._resume_and_wake()
@@ -231,7 +231,7 @@ class RequestPipeline:
     def _resume_and_wake(self) -> None:
         self.resume()
         if self.is_held_up:
-            self._shell.wake()  # the receiving task may wait only for bytes
+            self._shell.wake()  # the receiving task may be waiting for bytes
 
     @property
     def is_held_up(self) -> bool:
@@ -271,7 +271,7 @@ class RequestPipeline:
         self._hold(requests[count:])
 
     def _take_of_local(self, requests: list[Request]) -> None:
-        """Take the requests of a local session, until one needs a session that all servers know, or ends it."""
+        """Take the requests of a local session, up to one that needs a session of the ensemble, or a close."""
         server, client = self._server, self._client
         upgrading = server.settings.local_sessions_upgrading_enabled
         for index, (xid, op, body) in enumerate(requests):
@@ -295,14 +295,14 @@ class RequestPipeline:
         self._take_all(requests)
 
     def _take_all(self, requests: list[Request]) -> None:
-        """Post the writes, answer the reads or let them wait for a write, and dispatch the others.
+        """Submit the writes, answer the reads or let them wait for a write, and dispatch the others.
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
-        So a read waits for the writes in front of it, and writes leave in one post unless a special request stands
-        between them. Without a leader, a read-only client may read, and gets an error for everything else.
+        So a read waits for the writes before it. Writes are submitted together, except if a special request is between
+        them. Without a leader, a read-only client may read, and gets an error for everything else.
 
-        Stops early, and holds the rest, after a sync or another request that pauses, and at the bounds for unsent
-        bytes, for the work of reads, and for scans that wait for a write.
+        Stop early, and hold the rest, after a sync or another request that pauses the pipeline, and at the bounds for
+        unsent bytes, for the work of reads, and for scans that wait for a write.
         """
         server, client, replies = self._server, self._client, self.replies
         if self._arrived_at is None:
@@ -329,7 +329,7 @@ class RequestPipeline:
                 self._held = requests[index:]
                 server.postpone(self._resume_and_wake)
                 break
-            if self._pause or buffer.bytes > unsent_bytes_max:  # small requests may read a gigabyte in all
+            if self._pause or buffer.bytes > unsent_bytes_max:  # small requests may have large replies
                 self._held = requests[index:]
                 break
             if read_only and op not in _READS:
@@ -394,10 +394,11 @@ class RequestPipeline:
             watches_per_client_max=settings.watches_per_client_max, watches_max=settings.watches_max,
         )  # fmt: skip
         if op in _SET_WATCHES:
-            client.finish()  # Clients ignore this error, so only a cut prevents that they go on without their watches.
+            # Clients ignore this error. Close, so that they do not continue without their watches.
+            client.finish()
 
     def _audit_and_answer(self, result: Any, error: Exception | None) -> None:
-        """Report the write to the audit log, then answer it. A write of a client that is gone is reported, too."""
+        """Report the write to the audit log, even if the client is gone, then answer it."""
         audit = self._audits.popleft()
         try:
             if audit is not None:
@@ -409,9 +410,10 @@ class RequestPipeline:
     def written(self, result: Any, error: Exception | None) -> None:
         """Answer the oldest write, which was applied with this result of the machine, or failed.
 
-        Called in the order of the writes. Replies leave in that order, too, as ZooKeeper promises. After an error the
-        outcome is unknown, and the client is cut; only `LeadersLost` proves that nothing was changed. A session's own
-        close, and its expiry, close the connection after the reply. A session that has moved is cut without a reply.
+        Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
+        error the outcome is unknown, and the client is cut. The one exception is `LeadersLost`, which proves that
+        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If it has
+        moved, the connection is cut without a reply.
         """
         client = self._client
         if client.phase is _OVER:
@@ -422,7 +424,7 @@ class RequestPipeline:
         replies = self.replies
         try:
             op, xid, awaited = replies.popleft()
-            assert awaited is None, "what precedes a write is answered before it is applied"
+            assert awaited is None, "all requests before a write are answered before it is applied"
             if error is not None:
                 # No older request is open, so this reply is in order; other errors do not promise that.
                 host = client.authentication.host
@@ -437,7 +439,7 @@ class RequestPipeline:
                 client.send(write_reply(op, xid, result))
             if op == _CLOSE or code == _EXPIRED:
                 client.finish()
-            elif replies and replies[0][2] is not None:  # most often it is the next write, which is under way
+            elif replies and replies[0][2] is not None:  # usually the next one is a write under way
                 self._answer_due()
             if self._pause is _PAUSED_FOR_REPLIES and not replies:
                 self._proceed()
@@ -445,7 +447,7 @@ class RequestPipeline:
             client.failed(mistake)
 
     def _answer_due(self) -> None:
-        """Answer the oldest requests, up to the first that is not due."""
+        """Answer the oldest requests, up to the first one that is not due."""
         client, replies = self._client, self.replies
         while client.phase < _CLOSING and (pending := replies.due()) is not None:
             op, xid, awaited = pending
@@ -468,11 +470,11 @@ class RequestPipeline:
     # -- other requests ----------------------------------------------------------------------------
 
     def _ping(self, op: int, xid: int, body: bytes) -> None:
-        """Answer at once: the reply overtakes the pending ones."""
+        """Answer at once, ahead of pending replies."""
         self._client.send(error_reply(PING_XID, self._machine.zxid, 0))
 
     def _sync(self, op: int, xid: int, body: bytes) -> None:
-        """Hold later requests until the barrier is passed: a later write could overtake it, and a read would see it."""
+        """Ask for a barrier, and hold later requests until it is passed: a later write could overtake it."""
         fields = decode_request(op, body)
         if isinstance(fields, RejectedRequest):
             self._put(op, xid, PendingReply(fields.code, done=True))
@@ -495,7 +497,7 @@ class RequestPipeline:
             self._client.failed(mistake)
 
     def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
-        """Ask the leader for permission, as for any write, then ask the consensus. Hold later requests meanwhile."""
+        """Let the leader check the request, as any write, then ask the consensus. Hold later requests meanwhile."""
         client, identified = self._client, self._client.authentication.encoded
         self.replies.append((op, xid, None))
         self._pause = PipelinePause.ANSWER
@@ -538,7 +540,7 @@ class RequestPipeline:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
     def _take_proofs(self, requests: list[Request]) -> list[Request]:
-        """Take proofs until the client has an identity that the server requires. Return the requests after them."""
+        """Take proofs until the client has a required identity. Return the requests after them."""
         client = self._client
         for index, (xid, op, body) in enumerate(requests):
             if self._pause or not client.authentication.barred:
@@ -566,7 +568,7 @@ class RequestPipeline:
                 client.finish()
 
     def tick(self) -> None:
-        """Send the answer to wrong credentials: its pause is over."""
+        """Send the answer to wrong credentials after its pause."""
         outcome, self._login_outcome = self._login_outcome, None
         if outcome is not None:
             assert self._pause is PipelinePause.ANSWER, "no request is taken before wrong credentials are answered"
@@ -594,7 +596,7 @@ class RequestPipeline:
     # -- counts ------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Update what the server counts of this connection's open requests."""
+        """Update this connection's part of the server's `open_requests`."""
         waiting = len(self.replies)
         if waiting != self._counted:
             self._server.open_requests += waiting - self._counted
