@@ -1,7 +1,7 @@
 """A nursery for the tasks of a store beside the block of its user.
 
-A nursery wraps every error in a group. The user of a store did not open that nursery, so its errors are raised bare;
-errors of the block are raised as they are, groups included.
+A nursery wraps every error in a group. The user of a store did not open this nursery, so errors of its tasks are raised
+without a group. Errors of the block are raised unchanged, groups included.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
 
 
 def sole_error(group: BaseException) -> BaseException:
-    """Return the single error inside the groups of nurseries, or the group if it holds several."""
+    """Return the single error inside the groups of nurseries, or the group if it contains several."""
     found = [error for error in _in_nurseries(group) if not isinstance(error, trio.Cancelled)]
     found = [error for error in found if not isinstance(error, Stopped)] or found  # only a consequence of another error
     if not found:

@@ -1,7 +1,7 @@
-"""The time at which the node wants its next tick, kept by one sleeping task.
+"""The time of the node's next tick, kept by one sleeping task.
 
-A timeout around the wait of each turn would cost a tenth of the turn. So one task sleeps until the deadline, and a turn
-that brings the deadline forward wakes nothing: it moves the deadline of the sleeping task's scope.
+A timeout around each wait for a turn would cost a tenth of the turn. So one task sleeps until the deadline. If a turn
+makes the deadline earlier, it only moves the deadline of the sleeping task's cancel scope and wakes no task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from zab.net.wakeup import Wakeup
 
 
 def _trio_time(deadline: Millis) -> float:
-    """Return the deadline plus half a millisecond, so that it is over in whole milliseconds when the alarm rings."""
+    """Return the deadline plus half a millisecond, so that the clock, in whole milliseconds, has reached it at the
+    ring.
+    """
     return (deadline + 0.5) / 1000
 
 
@@ -42,7 +44,7 @@ class DeadlineAlarm:
                 await trio.sleep(0.001)  # the turn comes first, and moves the deadline
 
     def advance(self) -> None:
-        """Ring earlier if the node's deadline has come forward."""
+        """Ring earlier if the node's deadline is earlier now."""
         deadline = self._node.deadline
         if deadline < self.at:
             self.at = deadline

@@ -1,7 +1,7 @@
 """The owner of a directory: a server of an ensemble, and the kind of its machine.
 
-Two servers that swapped their disks would break each other's promises. A machine cannot read the transactions of
-another kind of machine. A directory that was made before the kind was recorded accepts any kind.
+If two servers swapped their disks, each would break the other's promises. A machine cannot read the transactions of
+another kind of machine. A directory from a version that did not record the kind accepts any kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME: Final = "identity"
 
 @frozen
 class DirectoryOwner:
-    """The owner that the file names. `machine_kind`: None if it was not recorded, "" if the machine had none."""
+    """The owner of a directory. `machine_kind`: None if it was not recorded, "" if the machine had no kind."""
 
     ensemble_name: str
     sid: ServerId
@@ -28,7 +28,7 @@ class DirectoryOwner:
 
 
 def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
-    """Claim a directory: the first server to open it owns it, and any other server or kind of machine is refused."""
+    """Claim a directory. The first server that opens it owns it; any other server or kind of machine is refused."""
     if NAME not in disk.list():
         write_atomically(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
         return
@@ -58,7 +58,7 @@ def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
             return DirectoryOwner(name, ServerId(sid), kind)
     except StorageError:
         raise
-    except Exception:  # any error: these are not the bytes that were written
+    except Exception:  # any error: the bytes are damaged
         pass
     raise DamagedError(
         f"{path}/{NAME}: damaged. It says which server this directory belongs to, and nothing else; log and snapshots "

@@ -1,4 +1,4 @@
-"""The input of the next turn, bounded: when it is full, nothing more is read from any socket."""
+"""The bounded input of the next turn. While it is full, no socket is read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Source: TypeAlias = Link | ServerId
 """A learner link, or the server at the other end of an election link."""
 
 Job: TypeAlias = Callable[[Millis], object]
-"""Something else that needs the node, to be called within a turn with the time of the turn."""
+"""A function that needs the node. It is called within a turn, with the time of the turn."""
 
 
 class Inbox:
     """Gathers received messages, and jobs that need the node, until a turn takes them."""
 
     def __init__(self, wakeup: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
-        """`backlog` returns the bytes that the disk has still to write: a slow disk slows the reading of its server."""
+        """`backlog` returns the bytes that the disk still has to write, so that a slow disk slows down the reading."""
         self.jobs: list[Job] = []
         self._wakeup = wakeup
         """Every `put` and `call` rings it."""
@@ -30,7 +30,7 @@ class Inbox:
         self._backlog = backlog
         self._items: list[tuple[Source, list[Any]]] = []
         self._bytes = 0
-        """The received size of all that is in `_items`."""
+        """The received bytes of the messages in `_items`."""
         self._room = trio.lowlevel.ParkingLot()
         self._awaited = False
         """True while a task waits for `_room`."""

@@ -1,8 +1,8 @@
 """The bytes that bring a learner up to date, read piece by piece while the link sends them.
 
-A link's queue is bounded, and a peer that lets it overflow is cut. The data of a synchronization may be larger than any
-queue although the peer is not slow. So it is queued as a list of items, not as bytes. A thread reads snapshots and old
-log one piece ahead of the stream: a slow link holds one piece in memory, not a snapshot.
+A link's queue is bounded, and an overflow cuts the link. The data of a synchronization may be larger than any queue,
+although the peer is not slow. So the queue holds a list of items, not their bytes. A thread reads snapshots and old log
+one piece ahead of the stream: a slow link holds one piece in memory, not a snapshot.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot, SendRest)
 
 @frozen
 class SnapshotToSend:
-    """The item `SendSnapshot` with the chunks of the machine, taken in the turn that asked for them."""
+    """The item `SendSnapshot` with the machine's chunks, taken in the turn of the Ready."""
 
     item: SendSnapshot
     chunks: Iterable[bytes]
@@ -46,7 +46,7 @@ Item = SnapshotToSend | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
-    """The machine gave a snapshot chunk over the limit. The member cannot mend that, and goes on."""
+    """The machine's snapshot has a chunk over the limit. It cannot be sent; the member goes on."""
 
 
 class LearnerSync:
@@ -60,7 +60,7 @@ class LearnerSync:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`log_starts` is called if the log on disk does not reach back as far as planned: later plans avoid it."""
+        """`log_starts` is called if the log on disk begins later than the plan assumed, so that later plans know it."""
         self._environment = environment
         self._storage = storage
         self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
@@ -117,17 +117,17 @@ class LearnerSync:
             # The peer dials again with the same result: it cannot be served until machine or limit are changed.
             self._log.warn_rate_limited("snapshot_not_sent", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
-            await trio.lowlevel.checkpoint_if_cancelled()  # later items must not leave without it
+            await trio.lowlevel.checkpoint_if_cancelled()  # later items must not be sent without it
         except (Purged, StorageError) as error:
             if isinstance(item, SendRest):
-                # Purged or damaged since it was found. The peer dials again, and the file is searched again.
+                # The file was purged or damaged since it was found. The peer dials again, which repeats the search.
                 self._log.say("snapshot_unreadable", "warning", peer=link.peer, why=error)
                 link.cut(f"the snapshot is not readable: {error}")
                 await trio.lowlevel.checkpoint_if_cancelled()
                 return
             if isinstance(item, SnapshotToSend) or not isinstance(error, Purged | DamagedError):
                 raise
-            # Purged between plan and sending, or damaged. The peer dials again, and then gets a snapshot.
+            # The log was purged since it was planned, or is damaged. The peer dials again, and gets a snapshot.
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")

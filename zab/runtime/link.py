@@ -1,7 +1,7 @@
 """One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link and drops no frame.
 
-Leader and learner end a silent link at their own limits (`zab.core.leader.leader`, `zab.core.learner.learner`), where
-moved bytes are a sign of life. So the kernel keeps no limit of its own on a link.
+Leader and learner end a silent link at the protocol's limits (`zab.core.leader.leader`, `zab.core.learner.learner`),
+where moved bytes are a sign of life. So the kernel's own limit is switched off for a link.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from zab.wire.relay_messages import SnapPiece
 from zab.wire.snapshot_pieces import SnapshotPieces
 
 RECEIVE_BYTES = 64 << 10
-"""With a larger buffer every receive asks the system for fresh pages: six times the cost for a small message."""
+"""The buffer of a receive. With a larger one, every receive asks the system for new pages, at six times the cost."""
 
 DRAIN_BYTES: Final = 64 << 10
 """Bulk data is written, and counted as progress, in pieces of this size."""
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 BulkSender: TypeAlias = Callable[[Send], Awaitable[None]]
-"""Sends bulk data piece by piece, when its turn has come and the stream has room for the next piece."""
+"""Sends bulk data piece by piece, each when the stream has room for it. Called when the queue has reached it."""
 
 
 class MessageSink(Protocol):
@@ -46,7 +46,7 @@ class MessageSink(Protocol):
 
 
 class Link:
-    """The connection of a learner with its leader, as one of the two sees it."""
+    """One end of the connection between a learner and its leader."""
 
     def __init__(
         self,
@@ -60,16 +60,16 @@ class Link:
         self.peer = peer
         self.dialled = dialled
         self.over = False
-        """Set by the driver: from then on nothing of this link is delivered or sent."""
+        """Set by the driver. From then on no message of this link is delivered or sent."""
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
         """True if the peer broke a rule: not a member, too slow, invalid frames. Its end is logged as a warning."""
         self.queued_bytes = 0
         self.queued_frames = 0
-        """Frames that `send` has taken and the system has not; bulk data is not counted."""
+        """Frames of `send` that were not passed to the system yet, without bulk data."""
         self.sent_bytes = self.received_bytes = 0
-        """All bytes that the system has taken from this link, and given to it."""
+        """The bytes that the system has accepted from this link, and delivered to it."""
         self._drained_bytes = 0
         """Bytes of bulk data that were sent. Unlike pings, they prove that the peer still reads."""
         self._limits = limits
@@ -81,7 +81,7 @@ class Link:
         """Bulk senders in `_queue`."""
         self._wakeup = Wakeup()
         self._opened_at: float | None = None
-        """The time at which the greeting was over; None before. Only an open link sends its queue at `hang_up`."""
+        """The time at which the greeting was complete; None before. Only an open link sends its queue at `hang_up`."""
         self._closing = False
         """True once no further frame may be queued."""
         self._socket: int | None = None
@@ -120,7 +120,7 @@ class Link:
         self._queue.append(frame)
 
     def send_bulk(self, source: BulkSender) -> None:
-        """Queue a source of data. It counts nothing towards the queue's limits, and is read as fast as the stream
+        """Queue a source of bulk data. It does not count towards the queue's limits, and is read as fast as the stream
         accepts data.
         """
         if not self._closing:
@@ -132,7 +132,7 @@ class Link:
     def flush(self) -> None:
         """Write the queue to the socket, or wake the sending task if the socket has no room.
 
-        A write from here leaves three task switches earlier, and almost always there is room.
+        A write from here saves three task switches, and the socket almost always has room.
         """
         queue = self._queue
         if not queue:
@@ -237,8 +237,8 @@ class Link:
                     frames = []
                     await item(send)  # type: ignore[operator]
                 await self._send_frames(stream, frames)
-            # Closing a socket with unread data resets the connection, and the last frames may be lost. So only this
-            # direction is closed; the peer closes the other when it has read to the end.
+            # Closing a socket with unread data would reset the connection, which could discard the last frames. So
+            # close this direction only; the peer closes the other one when it has read to the end.
             if isinstance(stream, trio.abc.HalfCloseableStream):
                 await stream.send_eof()
             else:
@@ -273,7 +273,7 @@ class Link:
             if from_leader and (pieces.held or SnapPiece in map(type, messages)):
                 held = pieces.held_bytes
                 messages = pieces.join(messages)
-                size += max(0, held - pieces.held_bytes)  # of a chunk that is whole now
+                size += max(0, held - pieces.held_bytes)  # earlier pieces of a chunk that is complete now
             if messages:
                 inbox.put(self, messages, size)
             return inbox.has_room

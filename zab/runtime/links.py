@@ -51,7 +51,7 @@ class Links:
         self._socket_reader = socket_reader
         self._nursery: trio.Nursery | None = None
         self._attempts = 0
-        """Dials so far: they take turns among the addresses of a peer."""
+        """The number of dials so far. It selects the next address of a peer."""
         self.unsent: list[Link] = []
         """Links that have something to `flush`."""
         self.diffs = self.snapshots = 0
@@ -77,9 +77,7 @@ class Links:
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make this the current link of its peer. Return the one that it replaces, whose messages are ignored from now
-        on.
-        """
+        """Make this the current link of its peer. Return the replaced link, whose messages are ignored from now on."""
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True
@@ -132,7 +130,7 @@ class Links:
     # -- sending -----------------------------------------------------------------------------------
 
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Send messages to their servers. A message for many is encoded once, and the same bytes go to all.
+        """Send messages to their servers. A message for several servers is encoded once.
 
         Notifications go over the election links.
         """

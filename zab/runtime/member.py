@@ -83,13 +83,13 @@ class Member:
     ) -> None:
         """Make a member of an ensemble, or a single one.
 
-        machine      the state machine to replicate, new and empty
+        machine      the state machine to replicate; it must be new and empty
         path         the directory of this member's log and snapshots; no other member may use it
         server_id    this server's id in the ensemble; required with an ensemble
         ensemble     the first membership; None: this member alone, and no socket is opened. A later change on the disk
                      takes precedence
         name         the ensemble's name: a server that gives another name is refused
-        listen_host  the address to bind to, if it differs from the one that the others dial
+        listen_host  the address to bind to, if it differs from the address that the others dial
         disk, network, host   replacements of the real ones, for tests
         admit_non_members     whether a server outside of every membership may connect, read everything and forward
                      requests: only while new servers join before they are added
@@ -115,7 +115,7 @@ class Member:
             raise ConfigError(f"server {server_id} is not in the ensemble, {sorted(ensemble.by_id)}")
         self.me = ServerId(server_id)
         if limits.batch_entries_max > settings.counter_max:
-            # A batch that no epoch has room for would end each leader that begins to serve, and the next.
+            # A batch larger than an epoch's counter would end each leader that tries to propose it.
             raise ConfigError(
                 f"Limits.batch_entries_max = {limits.batch_entries_max}: "
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
@@ -176,7 +176,7 @@ class Member:
             self._next_role.unpark_all()
 
     async def _recover(self) -> MemberRuntime:
-        """Recover in a thread. A cancellation waits for it: the next opener of the directory must find it at rest."""
+        """Recover in a thread. A cancellation waits for its end: the thread must not use the directory later."""
         disk, in_thread = self._disk, self._arguments.environment.in_thread
         if disk is None:
             disk = await in_thread(partial(RealDisk, self._path))
@@ -237,12 +237,12 @@ class Member:
     # -- requests ----------------------------------------------------------------------------------
 
     async def submit(self, request: bytes) -> Any:
-        """Have the ensemble carry out a request. Return the result of `apply` on this member.
+        """Submit a request to the ensemble. Return the result of `apply` on this member.
 
-        A request is carried out exactly once, whatever happens to leaders and links, and the requests of one member are
+        A request is carried out exactly once, even if leaders and links fail, and the requests of one member are
         carried out in the order of their submission. The call waits while there is no leader, and while too many other
-        requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not take the
-        request back*: afterwards it is unknown whether it was or will be carried out.
+        requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not withdraw
+        the request*: afterwards it is unknown whether it was or will be carried out.
 
         Raise `Refused` if the machine refused the request, and `OutcomeUnknown` or `Stopped` if its outcome is unknown.
         """
@@ -260,8 +260,8 @@ class Member:
         """Submit a request without a waiting task, for callers with thousands under way: `done(result, error)` is
         called.
 
-        The call comes in the event loop, in the middle of the member's work: be quick, and raise nothing. Raise
-        `Overloaded` where `submit` would wait. The return value is for `forget`.
+        `done` is called in the event loop, in the middle of the member's work: it must be quick and must not raise.
+        `post` raises `Overloaded` if `submit` would wait. The return value is for `forget`.
         """
         self._check(request)
         if not self._pending.has_room(len(request)):
@@ -280,7 +280,7 @@ class Member:
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
         """Submit requests that arrived together, as `post` does; `done` is called for each of them, in their order.
 
-        Return how many were taken: fewer than all if there is no room for more.
+        Return the number of accepted requests: fewer than all if there is no room for more.
         """
         self._started()
         most = self._arguments.limits.request_bytes_max
@@ -304,10 +304,10 @@ class Member:
             )
 
     async def barrier(self, ahead: bytes = b"") -> None:
-        """Wait until everything is applied here that was acknowledged to any member before this call.
+        """Wait until this member has applied every request that was acknowledged at any member before this call.
 
         This holds even if this member's leader has been deposed without noticing. The call waits while there is no
-        leader. `ahead` is a message to the leader (see `tell_leader`) that the leader has received when this returns.
+        leader. `ahead` is a message to the leader (see `tell_leader`), which has received it when this call returns.
         """
         requests = self._started().requests
         waiter = Waiter()
@@ -326,9 +326,9 @@ class Member:
         self._wakeup.ring()
 
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
-        """Return `look(machine)` after a barrier, or without one if `linearizable` is False: then it may be old.
+        """Return `look(machine)` after a barrier. If `linearizable` is False, skip the barrier: the state may be old.
 
-        `look` must not change the machine, nor keep a part of it that may change.
+        `look` must not change the machine, nor return a part of it that may change later.
         """
         running = self._started()
         if linearizable:
@@ -344,21 +344,20 @@ class Member:
         return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
-        """Set the function to call at the end of each turn, when all replies of the turn are ready to leave. Set it
-        before the member runs.
+        """Set the function to call at the end of each turn, when all replies of the turn are ready. Set it before the
+        member runs.
         """
         self._hooks.on_turn = turned
 
     @property
     def turning(self) -> bool:
-        """A turn is under way: at its end, `on_turn` will be called."""
+        """True while a turn is under way. At its end, `on_turn` will be called."""
         return self._running is not None and self._running.turns.turning
 
     # -- messages beside the history ---------------------------------------------------------------
 
     def tell_leader(self, body: bytes) -> bool:
-        """Send a message to the leader's application, beside the history: it is neither stored nor answered, and may
-        get lost.
+        """Send a message to the leader's application over the side channel: it is not stored and may get lost.
 
         Return False if there is no leader.
         """
@@ -382,7 +381,7 @@ class Member:
         return told
 
     def on_member_message(self, handler: MessageHandler) -> None:
-        """Set the function that receives every notice of this member's leader. Call this before the member runs."""
+        """Set the function that receives each message of the leader's application. Call this before the member runs."""
         self._hooks.on_member_message = handler
 
     # -- the ensemble ------------------------------------------------------------------------------
@@ -464,11 +463,11 @@ class Member:
         return self._arguments.environment
 
     def status(self) -> Status:
-        """Return one moment of this member."""
+        """Return the present status of this member."""
         return self._started().status.member()
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """Write one more snapshot to this member's disk, beside its work. Return when it is durable.
+        """Write one more snapshot to this member's disk while it works. Return when the snapshot is durable.
 
         Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
         lost or damaged, and the leader has not healed it yet.
@@ -476,7 +475,7 @@ class Member:
         return await self._started().take_snapshot()
 
     def disk_status(self) -> DiskStatus:
-        """Return one moment of its log and snapshots."""
+        """Return the present state of this member's log and snapshots."""
         return self._started().status.disk()
 
 
@@ -520,7 +519,7 @@ open_member = checks_names("zab.open_member", Member)(_opening(Member))
 
 
 def stopped_by(failure: Exception | None) -> Stopped:
-    """Return the error for callers from now on, with the failure that stopped the member if there was one."""
+    """Return the error for later calls, with the failure that stopped the member if there was one."""
     if failure is None:
         return Stopped("this member was stopped")
     stopped = Stopped(f"this member failed: {type(failure).__name__}: {failure}")

@@ -1,4 +1,4 @@
-"""The fixed arguments of a member, and the membership of a member that was given none."""
+"""The fixed arguments of a member, and the membership of a member without one."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class MemberHooks:
 
 
 def single_server_ensemble(server_id: int) -> Ensemble:
-    """Return the membership of a member that was given none. To grow, it gives itself an address by `reconfigure`."""
+    """Return the membership of a member that runs alone. To grow, it gives itself an address by `reconfigure`."""
     return Ensemble((Server(ServerId(server_id), NO_HOST, 1, 2),))

@@ -46,7 +46,7 @@ from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
 COMMITTED_S: Final = 1.0
-"""The interval at which the committed zxid is saved. A killed server may forget the progress of this time."""
+"""The interval at which the committed zxid is saved. A killed server may forget the commits of this time."""
 
 
 class MemberRuntime:
@@ -74,7 +74,7 @@ class MemberRuntime:
         self.node = node = environment.node(me, arguments.ensemble, recovered, arguments.settings, jitter, now_ms())
         self.gate = gate = RestoreGate()
         self.socket_reader = EpollReader(wakeup)
-        """Reads the sockets of peers and clients, and runs a turn with the data."""
+        """Reads the sockets of peers and clients, and then runs a turn."""
         self._arguments = arguments
         self._wakeup = wakeup
         self._disk = disk
@@ -159,7 +159,7 @@ class MemberRuntime:
             partial(self._renew_silent_links, elections),
             turns.run,
         )
-        """Run until the member ends."""
+        """Tasks that run until the member ends."""
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Listen, take part until cancelled, and close the disk. Raises the error that ended a part."""
@@ -201,7 +201,7 @@ class MemberRuntime:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """Fail everything that still waits for this member, after it has ended."""
+        """Fail all calls that still wait for this member, after it has ended."""
         self.requests.stop(error)
         self._snapshots.schedule.stop(error)
 

@@ -1,4 +1,4 @@
-"""The status of a running member: one moment of all its parts, as frozen values."""
+"""The status of a running member: the present state of all its parts, as frozen values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class MemberStatus:
         self._disk = disk
 
     def member(self) -> Status:
-        """Return one moment of the member."""
+        """Return the present status of the member."""
         node, disk = self._node, self._writer.counts
         counters = Counters(
             submits=self._pending.submits,
@@ -98,7 +98,7 @@ class MemberStatus:
         )
 
     def disk(self) -> DiskStatus:
-        """Return one moment of the log and the snapshots."""
+        """Return the present state of the log and the snapshots."""
         path = getattr(self._disk, "path", None)
         return DiskStatus(
             path=None if path is None else str(path),

@@ -1,4 +1,4 @@
-"""The opening of every connection between servers, on both ends, each step with a deadline."""
+"""The greeting at the beginning of every connection between servers, at both ends. Each step has a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Unwel
 from zab.wire.peer import Channel, PeerMessage, decode, encode
 
 UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
-"""The errors of an attempt to talk to a server that is down, unreachable, or another one."""
+"""The errors of a dial: the server is down or unreachable, or another server answers."""
 
 
 def described(error: BaseException) -> str:
@@ -39,7 +39,7 @@ _TLS: Final = (b"\x15", b"\x16")
 
 
 class PeerHandshake:
-    """The introduction of this server: what it sends to, and expects of, every server that connects."""
+    """The greeting of this server: the messages that it sends to other servers, and the checks of theirs."""
 
     def __init__(
         self,
@@ -52,25 +52,23 @@ class PeerHandshake:
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0
-        """The address where this server listens for elections, so that it can be called back."""
+        """The address of this server's election port, which it sends in its hello, so that others can dial it."""
         self._timeout_s = timeout_ms / 1000
         self._hosts = hosts
 
     def listen_at(self, host: str, port: int) -> None:
-        """Introduce this server from now on with this address of its election port."""
+        """Send this address of the election port from now on."""
         self._host, self._port = host, port
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
-        """Greet from the dialling end. Return once the other end has proved to be `peer`, of this ensemble."""
+        """Greet at the dialling end. Return when the other end has answered as `peer`, of the same ensemble."""
         with trio.fail_after(self._timeout_s):
             hello = Hello(VERSION, self.ensemble, self.me, purpose.value, self._host, self._port)
             await stream.send_all(encode(hello))
             accept(await _receive_one(stream), peer)
 
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
-        """Greet from the listening end. A stranger receives the reason of its refusal, and `WrongPeer` is raised
-        here.
-        """
+        """Greet at the listening end. If the other end is refused, send it the reason, and raise `WrongPeer`."""
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
@@ -84,7 +82,7 @@ class PeerHandshake:
     def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
         """Only a server that may connect is welcome, and only with a certificate of its own if these are checked.
 
-        Without TLS the claim proves nothing.
+        Without TLS, any host can claim to be a member.
         """
         hosts = self._hosts(hello)
         if not isinstance(stream, TlsStream) or not stream.checks_claim:

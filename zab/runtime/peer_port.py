@@ -21,7 +21,7 @@ from zab.wire.greeting import Hello, Purpose
 ADDRESSES_MAX: Final = 1_000
 
 Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
-"""Takes over a stream whose dialler was welcomed, and closes it."""
+"""Takes over a stream after the greeting, and closes it at the end."""
 
 
 class PeerDialler:
@@ -38,7 +38,7 @@ class PeerDialler:
             with trio.fail_after(self._connect_s):
                 stream = await self._network.connect(host, port)
         except socket.gaierror as error:
-            # A server that is down needs no log line here. A name without an address is a configuration error.
+            # Log a name without an address, which is a configuration error, but not a server that is down.
             why = f"the name {host} has no address: {error.strerror}"
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
@@ -51,10 +51,10 @@ class PeerDialler:
 
 
 class PeerPort:
-    """Listens, and hands over the streams that send a valid hello in time. Others cost a bounded amount and a log line.
+    """Listens, and hands over the streams that send a valid hello in time. The memory for all others is bounded.
 
-    One half-open connection too many drops the oldest one of the host that has most of them; a member needs only a
-    moment. Connections from hosts of members have a pool of their own, so strangers never drop them.
+    A half-open connection above the limit drops the oldest one of the host that has most of them. A member is half-open
+    for a moment only. Connections from hosts of members have a pool of their own, so strangers never drop them.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PeerPort:
         self._welcomed = welcomed
         self._lives_at = lives_at
         self._strangers, self._known = HalfOpen(), HalfOpen()
-        """Connections without a hello: those from addresses where a member lives, or did, are known."""
+        """Connections without a hello. Known are those from addresses of present or former members."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
         self._welcome: dict[str, None] = {}
@@ -86,7 +86,7 @@ class PeerPort:
         """Cancelled to close the listeners at `bound`."""
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
-        """Listen there, and no longer where it listened before. Links that exist already live on."""
+        """Listen at this address, and no longer at the earlier one. Existing links stay open."""
         if self.bound == (host, port):
             return
         try:
@@ -122,7 +122,8 @@ class PeerPort:
             with accepted.half_open():
                 hello = await self._handshake.answer(stream, self._purpose)
         except UNREACHABLE as error:
-            # One line for a host and a kind of mistake: neither a port scan nor a wrong configuration fills the log.
+            # One line for each host and kind of mistake, so that a port scan or a wrong configuration cannot fill the
+            # log.
             kind = type(error).__name__
             why = described(error)
             self._log.warn_rate_limited(

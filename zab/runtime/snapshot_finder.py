@@ -1,7 +1,7 @@
-"""Answers to a node that asks which file holds the rest of a snapshot.
+"""Find the file that holds the rest of a snapshot, when the node asks for it.
 
-A learner whose synchronization was interrupted keeps what it has received. If its leader has a file with the same
-snapshot, the leader sends the rest only. Looking for the file reads the disk, so it happens beside the turns.
+A learner whose synchronization was interrupted keeps the part that it has received. If its leader has a file with the
+same snapshot, the leader sends only the rest. The search reads the disk, so it runs in a task beside the turns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class SnapshotFinder:
                 self._inbox.call(partial(self._node.found, question, found))
 
     async def find(self, held: SnapHeld) -> FoundSnapshot | None:
-        """Return the file whose beginning a learner holds. If it is being written, wait until it is complete."""
+        """Return the file that begins with the part that a learner holds. If it is still being written, wait for its
+        end.
+        """
         await self._snapshots.wait_written(held.zxid)
         try:
             with beside_the_loop():

@@ -1,8 +1,7 @@
 """Decide which task runs a turn: the member's own, or one that is already awake and calls it.
 
-A turn in the member's own task costs two passes of Trio's loop. The reader of sockets and the report of the writer are
-in the loop when there is something to do, so they take the turn at once, by a call. Only a turn that has to wait needs
-the task.
+A turn in the member's own task costs two passes of Trio's loop. The socket reader and the writer's report cause most
+turns and run in the loop anyway, so they call the turn directly. Only a turn that has to wait needs the member's task.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from zab.service.proposal_queue import ProposalQueue
 
 
 class TurnRunner:
-    """Runs the turns of one driver, one at a time, whichever task asks for them."""
+    """Runs the turns of one driver, one at a time. Any task of the loop may ask for a turn."""
 
     def __init__(
         self,
@@ -34,9 +33,9 @@ class TurnRunner:
         on_turn: Callable[[], None],
     ) -> None:
         self.turns = 0
-        """Turns that were begun."""
+        """The number of turns that were begun."""
         self.turning = False
-        """True while a turn runs, and False while it waits. `on_turn` follows in either case."""
+        """True while a turn runs, False while it waits. At its end `on_turn` is called."""
         self._driver = driver
         self._applier = applier
         self._queue = queue
@@ -48,7 +47,7 @@ class TurnRunner:
         self._waiting: tuple[Iterator[TurnWait], TurnWait] | None = None
         """A turn that waits, and its reason. No other turn begins before it has ended."""
         self._failure: Exception | None = None
-        """Raised by a turn that `saved` ran; `run` raises it."""
+        """The exception of a turn that `saved` ran. `run` raises it."""
 
     async def run(self) -> None:
         """Run turns until cancelled, whenever the wakeup is rung and no caller has taken the turn."""
@@ -68,13 +67,13 @@ class TurnRunner:
                 self._continue(steps)
 
     def turn(self) -> bool:
-        """Run one turn, in whatever task this is called. False: it has to wait, so ring the wakeup for `run`."""
+        """Run one turn in the calling task. Return False if it has to wait: then ring the wakeup for `run`."""
         assert self._waiting is None, "a turn that waits comes first"
         self.turns += 1
         return self._continue(self._driver.turn())
 
     def saved(self, ticket: Ticket) -> None:
-        """Take the writer's report, in the event loop. The turn that follows runs at once, in the caller's task."""
+        """Take the writer's report, in the event loop, and run a turn at once, in the caller's task."""
         self._driver.saved(ticket)
         wakeup = self._wakeup
         if not wakeup.hold():
@@ -83,7 +82,7 @@ class TurnRunner:
         try:
             if not self.turn():
                 wakeup.ring()
-        except Exception as error:  # not the caller's: `run` raises it
+        except Exception as error:  # `run` raises it, not the caller
             self._failure = error
             wakeup.ring()
         finally:
@@ -101,11 +100,11 @@ class TurnRunner:
                 self._waiting = steps, reason
                 break
         finally:
-            # An exception ends the member. Other tasks learn of it only if they do not wait for the end of this turn.
+            # Also after an exception, which ends the member: other tasks must not wait for the end of this turn.
             self.turning = False
         self._on_turn()
         watchdog.turns += 1
-        if watchdog.stalls == stalls:  # otherwise the slow request itself was reported
+        if watchdog.stalls == stalls:  # otherwise a slow request was reported already
             watchdog.took(
                 self._clock() - started,
                 lambda: f"applying {applier.applied - applied} transactions, proposing {queue.proposed - proposed}",

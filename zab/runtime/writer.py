@@ -1,9 +1,9 @@
-"""Write to the disk: in the event loop while the disk is quick, otherwise in one thread.
+"""Write to the disk: in the event loop while the disk is fast, otherwise in one thread.
 
-The way to a thread and back costs as much as an fsync on a good disk, plus contention for the interpreter. So appends
-are written at once, in the event loop, as long as that is quick. After a slow one the next few writes go to the thread,
-which takes everything that gathered during its last fsync and reports the last ticket. There is one thread, because the
-disk must keep the order in which the node decided.
+To hand a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
+are written at once, in the event loop, as long as that is fast. After a slow write, the next few writes go to the
+thread. It takes all writes that gathered during its last fsync, and reports the last ticket. There is only one thread,
+because the writes must keep the order in which the node decided them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zab.core.zxid import Ticket
 T = TypeVar("T")
 
 QUICK_WRITES: Final = 8
-"""After a slow write in the loop, the thread has to make so many quick writes before the loop writes again."""
+"""The number of quick writes that the thread must make after a slow write in the loop, before the loop writes again."""
 RECENT_MAX: Final = 512
 """Writes whose times are kept for the status."""
 
@@ -35,7 +35,9 @@ class WriteTarget(Protocol):
 
 
 class WriterCounts:
-    """Counters of a writer. The thread writes them and status requests read them, each consistent by itself."""
+    """Counters of a writer. The thread changes them and status requests read them; each counter by itself is
+    consistent.
+    """
 
     __slots__ = ("fsync_us", "fsync_us_max", "fsyncs", "logged_bytes", "recent_us", "writes")
 
@@ -52,8 +54,8 @@ class Writer:
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
-    When the disk fails, `run` raises its error, and no further write is reported: what depended on a failed write is
-    not acknowledged, whatever a later attempt would claim.
+    When the disk fails, `run` raises its error, and no further write is reported as durable, even if a later one
+    succeeded.
     """
 
     def __init__(
@@ -68,13 +70,13 @@ class Writer:
         self._pause_us_max = pause_us_max
         self._clock_ns = clock_ns
         self._quick_required = 0
-        """Quick writes of the thread that are still required before a write in the loop."""
+        """The number of quick writes of the thread that are still required before a write in the loop."""
         self._in_thread = 0
-        """Writes that the thread was given and has not reported. While there are any, only the thread uses the disk."""
+        """Writes that the thread has received and not reported. While there are any, only the thread uses the disk."""
         self._queue: SimpleQueue[tuple[Sequence[Write], int] | Callable[[], None] | None] = SimpleQueue()
 
     def put(self, writes: Sequence[Write]) -> bool:
-        """Write, or hand over to the thread. Return True if the writes are already durable: then no report follows."""
+        """Write, or hand the writes to the thread. Return True if they are already durable: then no report follows."""
         size = 0
         rare = False
         for write in writes:
@@ -115,7 +117,7 @@ class Writer:
         return result
 
     async def run(self, report: Callable[[Ticket], None]) -> None:
-        """Write until cancelled. Return when the thread has ended: it never outlives its member.
+        """Write until cancelled. Return when the thread has ended, so that it never outlives its member.
 
         `report` is called in the event loop with the last ticket that has become durable in the thread.
         """

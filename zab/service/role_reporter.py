@@ -1,4 +1,4 @@
-"""The role of a member, as the rest of the process sees it: reported once at the end of the turn that changed it."""
+"""The role of a member, as the rest of the process sees it. A change is reported once, at the end of its turn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RoleReporter:
         self._log = log
         self._on_role = on_role
         self._voting = node.voting
-        """True if the node could vote at the last report."""
+        """True if the node had a vote at the last report."""
 
     def discard_old_votes(self) -> None:
         """Drop unsent votes once the node has left LOOKING in this turn: they are out of date."""

@@ -36,8 +36,8 @@ class AdminCommand:
     """One command.
 
     names     all its names; the list of commands shows the first
-    always    answered without a leader, too
-    changes   it changes state and takes a POST, because any web page can make a browser send a GET
+    always    the command is answered without a leader, too
+    changes   the command changes state and takes a POST, because any web page can make a browser send a GET
     """
 
     names: tuple[str, ...]

@@ -52,7 +52,7 @@ def leader(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def observers(server: ServerRuntime) -> Mapping[str, object]:
-    """List the observers of a leader. A follower has none: all observers here follow the leader."""
+    """List the observers of a leader. A follower has none, because in zab all observers connect to the leader."""
     status = server.member.status()
     found = []
     if server.role.leading:

@@ -1,7 +1,6 @@
 """Samples of a server, once a second: rates, times, the reports of the other servers, and warnings.
 
-On the path of requests only one of every few writes is timed. All other values are differences of counters that exist
-in any case.
+Only one of every few writes is timed. All other values are differences of counters that the server has in any case.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class MetricsSampler:
             self.unavailable_time.add(ended.unavailable_ms)
 
     def on_report(self, body: bytes) -> None:
-        """Take the report of a follower, at the leader."""
+        """Store the report of a follower, at the leader."""
         try:
             report = decode_report(body)
             lag = behind(self._server.machine.zxid, report.applied)
@@ -113,7 +112,7 @@ class MetricsSampler:
             self._server.log.warn_rate_limited("bad_report", "report", why=error)
 
     def on_reports(self, body: bytes) -> None:
-        """Take the reports of all servers, from the leader."""
+        """Store the reports of all servers, which the leader has sent."""
         try:
             for age_ms, report in decode_reports(body):
                 self._keep(age_ms, report)
@@ -139,7 +138,7 @@ class MetricsSampler:
             self._tell()
 
     def _check_read_only(self) -> None:
-        """Log when the read-only mode begins or ends. Its begin has no event, only a time, so it is polled."""
+        """Log when the read-only mode begins or ends. It begins at a time, without an event, so it is polled."""
         server = self._server
         if server.clients.read_only is self._read_only:
             return
@@ -150,7 +149,7 @@ class MetricsSampler:
             server.log.say("read_only_ended", why="there is a leader again")
 
     def _measure_a_read(self, due: float) -> None:
-        """Time a read as for a client: the delay of the event loop, and the read itself."""
+        """Time a read as a client would see it: the delay of the event loop, and the read itself."""
         lag = max(0.0, trio_time() - due)
         self.lag.add(lag * 1000)
         if self._server.clients.ready:

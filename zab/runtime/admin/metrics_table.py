@@ -1,7 +1,8 @@
 """The metrics: one table for Prometheus, for `monitor` and for `mntr`, evaluated on request.
 
-Metrics have ZooKeeper's names where it has one for the same thing, so that its dashboards and alerts keep working. The
-others begin with `zab_`. Times are milliseconds, as at ZooKeeper, unless the name says otherwise.
+If ZooKeeper has a metric for the same thing, the metric has ZooKeeper's name, so that its dashboards and alerts keep
+working. The names of all others begin with `zab_`. Times are in milliseconds, as in ZooKeeper, unless the name says
+otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Value: TypeAlias = int | float | Summary | Mapping[int, int | float] | None
 
 
 class Observation:
-    """One observation of a server, so that all values of one answer are of one moment."""
+    """One observation of a server, so that all values of an answer are of the same moment."""
 
     def __init__(self, server: ServerRuntime) -> None:
         self.server = server
@@ -53,7 +54,7 @@ class Observation:
 class Metric:
     """One metric.
 
-    value   returns None if the server has no value, as a follower for a metric of leaders
+    value   returns None if the server has no value, for example a follower for a metric of leaders
     spread  whether `monitor` shows the quantiles of a summary, too
     """
 

@@ -110,7 +110,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
 
 
 def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, Any]]:
-    """List the warnings. A server that serves for a few seconds only has no reports from all others yet."""
+    """List the warnings. In its first seconds of service, a server does not have the reports of all others yet."""
     found = []
     for member in members:
         if settled and not member["connected"]:

@@ -26,8 +26,8 @@ REPORTS_MAX: Final = 64
 class Report:
     """The state of one server.
 
-    lag  in transactions, computed by the leader when the report arrives, because only then both sides are of one
-         moment; -1 if unknown: without a leader, or in another epoch than the leader's
+    lag  the distance behind the leader in transactions; -1 if unknown: without a leader, or in another epoch. The
+         leader computes it when the report arrives, because only then both zxids are of the same moment
     """
 
     server: int = 0

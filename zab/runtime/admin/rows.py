@@ -1,4 +1,4 @@
-"""Bound the rows of one answer: it is made in one turn of the loop, in which no client is served."""
+"""Bound the rows of one answer, because no client is served while it is made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Rows:
         self.cut = False
 
     def take(self, rows: Iterable[T]) -> Iterator[T]:
-        """Yield rows until the answer has as many as it may have."""
+        """Yield rows until the answer has reached its limit."""
         for row in rows:
             if not self._left:
                 self.cut = True

@@ -47,7 +47,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
-    """Return the server's values for keys of a connection: counting for each connection would cost every request."""
+    """Return the server's values for keys of a connection, because a count for each would slow every request."""
     low, mean, high = server.clients.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,

@@ -18,7 +18,7 @@ _SHARES: Final = (0.5, 0.9, 0.99)
 
 
 def store_samples(server: ServerRuntime) -> Iterator[MetricSample]:
-    """Yield the values of one moment, for Prometheus."""
+    """Yield the metrics for Prometheus. All values are of the same moment."""
     seen = Observation(server)
     for metric in METRICS:
         value = metric.value(seen)

@@ -43,9 +43,9 @@ class StoreSite:
     async def answer(self, request: AdminRequest, host: str) -> AdminReply:
         """Answer a request by its path: ZooKeeper's commands, the metrics, or the status page.
 
-        Only the parts that the settings enable have paths. The commands alone take POST, as in ZooKeeper's admin
-        server. An error of the member is 503, so that a probe takes the server out of use; an unknown path is 404 with
-        the known ones.
+        Only the parts that the settings enable have paths. Only the commands take POST, as in ZooKeeper's admin server.
+        An error of the member is answered with 503, so that a probe takes the server out of use, and an unknown path
+        with 404 and a list of the known ones.
         """
         await trio.lowlevel.checkpoint()
         settings, path = self._settings, request.path

@@ -1,1 +1,1 @@
-"""The coordination store at work on a member: its sessions and its client ports."""
+"""A running coordination store on a member: its sessions and its client ports."""

@@ -2,8 +2,8 @@
 
     session=0x1000 user=127.0.0.1,bob ip=127.0.0.1 operation=create znode=/a znode_type=persistent result=success
 
-Tabs separate the fields. Each server logs the changes of its own clients. Beyond ZooKeeper's: a line for every
-authentication, successful or not, and escaping, so that a client's names cannot forge a line.
+Tabs separate the fields. Each server logs the changes of its own clients. Unlike ZooKeeper, it also logs every
+authentication, successful or not, and escapes names, so that a client cannot forge a line.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Audit:
         self._logger, self._handler = logging.getLogger(LOGGER), None
         if settings.file is not None:
             try:
-                # This handler opens the file anew when it was moved away, so the log may be rotated.
+                # This handler opens the file anew after it was moved, so that the log can be rotated.
                 handler = WatchedFileHandler(settings.file, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 raise ConfigError(f"audit.file={settings.file}: {error.strerror or error}") from error

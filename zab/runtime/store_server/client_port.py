@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ClientPort:
     """Accepts the connections of clients at one address, and runs a shell for each.
 
-    With a TLS acceptor, each connection has to pass it first: at the TLS port, or at one for both kinds of clients.
+    If the port has a TLS acceptor, each connection passes it first: at the TLS port, or at a port for both kinds.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ClientPort:
             while True:
                 host, port = await server.membership.address_moved()
                 if port == self._port and await meant(host) == await meant(self._host):
-                    continue  # the same in other words
+                    continue  # the same address, written differently
                 await self._move(nursery, host, port)
                 server.ports.client = self._port
 
@@ -65,12 +65,12 @@ class ClientPort:
             except CannotListen as error:
                 if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
                     raise
-                # This server may hold the port itself: no address of it is free while a socket has all addresses.
+                # The old listener may hold the port: if it listens on all addresses, no single one is free.
                 self._listening.cancel()
                 await self._closed.wait()
                 self._port = await self._listen(nursery)
         except CannotListen as error:
-            # No client is cut off for that. The port may be free at the next change, or the next start.
+            # Keep the connected clients. The port may be free at the next change, or at the next start.
             self._host, self._port = before, old_port
             if self._closed.is_set():
                 await self._listen(nursery)
@@ -134,7 +134,7 @@ class ClientPort:
 
 
 async def meant(host: str | None) -> frozenset[str]:
-    """Return the addresses that a host's spelling means, to compare two of them. None stands for all interfaces."""
+    """Return the addresses that a host name stands for, for comparison. None stands for all interfaces."""
     if host is None:
         return frozenset({"0.0.0.0"})
     try:

@@ -26,24 +26,26 @@ class ClientPortSettings:
 
     tick_ms                   the grid of session expiry; learners report signs of life twice as often
     timeout_ticks_min, _max   bounds of a session's timeout, in ticks
-    session_ms_min, _max      the same in milliseconds; None: the ticks count
+    session_ms_min, _max      the same in milliseconds; None: the bounds in ticks apply
     frame_bytes_max           one request (`jute.maxbuffer`)
     connections_max           connections in total; one more is closed at once
     connections_per_host_max  connections from one address (`maxClientCnxns`); 0: no limit
     descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
                               of all); a connection that would need one of them is closed at once
-    requests_max              unanswered requests of one connection; above it nothing more is read from it
-    requests_total_max        of all connections; above it nothing is read from connections with an open request
+    requests_max              unanswered requests of one connection; above this, no more are read from it
+    requests_total_max        unanswered requests of all connections; above this, no more are read from connections
+                              with an open request
     identities_max            identities of one client, its address included
-    watches_per_client_max    watches of one client; above it a request for one more is refused. A path counts once
+    watches_per_client_max    watches of one client; above this, a request for one more is refused. A path counts once
                               more for each 256 characters
     watches_max               watches of all clients of this server
     listed_max                rows of one reply to a command or word that lists connections, sessions, paths or watches
     multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request
-    unsent_bytes_max          replies and events that a client does not read: above it no more of its requests are read
-    unsent_bytes_cut          the same, until the connection is closed
-    unsent_total_bytes_max    of all clients, unfinished requests included; above it, connections without progress are
-                              closed
+    unsent_bytes_max          replies and events that a client does not read; above this, no more of its requests are
+                              read
+    unsent_bytes_cut          the same; above this, the connection is closed
+    unsent_total_bytes_max    the same of all clients, with unfinished requests; above this, connections without
+                              progress are closed
     first_frame_ms            how long a connection may take to send its first frame
     linger_ms                 how long a client may take to read its last reply
     events_max                unread events of one watch in this process
@@ -61,9 +63,9 @@ class ClientPortSettings:
                               turn such a session into a global one when it first creates an ephemeral node
                               (`localSessionsUpgradingEnabled`); else that is refused
     read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
-    read_only_after_ms        how long there must have been no leader
+    read_only_after_ms        how long there must be no leader before that
     reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
-    standalone_enabled        whether a change must leave two voters at least (`standaloneEnabled`)
+    standalone_enabled        whether a change must leave at least two voters (`standaloneEnabled`)
     super_digest              `user:hash` of the super user
     digest_algorithm          hash of the digest scheme
     security                  authentication

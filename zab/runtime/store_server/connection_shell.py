@@ -1,8 +1,8 @@
 """The shell of one client connection: it moves the bytes of a `ClientConnection`, and waits for it.
 
-Most clients take their replies at once. So a connection begins as a single task that reads. A nursery with more tasks
-is opened when bytes wait to be sent, a deadline has to be kept, or a job takes longer: it is a tenth of what a session
-costs.
+Most clients read their replies at once. So a connection begins as a single task that reads. A nursery with more tasks
+costs a tenth of a session. It is opened only when bytes wait to be sent, a deadline has to be kept, or a job takes
+longer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConnectionShell:
         """The descriptor of a plain TCP stream, which is read and written directly; None for TLS."""
         self._shown = shown
         self._scope = trio.CancelScope()
-        """Ends reading and sending; the linger after it and the close are outside."""
+        """Ends reading and sending, but not the linger and the close that follow."""
         self._changed = Wakeup()
         """Rung when bytes were sent, and when `wake` was called."""
         self._unsent = Wakeup()
@@ -63,7 +63,7 @@ class ConnectionShell:
         self._stopped = False
         """True once the shell reads no further data."""
         self._nursery: trio.Nursery | None = None
-        """Open once the connection has needed more than the reading task."""
+        """The nursery of further tasks. Open once the connection has needed more than the reading task."""
         self._needs_nursery = False
         """True from the first need of a nursery until it is open."""
         self._jobs: list[Callable[[], Awaitable[None]]] = []
@@ -100,7 +100,7 @@ class ConnectionShell:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception as errors:
-            # A bug of ours, or a server that is ending: this client loses its connection, and no other client does.
+            # A bug of this server, or the server is ending: only this client loses its connection.
             connection.failed(errors.exceptions[0])
         finally:
             connection.closed()
@@ -135,7 +135,7 @@ class ConnectionShell:
             await self._send_rest()
 
     async def _serve(self) -> None:
-        """Read until the client has sent its last request, alone as long as possible."""
+        """Read until the client has sent its last request, without other tasks as long as possible."""
         if self._is_over():
             return
         if self._fd is not None and self._server.member.socket_reader.interruptible:
@@ -172,7 +172,7 @@ class ConnectionShell:
         return goes_on
 
     async def _may_read(self) -> bool:
-        """Wait until the connection has room for more. False: reading is over, or a nursery is needed first."""
+        """Wait until the connection has room for more. Return False if reading is over or needs a nursery first."""
         connection = self.connection
         while not self._needs_nursery and not self._stopped:
             pause_s = connection.advance()
@@ -200,7 +200,7 @@ class ConnectionShell:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Wake the task in `_receive`, wherever it waits."""
+        """Wake the task in `_receive`."""
         self._changed.ring()
         if self._fd is not None:
             self._server.member.socket_reader.interrupt(self._fd)
@@ -216,7 +216,7 @@ class ConnectionShell:
         self.connection.failed(mistake)
 
     def _write(self) -> None:
-        """Write as much as the socket takes at once."""
+        """Write as many bytes as the socket accepts at once."""
         connection, buffer, fd = self.connection, self._buffer, self._fd
         if connection.phase is ConnectionPhase.OVER or self._sending:
             return
@@ -272,7 +272,7 @@ class ConnectionShell:
             self._scope.cancel()
 
     async def _linger(self) -> None:
-        """Read on for a moment: closing a socket with unread data resets it, and the last reply may get lost."""
+        """Read on for a moment, because closing a socket with unread data resets it and may discard the last reply."""
         with trio.move_on_after(self._server.settings.linger_ms / 1000):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):
                 await self._stream.send_eof()
@@ -280,7 +280,7 @@ class ConnectionShell:
                 pass
 
     async def _close(self) -> None:
-        """Close a plain socket by one call. Closing a stream in general takes a pass of the loop."""
+        """Close a plain socket by one call, because closing a Trio stream takes a pass of the loop."""
         if isinstance(self._stream, trio.SocketStream):
             self._stream.socket.close()
         else:

@@ -59,7 +59,7 @@ def _port(port: int | None) -> int:
 
 
 def cons(server: ServerRuntime) -> str:
-    """List the connections. Statistics of single requests are not kept: they would cost every request something."""
+    """List the connections, without statistics of single requests, which would slow every request."""
     low, mean, high = server.clients.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
     rows = Rows(server.settings.listed_max)

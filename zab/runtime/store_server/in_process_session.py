@@ -1,7 +1,7 @@
-"""A session in this process: no socket, no encoding, and the scope of a block in place of a connection.
+"""A session in this process. It has no socket and no encoding; instead of a connection it has the scope of a block.
 
 To the server it is a client like any other: it sends requests and receives watch events. While there is no leader, its
-calls wait and its state is SUSPENDED. It ends with its block, or when the store has closed it.
+calls wait and its state is SUSPENDED. It ends with its block, or when the store closes it.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ from zab.store.znode import Stat, Znode, stat_of
 from zab.wire.client.requests import SHAPES
 
 HERE: Final = "127.0.0.1"
-"""The address of a session in this process, as of any client on this machine."""
+"""The address of a session in this process: that of a client on this machine."""
 
 HEAD_BYTES: Final = 8
 """The header of a request over a connection."""
 NARROW: Final = 8
-"""A request of at most this part of the limit in our own format fits into a frame of the client protocol."""
+"""If a request has at most this part of the limit in our own format, it fits into a frame of the client protocol."""
 
 CLOSE_S: Final = 2.0
-"""The end of a block waits this long for its session to be closed. The session is closed later in any case."""
+"""The longest time that the end of a block waits until its session is closed. The session is closed later in any case.
+"""
 
 
 class SessionHost(Protocol):
@@ -86,7 +87,7 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The time of the last proof of a leader. The server may follow a deposed leader without noticing."""
+        """The time of the last proof that a leader exists. The server may follow a deposed leader without noticing."""
         return self._heard_at
 
     @property
@@ -206,7 +207,7 @@ class InProcessSession(Session):
         return _OF_WRITE[op](result)
 
     def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
-        """Apply the limit of a connection: the size of the request as a frame of the client protocol counts."""
+        """Apply the limit of a connection to the request's size as a frame of the client protocol."""
         most = self._server.settings.frame_bytes_max
         if packed_bytes * NARROW <= most:
             return

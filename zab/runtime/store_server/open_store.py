@@ -99,7 +99,7 @@ _PLACES: Final = ("client_host", "client_port", "secure_client_port", "admin_por
 
 
 def _check_kinds(options: Mapping[str, object]) -> None:
-    """Raise `TypeError` for settings of the wrong type: five kinds are easily mistaken for each other."""
+    """Raise `TypeError` for settings of a wrong type, because the five types are easily mistaken for each other."""
     for name, kind in _KINDS.items():
         value = options.get(name)
         if name in options and not isinstance(value, kind):
@@ -120,8 +120,8 @@ async def run_server(
 ) -> None:
     """Run a store until cancelled. `task_status` is started once its ports are open.
 
-    A `secure_client_port` serves them over TLS, as the `tls` of `client_ports` says. Each of `admin` opens a port for
-    operators. Those open before the store can serve, because that is when operators need to find out why it cannot.
+    `secure_client_port` is a port for clients over TLS, with the settings in `client_ports.tls`. Each of `admin` opens
+    a port for operators. The ports for operators open first, so that operators can see why a store does not serve yet.
     """
     check_port("client_port", client_port)
     check_port("secure_client_port", secure_client_port)
@@ -169,7 +169,7 @@ def check_port(name: str, port: int | None) -> None:
 def _tls_acceptors(
     server: ServerRuntime, secure_client_port: int | None
 ) -> tuple[TlsAcceptor | None, TlsAcceptor | None]:
-    """Return the TLS settings of the secure port, and of the plain port if it serves both kinds of clients."""
+    """Return the TLS acceptors of the secure port, and of the plain port if it serves both kinds of clients."""
     tls = server.settings.tls
     if tls is None:
         if secure_client_port is not None:
@@ -194,7 +194,7 @@ async def open_store(
 
         path         the directory of its log and snapshots; no other server may use it
         client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
-        secure_client_port  port for clients over TLS, as the `tls` of `client_ports` says
+        secure_client_port  port for clients over TLS, with the settings in `client_ports.tls`
         admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
                      `admin_port` of the store; None: no port, unless `admin` is given
         admin        settings of that port

@@ -19,7 +19,9 @@ from zab.service.pending_submissions import Done
 from zab.store.apply import Result
 
 FLUSHED_AT_ONCE: Final = 1_000
-"""Connections that are flushed before other tasks run. A change that all clients watch makes all of them dirty."""
+"""The number of connections that are flushed before other tasks run: a change that all clients watch has replies for
+all.
+"""
 WRITE_SAMPLES: Final = 64
 """One of this many writes is timed."""
 
@@ -48,7 +50,9 @@ class RequestPoster:
     # -- requests ----------------------------------------------------------------------------------
 
     def post(self, request: bytes, done: Done) -> None:
-        """Submit a request, in the order of the calls. `done` is called in the event loop, an error maybe at once."""
+        """Submit a request. Requests keep the order of the calls. `done` is called in the event loop, maybe before this
+        returns.
+        """
         self.post_many((request,), done)
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
@@ -61,8 +65,8 @@ class RequestPoster:
         self._submit(requests, done)
 
     async def ask(self, request: bytes) -> Result:
-        """Submit a request and await its result. If this is cancelled before the request is carried out, it is not sent
-        to a next leader."""
+        """Submit a request and await its result. If this call is cancelled before the request is carried out, no later
+        leader receives the request."""
         waiter = Waiter()
         asked = self._overflow.ask(request, waiter.done)
         try:
@@ -75,7 +79,7 @@ class RequestPoster:
     # -- one turn, one send ------------------------------------------------------------------------
 
     def dirty(self, connection: Flushable) -> None:
-        """Flush this connection at the end of the turn, when everything that it has to send has gathered."""
+        """Flush this connection at the end of the turn, when all its frames of the turn are in the send buffer."""
         if not self._dirty and not self._member.turning:
             self._wakeup.ring()
         self._dirty.append(connection)
@@ -95,7 +99,9 @@ class RequestPoster:
         self._wakeup.ring()
 
     def _flush(self) -> None:
-        """Flush connections, also at the end of each turn of the member: most replies gather there."""
+        """Flush connections. Called at the end of each turn of the member, too, because most replies are made in a
+        turn.
+        """
         if self._dirty:
             dirty, self._dirty = self._dirty, []
             if len(dirty) > FLUSHED_AT_ONCE:  # many clients watch one change

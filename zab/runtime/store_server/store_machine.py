@@ -1,4 +1,4 @@
-"""The pure store as a member's machine, with notifications about what is applied.
+"""The pure store as a member's machine, with notifications about applied transactions.
 
 A member knows nothing of sessions, and the store knows nothing of clients. This class connects them: it passes events
 to watchers, and reports each session that a transaction creates, moves or closes.
@@ -85,7 +85,7 @@ class StoreMachine(Store):
         """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
-        """Paths changed since the last checkpoint; None while the collector is not spared this tree."""
+        """Paths changed since the last checkpoint; None while the collector still walks this tree."""
         super().__init__(settings, tell, decode_fields, reconfigure, read_limits)
 
     def state_replaced(self) -> None:
@@ -119,7 +119,7 @@ class StoreMachine(Store):
         return taken
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Restore, in a thread. Between its two calls into the loop no read may run and no watch be registered."""
+        """Restore, in a thread. Between its two calls into the loop, no read may run and no watch may be added."""
         if self.observer is None:
             super().restore(chunks)
             return
@@ -130,7 +130,7 @@ class StoreMachine(Store):
         finally:
             self.in_loop(self.observer.restore_ended)
         wanted.sweep(old)
-        if not wanted:  # else it is freed at once, with the last snapshot of it
+        if not wanted:  # a small tree is freed at once
             use_up(old)
 
     def spare_the_collector(self) -> None:
@@ -142,15 +142,17 @@ class StoreMachine(Store):
 
     def checkpointed(self) -> None:
         if self._changed:
-            # Replacing a node does not change the count by which the collector starts a round over new objects. After
-            # seconds of such changes that round would hold up the loop for long.
+            # The collector starts a round by the number of new objects, which does not grow when nodes are replaced.
+            # So after seconds of such changes, one round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()
 
 
 def use_up(tree: Tree) -> None:
-    """Free a tree in slices: freeing a million nodes at once takes a third of a second of the interpreter."""
+    """Free a tree in slices, because freeing a million nodes at once would block the interpreter for a third of a
+    second.
+    """
     tables: Iterable[dict[str, Any]] = (tree.nodes, *tree.children.values())
     for table in tables:
         while table:

@@ -27,9 +27,9 @@ class StoreServer:
         return repr(self._server)
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes live as long.
+        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes exist until then.
 
-        `timeout_ms` matters if this process dies: the other servers close the session after that time.
+        If this process dies, the other servers close the session after `timeout_ms`.
         """
         return self._server.session(timeout_ms)
 
@@ -39,7 +39,9 @@ class StoreServer:
 
     @property
     def client_port(self) -> int | None:
-        """The port for ZooKeeper clients, also if the system has chosen it; None if there is no such port."""
+        """The number of the port for ZooKeeper clients, which the system may have chosen; None if there is no such
+        port.
+        """
         return self._server.ports.client
 
     @property

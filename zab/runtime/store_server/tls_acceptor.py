@@ -1,7 +1,7 @@
 """The TLS handshake of a client connection, and the identity in the client's certificate.
 
-A handshake costs a server more than a client. So its time and the number of handshakes are bounded, plain text is
-recognized by its first byte, and failures are logged at a limited rate, each with the reason in words.
+A handshake costs a server more than a client. So the time and the number of handshakes are bounded, plain text is
+recognized by its first byte, and failures are logged at a limited rate, each with its reason.
 """
 
 from __future__ import annotations
