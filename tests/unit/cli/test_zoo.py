@@ -464,7 +464,7 @@ def test_new_member_starts_with_default_limits(folder: Path) -> None:
     remember(folder, two)
     made = plan(folder, two + "syncLimit=7\n", myid="1")
     (warning,) = other_warnings(made)
-    assert "initLimit is missing, and an ensemble needs it (ticks to find the leader): 10 counts" in warning
+    assert "initLimit is missing, and an ensemble needs it (ticks to find the leader): 10 is used" in warning
     assert (made.settings.init_limit, made.settings.sync_limit, made.lacks) == (10, 7, ("initLimit",))
 
 
@@ -474,7 +474,7 @@ def test_groups_and_weights(folder: Path) -> None:
     assert made.ensemble is not None
     assert made.ensemble.weight(made.ensemble.voters[0]) == 2
     assert "the membership: " in problems(folder, lines + "group.2=1\n", myid="2")
-    assert "there is no server.N line" in problems(folder, "group.1=1:2\n")
+    assert "it belongs to no server.N line" in problems(folder, "group.1=1:2\n")
 
 
 def test_of_several_addresses_the_first_is_used(folder: Path) -> None:

@@ -523,7 +523,7 @@ def test_a_healing_server_may_not_be_declared_whole_before_its_history_is_replac
         storage, _ = Storage.open(judge.disk.clone(), TINY)
         with pytest.raises(Exception, match="may be incomplete"):
             storage.perform(writes)
-        with pytest.raises(StorageError, match="nothing more is written"):
+        with pytest.raises(StorageError, match="writes nothing more"):
             storage.perform([])
 
 

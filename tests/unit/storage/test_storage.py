@@ -177,7 +177,7 @@ def test_forbidden_write_is_refused_and_ends_the_storage(writes: list[Append], w
     storage.perform([append("1/1", b"a", b"b")])
     with pytest.raises(LocalProtocolError, match=why):
         storage.perform(writes)
-    with pytest.raises(StorageError, match="nothing more is written"):
+    with pytest.raises(StorageError, match="writes nothing more"):
         storage.perform([])
     storage, recovered = reopened(disk)
     assert recovered.batches == (batch("1/1", b"a", b"b"),)
