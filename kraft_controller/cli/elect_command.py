@@ -27,7 +27,7 @@ def elect() -> None:
     zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
     zab-broker elect unclean orders:0 --yes        any live replica, if none in sync is alive: loses records
 
-    Exits with 1 if a partition that was named is not led as it was asked for.
+    Exits with 1 if a named partition does not get the requested leader.
     """
 
 
@@ -44,7 +44,7 @@ _wait_s: Final = click.option(
 
 @elect.verb(
     "preferred",
-    "Elect the first replica, if it is alive and in sync. Without arguments: of every partition that needs it.",
+    "Elect the first replica, if it is alive and in sync. Default: for every partition with another leader.",
 )
 @_partitions
 @_wait_s

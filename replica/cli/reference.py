@@ -23,12 +23,12 @@ _HEAD: Final = """\
 
 *Running brokers, and operating a cluster of them: `zab-broker COMMAND`.*
 
-The command comes with `pip install 'zab[broker]'`. `--help` behind a command or a verb says the same as this page.
+The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints the same text.
 Results go to stdout, everything else to stderr. The exit status is 0 when a command is done, 1 when it failed or when a
-check found something (`topics describe --unavailable`), 2 when the command line makes no sense, and 130 after Ctrl-C
-where nothing was to be ended in order.
+check found something (`topics describe --unavailable`), 2 when the command line is wrong, and 130 if Ctrl-C ended
+a command that has no orderly end.
 
-`python -m replica.cli.reference` writes this page from the commands; a test holds it to them.
+`python -m replica.cli.reference` writes this page from the commands, and a test compares them.
 """
 _ON_THIS_MACHINE: Final = """\
 # Running brokers

@@ -22,8 +22,8 @@ class Limits:
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
     inbox_bytes_max                received and unprocessed data; above that, no more is read
-    pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk a thread
-                                   writes, as it always does with 0
+    pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk, or if this
+                                   is 0, a thread writes
     links_max                      learner links from other servers at one time
     handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
                                    members. One more ends the oldest

@@ -226,7 +226,9 @@ class EpochsFile:
             return
         old = self.record
         if not 0 <= record.current <= record.accepted <= EPOCH_MAX:
-            raise LocalProtocolError(f"current epoch {record.current}, accepted {record.accepted}: not in this order")
+            raise LocalProtocolError(
+                f"current epoch {record.current} and accepted epoch {record.accepted}: 0 <= current <= accepted"
+            )
         if record.accepted < old.accepted or record.current < old.current:
             raise LocalProtocolError(
                 f"epochs never decrease: accepted {old.accepted} to {record.accepted}, "

@@ -164,7 +164,7 @@ def test_zeros_are_written_ahead_in_a_preallocated_file() -> None:
         ([append("2/1", b"a")], "an epoch that this server has not accepted"),
         ([epochs(0, 0)], "epochs never decrease"),
         ([epochs(1, 0)], "epochs never decrease"),
-        ([epochs(1, 2)], "not in this order"),
+        ([epochs(1, 2)], "0 <= current <= accepted"),
         ([Truncate(0, z("1/3"))], "the log holds 0/0 to 1/2"),
         ([SnapshotChunk(0, b"")], "no snapshot is arriving"),
         ([InstallSnapshot(0, z("1/1"), 0)], "no snapshot is arriving"),
