@@ -113,14 +113,14 @@ class AdminAccess:
     def _may_read_everything(self, caller: ClientAuthentication) -> bool:
         """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.
 
-        A snapshot holds every node, whatever the node's ACL. Anyone can prove some digest identity by inventing a
-        name and a password, so what `world:anyone` may do at `/` proves nothing.
+        A snapshot contains every node, regardless of ACLs, so a permission of `world:anyone` at `/` is not enough: any
+        client can prove some digest identity with an invented name and password.
         """
         if _is_super(caller):
             return True
         machine = self._clients.machine
         own = tuple(entry for entry in machine.tree.nodes[ROOT][ACL] if entry[1:] != ANYONE)
-        if caller.barred or not own:  # `allows` takes an empty list for one that is open
+        if caller.barred or not own:  # to `allows` an empty list is the open ACL
             return False
         acl, access = intern(own), machine.settings.access
         return all(allows(acl, each, caller.identities, access) for each in (READ, WRITE, CREATE, DELETE, ADMIN))

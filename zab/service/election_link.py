@@ -20,7 +20,7 @@ from zab.core.zxid import ServerId
 from zab.service.limits import Limits
 
 SETTLED_S: Final = 0.5
-"""A knock that arrives within this time of a new connection has crossed it, and is answered by it already."""
+"""A knock that arrives within this time after a new connection was sent before it, and needs no other answer."""
 Address: TypeAlias = tuple[str, int]
 
 
@@ -63,12 +63,12 @@ class ElectionLink:
         self._paused_until = -inf
         self._connected_at = 0.0
         self._silent_since = 0.0
-        """The connection has brought nothing since this time."""
+        """The time of the last received bytes."""
 
     # -- what is sent ------------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """Replace any unsent message: an older vote is worthless."""
+        """Send a vote in place of an older one that was not sent yet."""
         self._unsent = frame
 
     def discard(self) -> None:

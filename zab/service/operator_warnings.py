@@ -14,7 +14,7 @@ from zab.store.store import Mismatch
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""A warning needs half of this many last fsyncs to be slow: a single slow fsync means nothing."""
+"""The number of last fsyncs of which half must be slow for a warning: a single slow fsync means nothing."""
 QUEUED_BYTES: Final = 8 << 20
 QUORUM_MISSED_MS: Final = 3_000
 """After this time without a quorum, the log names each missing server and the reason."""
@@ -23,7 +23,7 @@ QUORUM_MISSED_MS: Final = 3_000
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
     """Return the warnings about a server: quorum, veto, stalled loops, damage, digest, slow disk, slow links.
 
-    Each is a rule of its own, and the most urgent come first. `mismatch` is the store's last one; `loops` are the
+    The most urgent warnings come first. `mismatch` is the store's last one; `loops` are the
     sentences about dead and stalled loops.
     """
     found = []
@@ -37,7 +37,7 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
             "them up; to keep them, stop the others, empty their directories, and start them beside this server"
         )
     if not status.voting:
-        found.append("this server does not vote: its history may be incomplete until a leader has given it all")
+        found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
     found += loops
     found += [f"damaged: {text}" for text in status.damage]
     found += [f"the disk is going bad: {text}" for text in disk.rotten]

@@ -42,7 +42,7 @@ class SnapshotSchedule:
         self._bytes += size
 
     def restored(self) -> None:
-        """Count from 0 again: a received snapshot replaces one of our own."""
+        """Count from 0 again, because a received snapshot is as good as one of our own."""
         self._entries = self._bytes = 0
 
     @property
@@ -81,7 +81,7 @@ class SnapshotSchedule:
 
         A small state is sent again as quickly as it is read. Return whether the snapshot has begun.
         """
-        size = newest_bytes + self._bytes  # at least the state, unless nodes are overwritten
+        size = newest_bytes + self._bytes  # an upper bound of the state's size
         if self._writing or newest == zxid or size < self._limits.resume_bytes_min:
             return False
         self._writing = True

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from zab.service.status import Counters, DiskStatus, LinkStatus, RoleChange, SnapshotStatus, Status
 
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId, make
 from zab.service.operator_warnings import QUORUM_MISSED_MS, SLOW_FSYNCS, missing_voters, operator_warnings, quorum_loss
-from zab.service.status import Counters, DiskStatus, LinkStatus, RoleChange, SnapshotStatus, Status
 from zab.store.store import Mismatch
 
 ZERO = make(0, 0)
@@ -93,7 +93,7 @@ def test_warnings_come_in_the_order_of_urgency() -> None:
     seen = status(voting=False, damage=("log.1 is cut off",), links=links)
     assert operator_warnings(seen, disk, Mismatch(0x20, 1, 2), ["the loop driver is dead"]) == [
         "no leader: this server is not part of a quorum, and writes wait",
-        "this server does not vote: its history may be incomplete until a leader has given it all",
+        "this server does not vote: its history may be incomplete until a leader has sent it the rest",
         "the loop driver is dead",
         "damaged: log.1 is cut off",
         "the disk is going bad: log.3 does not read",

@@ -95,7 +95,7 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
             store.zxid = content
         if not whole:
             notes.append(
-                f"{path}: was written while the state changed: without the log after it, its state is not that of any single zxid"
+                f"{path}: was written while the state changed: without the log after it, it mixes several zxids"
             )
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
     raise ConfigError(f"{path}: not a snapshot: neither of zab nor of ZooKeeper")

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """The reply to a sync, a reconfiguration, or a request that was refused at once. No transaction decides it."""
+    """A reply without a transaction: to a sync, to a reconfiguration, or to a request that was refused at once."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 
@@ -24,11 +24,11 @@ class PendingReply:
         self.value = value
         """The body of the reply; None for an error."""
         self.done = done
-        """True if it may be sent once it is the oldest."""
+        """True if the reply may be sent once it is the oldest."""
         self.last = last
-        """True if the connection closes after it."""
+        """True if the connection closes after this reply."""
         self.zxid = zxid
-        """The zxid in its header; None: the last zxid applied when it is sent."""
+        """The zxid in the reply's header; None: the last zxid that is applied when the reply is sent."""
 
 
 Read = TypeVar("Read")
@@ -40,14 +40,14 @@ class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic
 
     Each is (op, xid, reason why the reply is pending): a read, a pending reply, or None for a write that is under way.
 
-    The reply to a write is never due here. When its transaction is applied, `RequestPipeline.written` takes it from the
-    front.
+    `due` never returns the reply to a write. `RequestPipeline.written` takes it from the front when its transaction is
+    applied.
     """
 
     __slots__ = ()
 
     def due(self) -> tuple[int, int, Read | PendingReply | None] | None:
-        """Remove and return the oldest one, if it can be answered now."""
+        """Remove and return the oldest request, if it can be answered now."""
         if not self:
             return None
         awaited = self[0][2]
@@ -72,7 +72,7 @@ class SendBuffer:
         """The bytes of these replies and events."""
 
     def put(self, frame: bytes) -> int:
-        """Append a frame; return how many bytes wait now."""
+        """Append a frame. Return the number of bytes that wait now."""
         self.frames.append(frame)
         self.bytes = waiting = self.bytes + len(frame)
         return waiting
@@ -93,7 +93,7 @@ class SendBuffer:
         return data
 
     def gone(self, count: int) -> None:
-        """Note that the transport has passed on `count` of the bytes that it took."""
+        """Record that the transport has sent `count` of the bytes that it took."""
         self.bytes -= count
 
     def put_back(self, rest: bytes) -> None:
