@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from zab.service.status import RoleChange
 
 from tests.integration.cluster import Recorder, loopback
 from zab.core.ensemble import Ensemble
@@ -20,6 +19,7 @@ from zab.core.zxid import Zxid
 from zab.runtime.member import Member, open_member
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Passive, View
+from zab.service.status import RoleChange
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import StorageSettings
 

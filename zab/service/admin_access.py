@@ -1,6 +1,6 @@
 """Decide who may run the admin commands that take an identity: `snapshot` and `give_up_history`.
 
-Pure: the time comes as an argument, and a refusal says what to reply. The owner waits for its pause, and sends it.
+It is pure: the time is an argument, and a refusal contains the reply. The owner sends it after its pause.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Refusal:
     status: HTTPStatus
     why: str
     pause_ms: float = 0.0
-    """The reply is sent after this time, so that guessing passwords is slow."""
+    """The pause before the reply, which slows down guessing of passwords."""
 
 
 class AdminAccess:
@@ -51,11 +51,11 @@ class AdminAccess:
         """The time of the last snapshot that was permitted."""
 
     def refuse_snapshot(self, authorization: str | None, host: str, now: Millis, *, probe: bool) -> Refusal | None:
-        """Return the refusal of a snapshot, or None: it is permitted. A `probe`, like HEAD, only asks.
+        """Return the refusal of a snapshot, or None if it is permitted. A `probe`, like HEAD, takes no snapshot.
 
-        The order of the checks is that of ZooKeeper's `AuthRequest` and `SnapshotCommand`: serving, the caller's
-        identity, its permission, the switch, the rate. A request that an earlier check refuses does not count against
-        the rate, and neither does a probe.
+        The order of the checks is that of ZooKeeper's `AuthRequest` and `SnapshotCommand`: is the server serving, the
+        caller's identity, its permission, is the command enabled, the rate. A request that an earlier check refuses
+        does not count against the rate, and neither does a probe.
         """
         if not self._clients.ready:
             return Refusal(HTTPStatus.OK, NOT_SERVING)
@@ -78,7 +78,7 @@ class AdminAccess:
         return None
 
     def refuse_give_up(self, authorization: str | None, host: str, now: Millis) -> Refusal | None:
-        """Return the refusal to give up the history, or None: it is permitted, to the super user only."""
+        """Return the refusal to give up the history, or None if it is permitted. Only the super user may do that."""
         caller = self._log_in(authorization, host, now)
         if isinstance(caller, Refusal):
             return caller

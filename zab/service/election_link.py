@@ -1,11 +1,11 @@
-"""One election link, as one of its two servers sees it: when it dials, knocks, pauses, and what it sends.
+"""One server's side of an election link: when it dials, knocks or pauses, and what it sends.
 
-The server with the larger id opens the connection. The other server, if it has something to send, knocks: it connects,
-introduces itself and closes, and the larger one connects to it. So two servers that dial each other at the same time
-end with one connection, as in ZooKeeper's `QuorumCnxManager`. A link carries one message at a time, the newest.
+The server with the larger id opens the connection. If the other server has something to send, it knocks: it connects,
+introduces itself and closes; then the server with the larger id connects to it. So two servers that dial each other at
+the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the newest message waits to be sent.
 
-Pure: times are seconds of any clock that never goes back. The shell (`zab.runtime.election_links`) asks `step` whenever
-something has happened, and carries out the answer.
+The link is pure: times are seconds of any clock that never goes back. Its shell (`zab.runtime.election_links`) calls
+`step` after each event, and carries out the result.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Pause:
 
 
 class ElectionLink:
-    """Either the link is `connected`, or `step` says what to do about it."""
+    """One election link. While it is not `connected`, `step` returns the next action."""
 
     def __init__(self, me: ServerId, peer: ServerId, limits: Limits) -> None:
         self.is_dialler = me > peer
-        """True if this server opens the connection; else it knocks, and the peer opens it."""
+        """True if this server opens the connection. Otherwise it knocks, and the peer opens it."""
         self.connected = False
         self.why = ""
         """The reason why the last attempt to connect failed; empty after a success."""
@@ -57,7 +57,7 @@ class ElectionLink:
         self._knocked = False
         """True if the peer has asked for a connection that it does not have."""
         self._attempts = 0
-        """Failed dials: they take turns among the addresses of the peer."""
+        """The number of failed dials. It selects the next address of the peer."""
         self._pause_s = self._pause_s_min = limits.redial_ms_min / 1000
         """The next pause after a failure. It doubles up to a limit, and begins anew after a success."""
         self._paused_until = -inf
@@ -85,7 +85,7 @@ class ElectionLink:
     # -- the connection ----------------------------------------------------------------------------
 
     def opened(self, now: float) -> None:
-        """Note that a connection serves. The last vote may have been lost with the one before it."""
+        """Record that a connection is open. The last vote may have been lost with the connection before."""
         self.connected, self.why = True, ""
         self._connected_at = self._silent_since = now
         self._knocked = False
@@ -95,7 +95,7 @@ class ElectionLink:
         self._silent_since = now
 
     def closed(self, now: float) -> None:
-        """Note that the connection has ended. If the peer is the one that dials, it may be dialling again already."""
+        """Record that the connection has ended. If the peer is the dialler, it may already be dialling again."""
         self.connected = False
         self._pause_s = self._pause_s_min
         self._repeat()
@@ -110,9 +110,9 @@ class ElectionLink:
         return int((now - self._silent_since) * 1000) if self.connected else 0
 
     def knocked(self, now: float) -> bool:
-        """Take a knock. Return whether to connect anew: the peer has no connection to this server.
+        """Take a knock. Return whether to connect anew, because the peer has no connection to this server.
 
-        The knock may have crossed a connection that is quite new. That connection answers it. If it does not, the
+        If the connection is quite new, the knock was probably sent before it and needs no answer. If this is wrong, the
         other server knocks again.
         """
         if self.connected and now - self._connected_at < SETTLED_S:
@@ -123,10 +123,10 @@ class ElectionLink:
     # -- while there is none -----------------------------------------------------------------------
 
     def step(self, addresses: Sequence[Address], now: float) -> DialPeer | Pause | None:
-        """Return what to do next; `addresses` are those of the peer in the known memberships.
+        """Return the next action. `addresses` are the peer's addresses in the known memberships.
 
-        None: the peer is a stranger that has gone, so the link is over. Without anything to send, and without a knock,
-        no connection is needed.
+        Return None if the peer is a stranger that has gone, so that the link is over. A connection is needed only to
+        send something, or after a knock.
         """
         assert not self.connected, "a connection serves"
         if now < self._paused_until and not self._knocked:
@@ -144,13 +144,13 @@ class ElectionLink:
         return DialPeer(known[self._attempts % len(known)])
 
     def failed(self, why: str, addresses: Sequence[Address], now: float) -> None:
-        """Note that the peer could not be dialled."""
+        """Record that a dial to the peer failed."""
         self._attempts += 1
         self.why = why
         self._back_off(addresses, now)
 
     def has_knocked(self, addresses: Sequence[Address], now: float) -> None:
-        """Note that the peer has taken the knock of this server, and connects now."""
+        """Record that the peer has received this server's knock, and will connect."""
         self.why = ""
         self._back_off(addresses, now)
 

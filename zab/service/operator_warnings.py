@@ -1,6 +1,6 @@
 """Warnings for operators, in sentences and as a log line. A healthy server has no warnings.
 
-Pure: the values and the time are arguments, and the owner logs or shows what the functions return.
+The functions are pure: the values and the time are arguments, and the caller logs or shows the results.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ QUORUM_MISSED_MS: Final = 3_000
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
     """Return the warnings about a server: quorum, veto, stalled loops, damage, digest, slow disk, slow links.
 
-    The most urgent warnings come first. `mismatch` is the store's last one; `loops` are the
-    sentences about dead and stalled loops.
+    The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the sentences about dead
+    and stalled loops.
     """
     found = []
     if not status.role.serving:

@@ -1,9 +1,9 @@
-"""The servers that may connect to this one, from where, and the addresses at which they are dialled.
+"""The servers that may connect to this one, with their hosts, and the addresses at which this server dials them.
 
-The memberships say so: the active one, a pending change, and the one that the member was started with. A server that
-left may connect for a while: it has yet to apply its own removal, and to answer the client that asked.
+They come from three memberships: the active one, a pending change, and the one in the member's arguments. A server that
+left may connect for a while: it still has to apply its own removal, and to answer the client that requested it.
 
-Pure: times are seconds of any clock that never goes back.
+The directory is pure: times are seconds of any clock that never goes back.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ class PeerDirectory:
         return [(server.id, until) for server in left]
 
     def own_entry(self, *, listens: bool) -> Server | None:
-        """Return the entry of this server, which says where it listens; None: it stays as it is.
+        """Return this server's entry, with the addresses to listen on; None if the server keeps its ports.
 
-        A server that is not a member yet listens where the membership says that it was started with. One that is no
-        longer a member keeps its ports, so that it still learns of its removal.
+        A server that is not a member yet uses the membership in its arguments. One that is no longer a member keeps its
+        ports, so that it still learns of its removal.
         """
         server = self._node.ensemble.by_id.get(self._me)
         if server is None:

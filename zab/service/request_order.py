@@ -1,10 +1,10 @@
-"""The order of a session's requests in this process, which has no connection and so no `RequestPipeline`.
+"""The order of the requests of an in-process session, which has no connection and so no `RequestPipeline`.
 
-The rule is that of a connection, on the same queue: writes are posted at once, and a read is carried out once all
-writes that were requested before it are answered, in that moment, and only while the state may be read. The calls of
-one session may come from many tasks, so a write's result goes to its caller at once.
+The rule is that of a connection, on the same queue. Writes are posted at once. A read is carried out as soon as all
+earlier writes are answered, and only while the state may be read. The calls of one session may come from many tasks, so
+a write's result goes to its caller at once.
 
-Pure: the session in `zab.runtime.store_server.in_process_session` waits.
+The module is pure: the session in `zab.runtime.store_server.in_process_session` waits.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class OrderedServer(Protocol):
 
 
 class HeldRead:
-    """A read that waits for the writes in front of it, or for a leader."""
+    """A read that waits for earlier writes, or for a leader."""
 
     __slots__ = ("carry_out",)
 
     def __init__(self, carry_out: Callable[[], None]) -> None:
         self.carry_out: Callable[[], None] | None = carry_out
-        """None once its caller has given up."""
+        """The function that carries out the read; None once its caller has given up."""
 
 
 class RequestOrder:
     def __init__(self, server: OrderedServer) -> None:
         self._server = server
         self._pending: PendingReplies[HeldRead] = PendingReplies()
-        """Writes that are not answered, and the reads behind them."""
+        """Unanswered writes, and the reads after them."""
 
     def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
         """Post a write."""
@@ -58,8 +58,8 @@ class RequestOrder:
         return not self._pending and self._server.ready
 
     def hold(self, op: int, carry_out: Callable[[], None]) -> HeldRead:
-        """Carry out a read in its turn, which has not come yet."""
-        assert not self.is_clear, "nothing would carry it out"
+        """Queue a read behind earlier writes."""
+        assert not self.is_clear, "a read without a pending write is carried out at once"
         held = HeldRead(carry_out)
         self._pending.append((op, 0, held))
         return held
@@ -77,7 +77,7 @@ class RequestOrder:
                 held.carry_out()
 
     def resume(self) -> None:
-        """Carry out the reads that are due: a write was answered, or the state may be read again."""
+        """Carry out the reads that are due, because a write was answered or the state may be read again."""
         while self._server.ready and (pending := self._pending.due()) is not None:
             held = pending[2]
             if isinstance(held, HeldRead) and held.carry_out is not None:

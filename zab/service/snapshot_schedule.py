@@ -1,10 +1,11 @@
-"""Decide when a snapshot of the machine is taken: after so much work, on request, or for a learner.
+"""Decide when a snapshot of the machine is taken: after a certain amount of work, on request, or for a learner.
 
-Snapshots are taken one at a time. A regular one makes the log before it superfluous. A spare one is what a leader sends
-to a learner, kept in a file: if the link breaks, the rest is read from it. It serves nobody else, so it counts neither
-as work nor as the answer to a request.
+Snapshots are taken one at a time. After a regular snapshot, the log before it is no longer needed. A spare snapshot is
+a copy, in a file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file.
+It has no other use, so it does not delay the next regular snapshot and answers no request.
 
-Pure: the owner counts what it applies, asks `due` once a turn, writes the snapshot, and reports that it has ended.
+The schedule is pure: the owner counts applied transactions, checks `due` once a turn, writes the snapshot, and reports
+its end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class SnapshotSchedule:
         self._writing = False
         """True while a snapshot is being written. No other begins before it has ended."""
         self._entries = self._bytes = 0
-        """Applied since the last regular snapshot. One is due when either reaches its mark."""
+        """The transactions and bytes applied since the last regular snapshot. When one reaches its mark, the next is
+        due.
+        """
         self._asked: list[Done] = []
         """Callers that wait for a snapshot that has not begun."""
         self._promised: list[Done] = []
@@ -47,7 +50,7 @@ class SnapshotSchedule:
 
     @property
     def due(self) -> bool:
-        """Return whether a regular snapshot is to begin now."""
+        """Return whether a regular snapshot should begin now."""
         return not self._writing and (
             self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
         )
@@ -59,7 +62,7 @@ class SnapshotSchedule:
     def begin(self, last: Zxid) -> bool:
         """Begin a regular snapshot; `last` is the end of the history on the disk.
 
-        Return False, and refuse all requests, if that history is unknown: there is no state that could be saved.
+        Return False, and refuse all requests, if that history is unknown, because no state can be saved then.
         """
         assert not self._writing, "one snapshot is written at a time"
         asked, self._asked = self._asked, []
@@ -77,9 +80,9 @@ class SnapshotSchedule:
         return True
 
     def begin_spare(self, zxid: Zxid, newest: Zxid | None, newest_bytes: int) -> bool:
-        """Begin a spare snapshot at `zxid`, if it is worth its cost; `newest` is the newest snapshot on the disk.
+        """Begin a spare snapshot at `zxid`, unless the state is small; `newest` is the newest snapshot on the disk.
 
-        A small state is sent again as quickly as it is read. Return whether the snapshot has begun.
+        Sending a small state again is as fast as reading it from a file. Return whether the snapshot has begun.
         """
         size = newest_bytes + self._bytes  # an upper bound of the state's size
         if self._writing or newest == zxid or size < self._limits.resume_bytes_min:
@@ -88,13 +91,13 @@ class SnapshotSchedule:
         return True
 
     def end(self) -> list[Done]:
-        """Note that the snapshot is durable or given up. Return the callers that wait for its status."""
+        """Record that the snapshot is durable or given up. Return the callers that wait for its status."""
         assert self._writing, "no snapshot has begun"
         self._writing = False
         promised, self._promised = self._promised, []
         return promised
 
     def stop(self, error: Exception) -> None:
-        """Fail all callers: the snapshot under way is given up, and no other begins."""
+        """Fail all callers, because the member ends: the snapshot under way is given up."""
         for done in (*self._promised, *self._asked):
             done(None, error)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from zab.runtime.election_links import ElectionLinks
 
 from zab.core.ensemble import Ensemble, Server
 from zab.core.messages import Notification, Reachable, State
 from zab.core.zxid import NOTHING, Epoch, ServerId
 from zab.host.logs import Log
 from zab.net.wakeup import Wakeup
+from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler, PeerPort

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import pytest
 import trio
-from zab.runtime.snapshot_taker import SnapshotTaker
 
 from zab.core.errors import Stopped, StorageError
 from zab.core.messages import SnapHeld
@@ -18,6 +17,7 @@ from zab.net.wakeup import Wakeup
 from zab.runtime.environment import Environment
 from zab.runtime.inbox import Inbox
 from zab.runtime.snapshot_finder import SnapshotFinder
+from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
 from zab.service.limits import Limits

@@ -32,7 +32,7 @@ class PendingReply:
 
 
 Read = TypeVar("Read")
-"""The form of a read that waits: its body on a connection, a call in this process."""
+"""The type of a waiting read: its body on a connection, or a call in this process."""
 
 
 class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic[Read]):

@@ -1,0 +1,249 @@
+"""The election links: a task and a stream for each pair of servers. `ElectionLink` decides what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import trio
+
+from zab.core.errors import WireError
+from zab.core.messages import Notification, Reachable
+from zab.core.zxid import ServerId
+from zab.host.logs import Log
+from zab.net.tls.handshake_errors import is_tls_error
+from zab.net.wakeup import Wakeup
+from zab.runtime.inbox import Inbox
+from zab.runtime.peer_handshake import UNREACHABLE, described
+from zab.runtime.peer_port import PeerDialler
+from zab.service.election_link import Address, DialPeer, ElectionLink
+from zab.service.limits import Limits
+from zab.wire.frames import FrameReader
+from zab.wire.greeting import Hello, Purpose
+from zab.wire.peer import Channel, decode, encode
+
+RECEIVE_BYTES = 64 << 10
+
+
+class ElectionLinks:
+    """The election links of one server. `addresses` returns a server's addresses in the known memberships, if any."""
+
+    def __init__(
+        self,
+        me: ServerId,
+        dialler: PeerDialler,
+        inbox: Inbox,
+        limits: Limits,
+        log: Log,
+        addresses: Callable[[ServerId], Sequence[Address]],
+    ) -> None:
+        self.me = me
+        self.dialler = dialler
+        self.inbox = inbox
+        self.limits = limits
+        self.log = log
+        self.addresses = addresses
+        self._pairs: dict[ServerId, PeerConnection] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for pair in self._pairs.values():
+                nursery.start_soon(self._run_pair, pair)
+            await trio.sleep_forever()
+
+    def send(self, peer: ServerId, notification: Notification) -> None:
+        pair = self._pair(peer)
+        if pair is not None:
+            pair.send(encode(notification))
+
+    def settled(self) -> None:
+        """Discard unsent votes: this server is no longer LOOKING, so they are out of date."""
+        for pair in self._pairs.values():
+            pair.link.discard()
+
+    def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
+        """Connect anew to those of `peers` whose open link has received nothing for `silent_ms`.
+
+        A firewall that has forgotten a connection may drop its bytes for ever, without a reset, and yet admit new
+        connections.
+        """
+        for peer in peers:
+            pair = self._pairs.get(peer)
+            silent = 0 if pair is None else pair.link.silent_ms(trio.current_time())
+            if pair is not None and silent >= silent_ms:
+                self.log.warn_rate_limited("election_link_silent", peer, peer=peer, silent_ms=silent)
+                pair.renew()
+
+    def drop(self, peer: ServerId) -> None:
+        """Close the link of a server that left the membership."""
+        pair = self._pairs.get(peer)
+        if pair is not None:
+            pair.scope.cancel()
+
+    async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
+        pair = self._pair(hello.server)
+        if pair is None:
+            self.log.warn_rate_limited("too_many_unknown_peers", "election", peer=hello.server)
+            await trio.aclose_forcefully(stream)
+            return
+        pair.link.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
+        if pair.link.is_dialler:
+            pair.knocked()  # at once, because the task of a stranger without a message ends
+            await trio.aclose_forcefully(stream)
+        else:
+            await pair.attach(stream)
+
+    def links(self) -> tuple[ServerId, ...]:
+        return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.link.connected))
+
+    def failures(self) -> Mapping[ServerId, str]:
+        """Return, for each server whose last dial failed, the reason."""
+        links = {peer: pair.link for peer, pair in sorted(self._pairs.items())}
+        return {peer: link.why for peer, link in links.items() if link.why and not link.connected}
+
+    def _pair(self, peer: ServerId) -> PeerConnection | None:
+        pair = self._pairs.get(peer)
+        if pair is None:
+            strangers = sum(not self.addresses(known) for known in self._pairs)
+            if not self.addresses(peer) and strangers >= self.limits.strangers_max:
+                return None
+            pair = self._pairs[peer] = PeerConnection(peer, self)
+            if self._nursery is not None:
+                self._nursery.start_soon(self._run_pair, pair)
+        return pair
+
+    async def _run_pair(self, pair: PeerConnection) -> None:
+        try:
+            with pair.scope:
+                await pair.run()
+        finally:
+            if self._pairs.get(pair.peer) is pair:
+                del self._pairs[pair.peer]
+            await pair.close()
+
+
+class PeerConnection:
+    """The connection with one other server. Only its own task opens, serves and closes it."""
+
+    def __init__(self, peer: ServerId, elections: ElectionLinks) -> None:
+        self.peer = peer
+        self.link = ElectionLink(elections.me, peer, elections.limits)
+        self.scope = trio.CancelScope()
+        """The whole life of the task."""
+        self._elections = elections
+        self._wakeup = Wakeup()
+        """Rung when something has happened to `link`, or to `_next`."""
+        self._next: trio.abc.Stream | None = None
+        """The connection to serve next."""
+        self._serving = trio.CancelScope()
+        """Cancelled to end the connection that is served."""
+
+    # -- called by `ElectionLinks` ----------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        self.link.send(frame)
+        self._wakeup.ring()
+
+    def knocked(self) -> None:
+        if self.link.knocked(trio.current_time()):
+            self._serving.cancel()
+            self._wakeup.ring()
+
+    async def attach(self, stream: trio.abc.Stream) -> None:
+        """Use the connection that the server with the larger id has opened, in place of the present one."""
+        old, self._next = self._next, stream
+        self._serving.cancel()
+        self._wakeup.ring()
+        if old is not None:
+            await trio.aclose_forcefully(old)
+
+    def renew(self) -> None:
+        """Close the connection. To send, the server with the larger id dials again, and the other one knocks."""
+        self._serving.cancel()
+
+    async def close(self) -> None:
+        if self._next is not None:
+            await trio.aclose_forcefully(self._next)
+
+    # -- its task ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Carry out the steps of the link until it is over."""
+        while True:
+            if self._next is not None:
+                stream, self._next = self._next, None
+                await self._serve(stream)
+                continue
+            step = self.link.step(self._elections.addresses(self.peer), trio.current_time())
+            if step is None:
+                return
+            if isinstance(step, DialPeer):
+                await self._dial(*step.address)
+                continue
+            with trio.move_on_at(step.until):
+                await self._wakeup.wait()
+
+    async def _dial(self, host: str, port: int) -> None:
+        elections, link = self._elections, self.link
+        try:
+            stream = await elections.dialler.dial(host, port, self.peer, Purpose.ELECTION)
+        except UNREACHABLE as error:
+            why = described(error)
+            link.failed(f"{host}:{port}: {why}", elections.addresses(self.peer), trio.current_time())
+            elections.log.say("election_link_failed", "debug", peer=self.peer, why=why)
+            if isinstance(error, WireError) or is_tls_error(error):
+                elections.log.warn_rate_limited("election_link_refused", self.peer, peer=self.peer, why=why)
+            return
+        if link.is_dialler:
+            self._next = stream
+        else:
+            link.has_knocked(elections.addresses(self.peer), trio.current_time())
+            await trio.aclose_forcefully(stream)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        inbox, log = self._elections.inbox, self._elections.log
+        self._serving = trio.CancelScope()
+        self.link.opened(trio.current_time())
+        try:
+            with self._serving:
+                log.say("election_link_up", "debug", peer=self.peer)
+                inbox.put(self.peer, [Reachable()])
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._send, stream)
+                    await self._receive(stream, inbox)
+                    nursery.cancel_scope.cancel()
+        finally:
+            self.link.closed(trio.current_time())
+            log.say("election_link_down", "debug", peer=self.peer)
+            await trio.aclose_forcefully(stream)
+
+    async def _send(self, stream: trio.abc.Stream) -> None:
+        while True:
+            frame = self.link.take()
+            if frame is None:
+                await self._wakeup.wait()
+                continue
+            try:
+                await stream.send_all(frame)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                self._serving.cancel()
+                return
+
+    async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
+        """Receive votes. An invalid frame ends the connection; a valid frame without a vote is only dropped."""
+        elections = self._elections
+        reader = FrameReader(elections.limits.election_frame_bytes_max)
+        try:
+            while data := await stream.receive_some(RECEIVE_BYTES):
+                self.link.received(trio.current_time())
+                for payload in reader.feed(data):
+                    try:
+                        inbox.put(self.peer, [decode(Channel.ELECTION, payload)], len(payload))
+                    except WireError as error:
+                        elections.log.warn_rate_limited("bad_notification", self.peer, peer=self.peer, why=str(error))
+                await inbox.wait_for_room()
+        except WireError as error:
+            elections.log.warn_rate_limited("election_link_cut", self.peer, peer=self.peer, why=str(error))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass

@@ -1,0 +1,138 @@
+"""The status of a member, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, frozen
+
+from zab.core.ensemble import Ensemble
+from zab.core.messages import State, Veto
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid
+
+
+@frozen
+class RoleChange:
+    """The role of a member from one change to the next."""
+
+    state: State
+    epoch: Epoch
+    leader: ServerId | None
+    serving: bool
+    """True if the member is part of a quorum with a leader, and has applied everything that was committed when it
+    joined.
+    """
+    veto: Veto | None = None
+    """Set while this server keeps committed history that its leader lacks, and therefore follows no leader."""
+
+
+@define
+class OpenPorts:
+    """The numbers of the ports that a server listens on; None: it has no such port, or has not opened it yet."""
+
+    client: int | None = None
+    secure_client: int | None = None
+    admin: int | None = None
+
+
+@frozen
+class LinkStatus:
+    """A learner link. `queued_bytes` wait to be sent."""
+
+    peer: ServerId
+    dialled: bool
+    queued_bytes: int
+    sent_bytes: int
+    received_bytes: int
+
+
+@frozen
+class Counters:
+    """Counters since the start of this member. Times are in microseconds."""
+
+    submits: int = 0
+    proposals: int = 0
+    batches: int = 0
+    applied: int = 0
+    applied_bytes: int = 0
+    elections: int = 0
+    barriers: int = 0
+    refusals: int = 0
+    snapshots: int = 0
+    restores: int = 0
+    diffs_sent: int = 0
+    snapshots_sent: int = 0
+    turns: int = 0
+    fsyncs: int = 0
+    fsync_us: int = 0
+    fsync_us_max: int = 0
+    logged_bytes: int = 0
+
+
+@frozen
+class SnapshotStatus:
+    """The last snapshot that this member took, or found on its disk. Of a found one only the zxid is known.
+
+    at_ms              wall clock at its end
+    taken              snapshots taken since the start of this member
+    total_ms, most_ms  the time of all of them together, and of the longest
+    """
+
+    zxid: Zxid | None = None
+    at_ms: int = 0
+    took_ms: int = 0
+    size: int = 0
+    taken: int = 0
+    total_ms: int = 0
+    most_ms: int = 0
+
+
+@frozen
+class DiskStatus:
+    """The state of a member's log and snapshots.
+
+    path       the directory; None for a disk without one
+    log_path   the directory of the log: the same one, unless the log has its own
+    fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
+    writes     records handed to the disk, most of them of the log
+    rotten     sentences about files that were damaged at the start and not needed: the disk is going bad
+    """
+
+    path: str | None
+    log_path: str | None
+    fsyncs_us: tuple[int, ...]
+    writes: int
+    backlog_bytes: int
+    snapshot: SnapshotStatus
+    rotten: tuple[str, ...]
+
+
+@frozen
+class Status:
+    """The status of one member."""
+
+    server: ServerId
+    role: RoleChange
+    ensemble: Ensemble
+    pending: Ensemble | None
+    last: Zxid
+    durable: Zxid
+    committed: Zxid
+    applied: Zxid
+    synced: tuple[ServerId, ...]
+    """At a leader: the followers that have the history."""
+    voting: bool
+    """False while the history on this disk may be incomplete."""
+    damage: tuple[str, ...]
+    """The damage found on the disk at the start, as sentences. Empty again once the other servers have healed it."""
+    cut_off_since: Millis | None
+    """The time (milliseconds of the event loop's clock) since which no quorum can be reached; None if one can."""
+    responsive: frozenset[ServerId]
+    """The servers that have sent a vote since this one began to look for a leader, this one included."""
+    outstanding: int
+    """Submissions of this member whose outcome is open."""
+    links: tuple[LinkStatus, ...]
+    election_links: tuple[ServerId, ...]
+    election_failures: Mapping[ServerId, str]
+    """For each server without an election link, the reason why the last dial failed."""
+    counters: Counters
