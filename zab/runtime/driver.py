@@ -31,7 +31,7 @@ from zab.storage.storage import Storage
 
 
 class Driver:
-    """Gives a node its input, and carries out what the node asks for."""
+    """Gives a node its input, and carries out its Readies."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Driver:
         """The last write reported to the node as durable: at most `_saved`."""
 
     def saved(self, ticket: Ticket) -> None:
-        """Note that all writes up to this one are durable. The next turn reports it to the node."""
+        """Record that all writes up to this one are durable. The next turn reports it to the node."""
         self._saved = ticket
 
     def turn(self) -> Iterator[TurnWait]:

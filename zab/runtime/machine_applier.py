@@ -1,7 +1,7 @@
 """Apply committed transactions to the user's machine, and restore snapshots into it.
 
-Both can be long. After a restart, or far behind, a whole log is applied: then other tasks run every few milliseconds.
-A snapshot is restored in a thread: until it is done, nothing may read the machine.
+Both can take long. After a restart, or far behind, a server applies a whole log: then other tasks run every few
+milliseconds. A snapshot is restored in a thread, and until it is done, no task may read the machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
 
 
 class Pause(Enum):
-    """A reason for a turn to wait, beside a `Restore`."""
+    """A reason for a turn to wait. A `Restore` is another one."""
 
     LET_OTHERS = "other tasks need the loop"
     TURN_AGAIN = "other tasks need the loop, and another turn has to follow"
@@ -61,7 +61,7 @@ class RestoreGate:
         return self._opened is not None
 
     def close(self) -> None:
-        """Keep readers out: the state is about to be replaced."""
+        """Keep readers out, because the state is about to be replaced."""
         assert self._opened is None, "two restores at once"
         self._opened = trio.Event()
 

@@ -47,9 +47,9 @@ class TurnEffects(Protocol[Wait]):
 
 
 def _is_common(ready: Ready) -> bool:
-    """Fast path: this Ready changes no role, deadline or link.
+    """Return whether the fast path can carry out this Ready: it changes no role, deadline or link.
 
-    A synchronization with a snapshot comes with a note, so here no message has to wait for what is applied.
+    A synchronization with a snapshot has a note. So in a Ready without notes, no message has to wait for `apply`.
     """
     if ready.notes or ready.links or ready.barriers or ready.finds:
         return False
@@ -99,9 +99,9 @@ class MemberTurn(Generic[Wait]):
         return steady
 
     def _carry_out(self, ready: Ready) -> Iterator[Wait]:
-        """Carry out any Ready. Nothing in it waits for anything else in it, so the slowest comes first: the peers.
+        """Carry out any Ready. Its parts are independent, so the slowest comes first: messages to peers.
 
-        There is one exception: messages with the state of the machine leave after the applying (`wants_state`).
+        There is one exception: messages with the state of the machine are sent after `apply` (`wants_state`).
         """
         effects, apply = self._effects, self._apply(ready)
         effects.begin(ready)

@@ -27,7 +27,7 @@ class ServerRole:
         self._led_epoch = Epoch(-1)
 
     def changed(self, role: RoleChange, now: Millis) -> None:
-        """Take the role of the server from now on. A new epoch begins both times anew."""
+        """Record a new role of the server. A new epoch begins both times anew."""
         self.current = role
         if not role.serving:
             self.serving_since_ms = None
@@ -58,5 +58,5 @@ class ServerRole:
         return "standalone" if alone else _MODES.get(role.state, "looking")
 
     def serving_ms(self, now: Millis) -> Millis:
-        """Return how long this server has served in the present epoch."""
+        """Return the time for which this server has served in the present epoch."""
         return 0 if self.serving_since_ms is None else now - self.serving_since_ms

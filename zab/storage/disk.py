@@ -23,7 +23,7 @@ from attrs import frozen
 from zab.core.errors import DamagedError, StorageError
 
 SECTOR: Final = 512
-"""The largest unit that a crash is trusted not to tear. Real disks tear larger units, but not smaller ones."""
+"""The largest unit that a crash never tears. Real disks may tear larger units."""
 
 
 class DiskFile(Protocol):
@@ -161,7 +161,7 @@ def disk_error(operation: str, where: str, number: int | None) -> StorageError:
     if operation == "make" and number == errno.ENOENT:
         advice = {errno.ENOENT: "no directory can be made there: choose another place for the data"}
         return StorageError(failure_text(operation, where, number, advice))
-    # An unreadable sector is damage like any other: the other servers can heal it, so this server need not stop.
+    # An unreadable sector is damage: the other servers can heal it, so this server need not stop.
     kind = DamagedError if operation == "read" and number == errno.EIO else StorageError
     return kind(failure_text(operation, where, number))
 
@@ -193,7 +193,9 @@ class DiskErrors:
 
 
 def other_version(name: str, found: int, known: int) -> StorageError:
-    """Report a file of another version. This is no damage: healing would throw away what the right program can read."""
+    """Report a file of another version. It is not damaged: to heal it would delete data that the right version can
+    read.
+    """
     return StorageError(
         f"{name} is of format {found}, and this program knows format {known} only: "
         "start the version of the program that wrote it"

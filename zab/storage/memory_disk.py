@@ -19,7 +19,7 @@ from zab.storage.power_loss import Choose, OrderedSectors, PowerLoss
 
 Kind: TypeAlias = str
 CHANGES: Final = frozenset({"create", "write", "allocate", "truncate", "sync", "rename", "delete", "make", "sync_dir"})
-"""The calls that `MemoryDisk.changes` counts. A crash before any other call equals a crash before the next of these."""
+"""The calls that `MemoryDisk.changes` counts. Only these change the disk, so crashes are tested before each of them."""
 
 
 UNBOUNDED: Final = 1 << 60
@@ -27,7 +27,9 @@ UNBOUNDED: Final = 1 << 60
 
 
 class Crash(Exception):
-    """The server died at this call. Every later call dies too, until `MemoryDisk.crash` restarts the world."""
+    """The server died at this call. Every later call raises this error, too, until `MemoryDisk.crash` restarts the
+    disk.
+    """
 
 
 NameChange: TypeAlias = dict[str, Inode | None]
@@ -65,7 +67,7 @@ class MemoryFile:
             offset, disk.divert = max(0, offset + disk.divert), 0
         if disk.capacity is not None and (grows := offset + len(data) - len(self._inode.data)) > 0:
             room = disk.capacity - disk.used()
-            if grows > room:  # as real disks do: what fits is written, then the call fails
+            if grows > room:  # like a real disk: write the part that fits, then fail
                 self._inode.write(offset, bytes(data[: max(0, len(data) - grows + room)]))
                 raise disk._error("write", self._name, errno.ENOSPC)
         self._inode.write(offset, bytes(data))
@@ -95,7 +97,7 @@ class MemoryFile:
         except Crash:
             raise
         except Exception:
-            self._inode.doom()  # the kernel forgets that these pages were dirty; a second sync would succeed
+            self._inode.doom()  # like Linux, drop the unsynced pages: a second sync would succeed
             raise
         if not disk.lying:
             self._inode.confirm()
@@ -114,8 +116,8 @@ class MemoryDisk:
     """A disk in memory with injected crashes and failures. These switches may be set at any time:
 
     capacity    bytes that fit on the disk, None for no limit
-    lying       syncs return without making anything durable
-    divert      the next write goes this many bytes beside its offset
+    lying       a sync returns without making anything durable
+    divert      the next write goes to a wrong place: this many bytes after its offset
     changes     number of changing calls so far (see CHANGES)
     counts      number of calls so far, by kind
 
@@ -245,7 +247,7 @@ class MemoryDisk:
     # -- faults -------------------------------------------------------------------------------------
 
     def crash_at(self, change: int, *, after: bool = False) -> None:
-        """Die when the count of changes reaches this one (the first is 0): before it happens, or right after."""
+        """Raise `Crash` at the change with this number (the first is 0): before it happens, or right after."""
         self._crash_at = change
         self._crash_after = after
 
@@ -262,7 +264,7 @@ class MemoryDisk:
         self._failures.clear()
 
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
-        """Lose power. Changes that no sync confirmed are lost, kept (`keep`), or kept in part and torn (`choose`)."""
+        """Simulate a power failure. Unsynced changes are lost, kept (`keep`), or kept in part and torn (`choose`)."""
         pending, self._pending = self._pending, []
         loss = None if choose is None else self._power_loss(choose)
         if loss is None and keep:
@@ -284,34 +286,34 @@ class MemoryDisk:
         self.kill()
 
     def kill(self) -> None:
-        """End the process, not the system: its writes can be read, and are as durable as before."""
+        """Simulate the end of the process: the system goes on, and its cache still holds all writes."""
         self.boots += 1
         self.errors = self._new_errors()
         self._dead = False
         self._crash_at = None
 
     def settle(self) -> None:
-        """Make everything written durable, even if the syncs were not."""
+        """Make everything written durable, even if syncs were false."""
         self._pending.clear()
         self._durable_names = dict(self._names)
         for inode in self._names.values():
             inode.pending.clear()
 
     def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
-        """Flip bits at rest."""
+        """Flip bits of a file, as a decaying disk does."""
         self._names[name].data[offset] ^= mask
 
     def cut(self, name: str, size: int) -> None:
-        """Lose the end of a file at rest."""
+        """Remove the end of a file, as damage does."""
         del self._names[name].data[size:]
 
     def lose(self, name: str) -> None:
-        """Lose a file at rest."""
+        """Remove a file, as damage does."""
         del self._names[name]
         self._durable_names.pop(name, None)
 
     def put(self, name: str, data: bytes) -> None:
-        """Add a file, durable, as if it had always been there."""
+        """Add a durable file."""
         self._names[name] = self._durable_names[name] = Inode(bytearray(data))
 
     def get(self, name: str) -> bytes:

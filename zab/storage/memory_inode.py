@@ -17,7 +17,7 @@ class Inode:
     data: bytearray = field(factory=bytearray)
     """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
-    """The changes since the last successful sync, oldest first; undone in reverse they give the durable bytes."""
+    """The changes since the last successful sync, oldest first. Undoing them in reverse restores the durable bytes."""
     in_doubt: bool = False
     """True if a sync of this file has failed. The changes before it are `doomed`: no later sync saves them."""
 
@@ -49,9 +49,7 @@ class Inode:
             change.durable = not change.doomed
 
     def doom(self) -> None:
-        """Mark the unsynced bytes as lost after a failed sync: the system drops them and reports success at the next
-        sync.
-        """
+        """Mark the unsynced bytes as lost after a failed sync. As on Linux, the next sync reports success."""
         self.in_doubt = True
         for change in self.pending:
             change.doomed = not change.durable

@@ -18,7 +18,7 @@ from zab.storage.disk import DiskErrors, Stat
 LOCK: Final = "lock"
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
-"""macOS needs this: its fsync leaves the data in the drive's cache, which a power failure clears."""
+"""The full sync of macOS, whose fsync leaves the data in the drive's cache, which a power failure clears."""
 _PLAIN: Final = DiskErrors()
 _NO_RESERVE: Final = DescriptorReserve(0)
 
@@ -249,7 +249,7 @@ class RealDisk:
     def _make(self) -> None:
         missing = [each for each in (self.path, *self.path.parents) if not each.is_dir()]
         self.path.mkdir(parents=True, exist_ok=True)
-        for each in missing:  # a directory's name must be as durable as what will be in it
+        for each in missing:  # make the name of the directory durable before its content
             fd = os.open(each.parent, os.O_RDONLY)
             try:
                 os.fsync(fd)
@@ -271,7 +271,7 @@ class RealDisk:
 
 
 def in_use(path: str | os.PathLike[str]) -> bool:
-    """Return whether a process holds this directory, without changing anything."""
+    """Return whether a process has locked this directory. Change nothing."""
     try:
         fd = os.open(Path(path) / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
 """Turn a request into a transaction at the leader, checked against the applied and the outstanding state.
 
-This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks, puts the nodes that
-the transaction will leave behind into the outstanding changes, and returns the transaction. The first check that fails
-decides the error, and clients depend on the order of the checks: it is that of Apache ZooKeeper 3.9.5. A request that
-fails becomes a transaction that changes nothing, so its reply keeps its place among the others.
+This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks the request, puts the
+nodes that the transaction will change into the outstanding changes, and returns the transaction. The first check that
+fails decides the error. Clients depend on the order of the checks, which is that of Apache ZooKeeper 3.9.5. A request
+that fails becomes a transaction that changes nothing, so that its reply keeps its place in the order.
 """
 
 from __future__ import annotations
@@ -48,14 +48,15 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""Nodes measured per millisecond of pause before the next measurement: measuring takes a tenth of the time at most."""
+"""The measured nodes for each millisecond of pause before the next measurement, so that measuring takes at most a tenth
+of the time."""
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
 
 class CurrentRequest:
     """The request that a preparer works on: its sender, its time and its bytes.
 
-    A preparer has one of these and fills it anew: a new object would cost every request more.
+    A preparer has one such object and fills it anew for each request, because a new object would cost more.
     """
 
     __slots__ = ("body_at", "cxid", "local", "now_ms", "raw", "server", "session")
@@ -96,7 +97,7 @@ class AppliedState:
 
 
 class RequestPreparer:
-    """Prepares one request after the other. What it keeps beyond the applied state is valid for one epoch.
+    """Prepares one request after the other. Its own state, beyond the applied one, is valid for one epoch.
 
     Some of its attributes are parts of others, held directly, because every request reads them.
     """
@@ -137,13 +138,13 @@ class RequestPreparer:
         """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
         self._order = outstanding.order
-        """The two containers of `_outstanding`, held directly: every lookup reads the one, every put writes both."""
+        """The two containers of `_outstanding`, held directly: every lookup reads the first, every put writes both."""
         self._epoch = -1
         """The epoch of the last request; -1 before the first one after `switch_to`."""
         self._owners: dict[int, int] = {}
-        """session -> the server it is attached to, as it will be when all outstanding transactions are applied."""
+        """session -> the server that it will be attached to when all outstanding transactions are applied."""
         self._ephemeral_bytes: dict[int, int] = {}
-        """The value that `Tree.ephemeral_bytes` will have once all outstanding transactions are applied."""
+        """The entries of `Tree.ephemeral_bytes` as they will be when all outstanding transactions are applied."""
         self._measure_from_ms = 0
         """The time from which a subtree may be measured again."""
         self._undo: MultiUndo | None = None
@@ -221,12 +222,12 @@ class RequestPreparer:
         except AssertionError:
             raise
         except Exception:
-            # The decoder accepted fields that make no sense, and nothing has been put yet. The request gets an error:
-            # a request that stops one leader would stop the next leader as well.
+            # The decoder accepted invalid fields, and nothing has been put yet. Answer with an error: if the request
+            # stopped this leader, it would stop the next leader as well.
             return transactions.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
-        """Start an epoch: drop what was prepared in another epoch and is not applied."""
+        """Start an epoch: drop the changes that were prepared in another epoch and are not applied."""
         self._epoch = epoch
         self._outstanding.clear()
         self._owners = {session: server for session, (_, server) in self._applied.sessions.table.items()}
@@ -248,7 +249,7 @@ class RequestPreparer:
         return self._nodes.get(path) if record is None else record[1]
 
     def _look_up_valid(self, path: str) -> Znode:
-        """Look up a node. An invalid path is an error even before the existence of the node is checked."""
+        """Look up a node. If the path is invalid, that is the error, not the missing node."""
         record = self._records.get(path)
         node = self._nodes.get(path) if record is None else record[1]
         if node is None:
@@ -285,7 +286,7 @@ class RequestPreparer:
     def _set_data(self, op: int, fields: Fields) -> bytes:
         """Check the node, the permission, the quota and the version, in this order, and write the transaction.
 
-        It is the order of ZooKeeper's `PrepRequestProcessor`, and the first check that fails decides the error code.
+        This is the order of ZooKeeper's `PrepRequestProcessor`. The first check that fails decides the error code.
         The version wraps to the smallest integer, as Java's does.
         """
         path, data, expected = fields
@@ -418,7 +419,7 @@ class RequestPreparer:
         return self._current.session if ephemeral else 0, sequential
 
     def _deletable(self, path: str) -> tuple[str, Znode]:
-        """Return the path and the node of the parent of a node that a request may delete."""
+        """Check that the client may delete this node. Return the parent's path and the parent."""
         parent_path, slash, _ = path.rpartition("/")
         if not slash or "\0" in path or path in UNDELETABLE:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -430,7 +431,7 @@ class RequestPreparer:
         return parent_path, parent
 
     def _put_deleted(self, path: str, parent_path: str, parent: Znode) -> None:
-        """Put no node at `path`, and the parent with one child less."""
+        """Record the deletion of the node at `path`, and its parent with one child less."""
         data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, count = parent
         zxid, records, order = self.zxid, self._records, self._order
         if self._undo is not None:
@@ -443,7 +444,7 @@ class RequestPreparer:
         order.append((zxid, path))
 
     def _set_ephemeral_bytes(self, owner: int, owned_bytes: int) -> None:
-        """Set the bytes that the ephemeral nodes of this session will count."""
+        """Set this session's bytes of ephemeral nodes as they will be when all outstanding transactions are applied."""
         if self._undo is not None:
             self._undo.ephemeral_bytes.append((owner, self._ephemeral_bytes.get(owner, 0)))
         self._ephemeral_bytes[owner] = owned_bytes
@@ -469,7 +470,7 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node, unless it has got a child or a write since the reaper chose it."""
+        """Delete a container or TTL node, unless it has received a child or a write since the reaper chose it."""
         (path,) = fields
         parent_path, parent = self._deletable(path)
         node = self._look_up(path)
@@ -485,7 +486,8 @@ class RequestPreparer:
         return txn
 
     def _measure(self, path: str) -> None:
-        """Count the subtree, as every server will, then refuse such requests for a time that grows with the count."""
+        """Limit requests that make every server count a subtree: after each, refuse others for a time that grows with
+        the count."""
         now_ms = self._current.now_ms
         if 0 < self._measure_from_ms - now_ms <= MEASURE_PAUSE_MS_MAX:
             raise RequestFailed(ErrorCode.THROTTLED_OP)
@@ -505,7 +507,7 @@ class RequestPreparer:
         acl = acls.intern(acl)
         current = self._current
         txn = transactions.set_acl(current.session, current.cxid, current.now_ms, path, acl, aversion)
-        # The new ACL is in force for every request that is prepared after this one.
+        # From here on, every request is checked against the new ACL.
         self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
         return txn
 
@@ -521,7 +523,7 @@ class RequestPreparer:
     # -- multi -------------------------------------------------------------------------------------
 
     def _multi(self, op: int, fields: Fields) -> bytes:
-        """Prepare all operations or none. Each sees the effects of the ones before it.
+        """Prepare all operations or none. Each operation sees the effects of those before it.
 
         If one fails, every path that the multi has touched gets its earlier record back, and the transaction names the
         failed operation: ZooKeeper's rollbackPendingChanges.
@@ -579,8 +581,8 @@ class RequestPreparer:
     def _close_session(self, op: int, fields: Fields) -> bytes:
         """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
 
-        A leader that expires a session names its epoch in the close. If it loses its leadership before the close is
-        applied, the next leader refuses it, since that leader may have received later signs of life.
+        A leader that expires a session puts its epoch into the close. If it loses its leadership before the close is
+        applied, the next leader refuses the close, because it may have received later signs of life.
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
@@ -643,4 +645,4 @@ _PLAIN_PARTS: Final = frozenset(map(int, MULTI_OPS - CREATES))
 """Operations of a multi that keep their type in the transaction. The flags of a create may change its type."""
 
 _NOT_FOR_CLIENTS: Final = frozenset(INTERNAL - {Op.CLOSE_SESSION}) | {Op.CHECK}
-"""CHECK is for multis only: alone, its reply would not tell the version that it compared."""
+"""Operations that a client may not send by themselves. CHECK is allowed in a multi only."""

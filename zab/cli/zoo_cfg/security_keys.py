@@ -102,7 +102,7 @@ def _providers(source: ZooSource) -> tuple[set[str], dict[str, Provider]]:
 
 
 def _load_provider(name: str, key: str) -> Any:
-    """Load a provider by its name. Like ZooKeeper's, it names its `scheme` itself."""
+    """Load a provider by its name. As in ZooKeeper, the provider itself names its `scheme`."""
     try:
         if ":" in name:
             module, _, attribute = name.partition(":")

@@ -14,8 +14,8 @@ from attrs import asdict, fields, frozen
 from zab.core.errors import WireError
 
 VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
-"""Tools derive from this version which requests a server supports. Some insist on a date after it, month first and with
-a zone, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other form."""
+"""The version that the server reports. Tools derive from it which requests a server supports. Some require a date after
+it, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other form."""
 TEXT_CHARS_MAX: Final = 200
 TEXTS_MAX: Final = 5
 REPORT_BYTES_MAX: Final = 8 << 10

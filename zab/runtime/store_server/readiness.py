@@ -26,7 +26,7 @@ class Readiness:
         """The reason why the store is closed; None while it is open."""
         self._clients = clients
         self._unready = trio.lowlevel.ParkingLot()
-        """The tasks that wait until the state may be read again, or for the end."""
+        """The tasks that wait until the state may be read again, or the store is closed."""
 
     def changed(self) -> None:
         """Notify all of the readiness of now."""
@@ -52,7 +52,7 @@ class Readiness:
             await self._unready.park()
 
     async def ready_or_read_only(self) -> bool:
-        """Wait until the state may be read, or only be read. Return whether it is the latter."""
+        """Wait until the state may be read. Return True if it may only be read, because there is no leader."""
         while wait_ms := self._clients.unreadable_ms:
             with trio.move_on_after(wait_ms / 1000):
                 await self._unready.park()

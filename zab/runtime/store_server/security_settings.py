@@ -12,7 +12,7 @@ from zab.store.acl import SUPER, Access, Identity, Rules
 
 
 class Provider(Rules, Protocol):
-    """A scheme of your own: its valid ids, the identities that they match, and the authentication of clients."""
+    """A user-defined scheme: its valid ids, the identities that they match, and the authentication of clients."""
 
     def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
         """Return the identities that these credentials prove; None closes the connection. Called in the event loop."""
@@ -31,13 +31,13 @@ class SecuritySettings:
     sasl_super       names that are super users once proved by SASL (`superUser`)
     sasl_any         the id of the sasl scheme that stands for every sasl user (`letAnySaslUserDoX`)
     sasl_tolerant    keep a client that failed at SASL, without an identity (`allowSaslFailedClients`)
-    strip_host, strip_realm   of a principal `name/host@realm` (`kerberos.removeHostFromPrincipal`, ...)
+    strip_host, strip_realm   drop this part of a principal `name/host@realm` (`kerberos.removeHostFromPrincipal`, ...)
     x509_super       the subject of the super user's certificate (`X509AuthenticationProvider.superUser`)
     required         requests need an identity of one of these schemes (`enforce.auth.schemes`)
     ensemble_names   a client that names another ensemble is disconnected (`ensembleAuthName`); None: no client may
                      name one
-    extra_schemes    schemes whose ids may stand in an ACL although no client can prove one here
-    providers        schemes of your own
+    extra_schemes    schemes whose ids are valid in an ACL although no client can prove one here
+    providers        user-defined schemes
     """
 
     digest: bool = True
@@ -59,7 +59,7 @@ class SecuritySettings:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """The schemes whose ids may stand in an ACL."""
+        """The schemes whose ids are valid in an ACL."""
         schemes = {"ip", *self.extra_schemes, *self.providers}
         if self.digest:
             schemes.add("digest")
@@ -68,7 +68,7 @@ class SecuritySettings:
         return frozenset(schemes)
 
     def access(self, access: Access, *, tls: bool = False, super_digest: bool = False) -> Access:
-        """Return the access rules for the store: it must know the same schemes and super users as the port."""
+        """Return the access rules for the store, which must know the same schemes and super users as the port."""
         schemes = (access.schemes if self.digest else access.schemes - {"digest"}) | self.schemes
         schemes |= {"x509"} if tls else frozenset()
         supers = {

@@ -1,7 +1,7 @@
-"""One server of the store, from its first role to its end: the tasks around `ClientService`, which decides.
+"""One server of the store, from its first role to its end: the tasks around `ClientService`, which makes the decisions.
 
-Composed of the clients and their sessions (`ClientService`), the way of requests to the member (`RequestPoster`), and
-statistics for operators. While there is no leader, writes wait in the member, and reads wait in the connections.
+Its parts are the clients and their sessions (`ClientService`), the path of requests to the member (`RequestPoster`),
+and statistics for operators. While there is no leader, writes wait in the member, and reads wait in the connections.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from zab.store.server_watches import Watcher
 T = TypeVar("T")
 
 WATCHES_DROPPED_AT_ONCE: Final = 2_000
-"""Watches of a departed client that are removed before other tasks run: it takes some milliseconds."""
+"""The watches of a departed client that are removed before other tasks run: some milliseconds of work."""
 _REPORT: Final = b"r"
 """The first byte of a message to the leader: the report of a server follows."""
 
@@ -57,7 +57,7 @@ class ServerRuntime:
         self.ports = OpenPorts()
         self.audit = None if settings.audit is None else Audit(settings.audit)
         self.trace_mask = 306
-        """A number that clients may set and read, as at ZooKeeper. It has no effect."""
+        """A number that clients may set and read, as in ZooKeeper. It has no effect."""
         self.sampler = MetricsSampler(self)
         self.poster = RequestPoster(member, self.sampler.timed)
         self.clients = ClientService(
@@ -131,7 +131,7 @@ class ServerRuntime:
             await trio.sleep(max(0, due_ms - now_ms()) / 1000)
 
     def _spare_the_collector(self) -> None:
-        """Exempt a large tree from the collector, which would walk a million nodes for 0.1 s and find nothing."""
+        """Exempt a large tree from the collector, which would walk a million nodes for 0.1 s and free none."""
         if len(self.machine.tree) >= self.settings.nodes_spared_min:
             self.machine.spare_the_collector()
 
@@ -154,7 +154,7 @@ class ServerRuntime:
         return await self._carry_out(self.clients.sessions.find(session, password))
 
     async def _carry_out(self, steps: Steps[T]) -> T:
-        """Await the steps of an operation. If this is cancelled, the operation is given up."""
+        """Await the steps of an operation. If this call is cancelled, give up the operation."""
         result: object = None
         try:
             while True:
@@ -170,7 +170,7 @@ class ServerRuntime:
 
     @property
     def mode(self) -> str:
-        """The role of this server in the words of ZooKeeper's tools."""
+        """The role of this server, by the name that ZooKeeper's tools use."""
         alone = self.role.serving and len(self.member.status().ensemble.servers) == 1
         return self.role.mode(read_only=self.clients.read_only, alone=alone)
 
@@ -187,7 +187,7 @@ class ServerRuntime:
             self.sampler.on_report(rest)
 
     async def forget_watches(self, watcher: Watcher) -> None:
-        """Remove the watches of a client that is gone, in slices: there may be as many as `watches_per_client_max`."""
+        """Remove the watches of a client that is gone, a bounded number at a time."""
         watches = self.machine.watches
         with trio.CancelScope(shield=True):
             while watches.drop(watcher, WATCHES_DROPPED_AT_ONCE):
@@ -206,7 +206,7 @@ class ServerRuntime:
         self.readiness.changed()
 
     def restore_ended(self) -> None:
-        """Let the state be read again. The restore may have failed."""
+        """Let the state be read again, also after a failed restore."""
         self._spare_the_collector()
         self.membership.restored()
         self.clients.restore_ended()
