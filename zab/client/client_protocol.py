@@ -98,7 +98,7 @@ class ClientProtocol:
         self._out: list[bytes] = []
         """Frames that `take` will return."""
         self._reader = ReplyReader(settings.reply_bytes_max)
-        """Splits what the present server sends; each connection has its own."""
+        """Splits the stream of the present server into replies; each connection has its own."""
         self._sasl: DigestClient | None = None
         """The SASL exchange of this connection; None if there is none."""
 
@@ -110,7 +110,7 @@ class ClientProtocol:
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         """Begin a connection whose server has accepted the session."""
-        assert not self._in_flight, "a connection is lost before the next"
+        assert not self._in_flight, "`lost` ends a connection before the next begins"
         self.granted.granted(response)
         self.read_only = bool(response.read_only)
         self._reader = ReplyReader(self._settings.reply_bytes_max)
@@ -283,7 +283,7 @@ class ClientProtocol:
             return self._reader.feed(data)
         except WireError as error:
             if self._in_flight and not self._in_flight[0].changes:
-                # The read must not be repeated: its reply would end the next connection as well.
+                # Do not repeat the read, because its reply would end the next connection as well.
                 call = self._in_flight[0]
                 call.end(WireError(f"{_name(call)}: {error}"))
             raise

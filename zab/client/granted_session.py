@@ -14,7 +14,7 @@ class GrantedSession:
         self.password = NO_PASSWORD
         """The password that the last server has sent with the session."""
         self.timeout_ms = timeout_ms
-        """The timeout that the server has granted; before, the one to ask for."""
+        """The timeout that the server has granted; before that, the requested one."""
         self._known_to_all = False
         """True if the session was ever attached to a server in a quorum, so that the whole ensemble knows it."""
 
