@@ -133,7 +133,7 @@ class PeerConnection:
         """The whole life of the task."""
         self._elections = elections
         self._wakeup = Wakeup()
-        """Rung when something has happened to `link`, or to `_next`."""
+        """Wakes the task after a change of `link` or `_next`."""
         self._next: trio.abc.Stream | None = None
         """The connection to serve next."""
         self._serving = trio.CancelScope()

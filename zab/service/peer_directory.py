@@ -76,7 +76,7 @@ class PeerDirectory:
         return not self._admit_non_members and not self._member_hosts(peer, now)
 
     def _member_hosts(self, peer: ServerId, now: float) -> Collection[str]:
-        """Return the hosts of a member. It counts now, if a pending change adds it, and for a while after it left."""
+        """Return the hosts of a server that is a member, becomes one by a pending change, or has just been removed."""
         memberships = (self._node.pending, self._node.ensemble)
         servers = [each.by_id.get(peer) for each in memberships if each is not None]
         hosts = [server.host for server in servers if server is not None]
