@@ -27,7 +27,7 @@ from replica.storage.transaction_index import ABORTED
 from replica.storage.transaction_recovery import restore_transactions
 from replica.storage.unified_log import NO_CHECKPOINTS, OffsetCheckpoints, UnifiedLog
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
-from zab.storage.disk import DiskFile, Stat, read_all
+from zab.storage.disk import DiskFile, FileStat, read_all
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -97,7 +97,7 @@ def open_log(
     return log
 
 
-def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[str, Stat]:
+def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[str, FileStat]:
     """Finish each cleaning that came to its swap, and remove what other cleanings and deletions left. Return the files
     of the folder."""
     files = handles.files
@@ -121,13 +121,13 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
     return files.stats(folder) if swaps else found
 
 
-def _is_half_a_swap(name: str, found: dict[str, Stat]) -> bool:
+def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
     """Return whether this is a transaction index whose cleaning ended before the swap of its segment."""
     return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
 
 
 def _delete_lone_indexes(
-    handles: Handles, folder: str, found: dict[str, Stat], known: KnownOffsets, notes: list[str]
+    handles: Handles, folder: str, found: dict[str, FileStat], known: KnownOffsets, notes: list[str]
 ) -> None:
     """Delete indexes without a segment. At either end of the log an interrupted deletion leaves them; between two
     segments nothing does, so there they prove that a segment was lost."""
@@ -194,7 +194,7 @@ def _whole(file: DiskFile, position: int, size: int) -> tuple[bytes, int]:
     return (file.read(position, length) if 0 < length <= size - position else head), 0
 
 
-def _segments(handles: Handles, folder: str, found: dict[str, Stat]) -> list[LogSegment]:
+def _segments(handles: Handles, folder: str, found: dict[str, FileStat]) -> list[LogSegment]:
     """Return the segments; each ends where the next one starts. `_recover` finds the end of the last one."""
     bases = sorted((int(name.removesuffix(LOG)), stat) for name, stat in found.items() if name.endswith(LOG))
     segments = []
@@ -333,7 +333,9 @@ def _base_offset_at(segment: LogSegment, position: int) -> int:
     return -1 if found is None else found[1].base_offset
 
 
-def _epochs(found: dict[str, Stat], handles: Handles, folder: str, notes: list[str]) -> list[tuple[int, int]] | None:
+def _epochs(
+    found: dict[str, FileStat], handles: Handles, folder: str, notes: list[str]
+) -> list[tuple[int, int]] | None:
     """Return the entries of the epochs' file, or None if it is missing or damaged."""
     if EPOCHS not in found:
         return None

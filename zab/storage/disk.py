@@ -84,7 +84,7 @@ class Disk(Protocol):
 
 
 @frozen
-class Stat:
+class FileStat:
     """The size of a file, and the time of its last change in ms since 1970."""
 
     size: int
@@ -115,7 +115,7 @@ class FolderDisk(Disk, Protocol):
         """Return the names of all folders, ascending."""
         ...
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, FileStat]:
         """Return the files of a folder, by ascending name."""
         ...
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from zab.storage.disk import DiskErrors, Stat
+from zab.storage.disk import DiskErrors, FileStat
 from zab.storage.memory_inode import Inode
 from zab.storage.power_loss import Choose, OrderedSectors, PowerLoss
 
@@ -202,10 +202,10 @@ class MemoryDisk:
     def folders(self) -> tuple[str, ...]:
         return tuple(sorted(self._folders))
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, FileStat]:
         self._enter("list", folder or "the directory")
         paths = [path for path in sorted(self._names) if path.rpartition("/")[0] == folder]
-        return {path.rpartition("/")[2]: Stat(len(self._names[path].data), 0) for path in paths}
+        return {path.rpartition("/")[2]: FileStat(len(self._names[path].data), 0) for path in paths}
 
     def discard(self, name: str) -> None:
         self._enter("delete", name)

@@ -1,4 +1,4 @@
-"""What a loss of power leaves of the changes on a memory disk that no sync has confirmed.
+"""The fate of changes on a memory disk that no sync has confirmed, when power is lost.
 
 Both policies lose all of them, keep all of them, keep the oldest, or keep any sectors. They differ in one sector that
 was written more than once, and in how names survive. Scripts of simulated runs depend on the choices of their policy.

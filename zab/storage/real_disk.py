@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from zab.storage.descriptor_reserve import DescriptorReserve
-from zab.storage.disk import DiskErrors, Stat
+from zab.storage.disk import DiskErrors, FileStat
 
 LOCK: Final = "lock"
 
@@ -154,10 +154,10 @@ class RealDisk:
         with self._named("list", self.where), self._scan("") as entries:
             return tuple(sorted(entry.name for entry in entries if self._is_file(entry)))
 
-    def stats(self, folder: str) -> dict[str, Stat]:
+    def stats(self, folder: str) -> dict[str, FileStat]:
         with self._named("list", self._where(folder)), self._scan(folder) as entries:
             found = sorted((entry.name, entry.stat()) for entry in entries if self._is_file(entry))
-        return {name: Stat(stat.st_size, stat.st_mtime_ns // 1_000_000) for name, stat in found}
+        return {name: FileStat(stat.st_size, stat.st_mtime_ns // 1_000_000) for name, stat in found}
 
     def open(self, name: str) -> RealFile:
         return self._open("open", name, os.O_RDWR)

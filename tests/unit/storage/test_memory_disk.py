@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zab.core.errors import StorageError
-from zab.storage.disk import SECTOR, Disk, DiskErrors, FolderDisk, Stat, read_all, write_atomically
+from zab.storage.disk import SECTOR, Disk, DiskErrors, FileStat, FolderDisk, read_all, write_atomically
 from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.power_loss import AnySectors, Choose
 
@@ -328,7 +328,7 @@ def test_a_folder_is_renamed_and_deleted_with_its_files() -> None:
     disk.create("one/a").write(0, b"abc")
     disk.sync_dir("one")
     disk.rename_folder("one", "two")
-    assert disk.stats("two") == {"a": Stat(3, 0)}
+    assert disk.stats("two") == {"a": FileStat(3, 0)}
     disk.crash()
     assert disk.names() == ("two/a",)
     disk.discard("two/gone")
