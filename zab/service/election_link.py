@@ -32,7 +32,7 @@ class DialPeer:
 
 
 @frozen
-class Pause:
+class WaitUntil:
     """Do nothing until this time, unless something happens."""
 
     until: float
@@ -122,7 +122,7 @@ class ElectionLink:
 
     # -- while there is none -----------------------------------------------------------------------
 
-    def step(self, addresses: Sequence[Address], now: float) -> DialPeer | Pause | None:
+    def step(self, addresses: Sequence[Address], now: float) -> DialPeer | WaitUntil | None:
         """Return the next action. `addresses` are the peer's addresses in the known memberships.
 
         Return None if the peer is a stranger that has gone, so that the link is over. A connection is needed only to
@@ -130,17 +130,17 @@ class ElectionLink:
         """
         assert not self.connected, "a connection serves"
         if now < self._paused_until and not self._knocked:
-            return Pause(self._paused_until)
+            return WaitUntil(self._paused_until)
         if self._unsent is None and not self._knocked:
             self._pause_s = self._pause_s_min
-            return Pause(inf) if addresses else None
+            return WaitUntil(inf) if addresses else None
         self._knocked = False
         known = list(addresses)
         if self.introduced_address is not None and self.introduced_address not in known:
             known.append(self.introduced_address)
         if not known:
             self._back_off(addresses, now)
-            return Pause(self._paused_until)
+            return WaitUntil(self._paused_until)
         return DialPeer(known[self._attempts % len(known)])
 
     def failed(self, why: str, addresses: Sequence[Address], now: float) -> None:

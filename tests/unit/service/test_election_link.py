@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from zab.core.zxid import ServerId
-from zab.service.election_link import SETTLED_S, DialPeer, ElectionLink, Pause
+from zab.service.election_link import SETTLED_S, DialPeer, ElectionLink, WaitUntil
 from zab.service.limits import Limits
 
 LIMITS = Limits(redial_ms_min=1_000, redial_ms_max=4_000)
@@ -23,7 +23,7 @@ def smaller() -> ElectionLink:
 
 def test_link_without_anything_to_send_needs_no_connection() -> None:
     link = larger()
-    assert link.step(HERE, 0) == Pause(inf)
+    assert link.step(HERE, 0) == WaitUntil(inf)
     link.send(b"vote")
     assert link.step(HERE, 0) == DIAL
 
@@ -35,7 +35,7 @@ def test_failures_double_the_pause_up_to_a_limit_and_a_success_resets_it() -> No
         assert link.step(HERE, now) == DIAL
         link.failed("refused", HERE, now)
         pause = link.step(HERE, now)
-        assert isinstance(pause, Pause)
+        assert isinstance(pause, WaitUntil)
         pauses.append(pause.until - now)
         now = pause.until
     assert pauses == [1, 2, 4, 4]
@@ -46,7 +46,7 @@ def test_failures_double_the_pause_up_to_a_limit_and_a_success_resets_it() -> No
     link.send(b"vote")
     assert link.step(HERE, now) == DIAL, "the dialler connects again at once"
     link.failed("refused", HERE, now)
-    assert link.step(HERE, now) == Pause(now + 1)
+    assert link.step(HERE, now) == WaitUntil(now + 1)
 
 
 def test_known_addresses_take_turns_and_the_introduced_one_is_the_last() -> None:
@@ -81,7 +81,7 @@ def test_discarded_vote_is_not_repeated() -> None:
     link.take()
     link.discard()
     link.closed(1)
-    assert link.step(HERE, 1) == Pause(inf)
+    assert link.step(HERE, 1) == WaitUntil(inf)
 
 
 def test_server_with_the_smaller_id_knocks_and_leaves_the_peer_time_to_connect() -> None:
@@ -90,12 +90,12 @@ def test_server_with_the_smaller_id_knocks_and_leaves_the_peer_time_to_connect()
     link.send(b"vote")
     assert link.step(HERE, 0) == DIAL
     link.has_knocked(HERE, 0)
-    assert link.step(HERE, 0) == Pause(1)
+    assert link.step(HERE, 0) == WaitUntil(1)
     assert link.step(HERE, 1) == DIAL, "it knocks again"
     link.opened(1)
     link.take()
     link.closed(5)
-    assert link.step(HERE, 5) == Pause(6)
+    assert link.step(HERE, 5) == WaitUntil(6)
 
 
 def test_knock_is_answered_at_once_even_in_a_pause() -> None:
@@ -119,7 +119,7 @@ def test_knock_that_crossed_a_new_connection_is_answered_by_it() -> None:
 def test_stranger_that_cannot_be_dialled_is_forgotten_after_a_pause() -> None:
     link = larger()
     link.send(b"vote")
-    assert link.step([], 0) == Pause(1), "no address of it is known"
+    assert link.step([], 0) == WaitUntil(1), "no address of it is known"
     assert link.step([], 1) is None
 
 
