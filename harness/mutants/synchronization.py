@@ -135,22 +135,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "M20",
         "ZOOKEEPER-3642: what arrived of a snapshot before the leader was lost is kept",
         (
-            f"{LOG_STATE}.keep_snapshot",
+            "zab.core.learner.learner:Learner.leave",
+            "self.log_state.partial.keep()",
             """
-            self._receiving, self.holds = False, True
-            self.out.save.append(KeepSnapshot(self.out.next_ticket()))
-            """,
-            """
-            self.install_snapshot(self.arriving, 0)
+            if self.log_state.partial._arrives:
+                self.log_state.install_snapshot(self.log_state.partial.arriving, 0)
             """,
         ),
         (
-            f"{LOG_STATE}.begin_snapshot",
+            "zab.core.partial_snapshot:PartialSnapshot.begin",
+            "self._arrives, self.is_held = True, False",
             """
-            self._receiving, self.holds = True, False
-            """,
-            """
-            self._receiving, self.holds = True, False
+            self._arrives, self.is_held = True, False
             self.arriving = zxid
             """,
         ),
