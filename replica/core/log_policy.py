@@ -1,4 +1,4 @@
-"""When a log's segments are rolled, deleted and compacted: decisions over values and the time.
+"""The rules by which a log's segments are rolled, deleted and compacted: decisions over values and the time.
 
 `replica.storage` measures the segments, asks here, and acts. The rules are Kafka's: `LogSegment.shouldRoll`,
 `UnifiedLog.deleteOldSegments` and `LogCleanerManager.grabFilthiestCompactedLog`.
@@ -102,7 +102,7 @@ class ClosedSegment:
 
 @frozen
 class LogToClean:
-    """What one round of cleaning would find in a log.
+    """The clean and the dirty part of a log, as one round of cleaning would find them.
 
     first_dirty_offset   earlier rounds cleaned the log up to here
     end_offset           nothing from here on may be cleaned yet

@@ -1,1 +1,1 @@
-"""What a broker remembers: the logs of its partitions, in files or in memory."""
+"""The logs of a broker's partitions, on a disk."""

@@ -1,4 +1,4 @@
-"""What compaction keeps of each batch: decisions over batches and the time. `log_cleaner` reads and writes them.
+"""The choice of the records that compaction keeps: decisions over batches and the time. `log_cleaner` reads and writes.
 
 The rules are those of Kafka's `Cleaner`. Of each key the last record stays, at its offset and with its timestamp. A
 tombstone stays for `delete.retention.ms` from its first cleaning on. Records of aborted transactions go. A transaction

@@ -80,7 +80,7 @@ class LogDirectory:
         except MissingFile:
             if self.files.folders():
                 self.notes.append(
-                    f"{self.files.where} has logs and no {files_of.META}: it is taken for this broker's own"
+                    f"{self.files.where} has logs and no {files_of.META}: it counts as this broker's directory"
                 )
             values = {"version": _META_VERSION, "broker.id": broker_id, "cluster.id": cluster_id}
             write_atomically(self.files, files_of.META, files_of.encode_properties(values))
@@ -139,10 +139,10 @@ class LogDirectory:
         except DamagedLog as error:
             self._points_lost = True
             if self.was_clean:
-                known = "as the last run ended in order, all but the last segment of each log is taken for durable"
+                known = "after the clean shutdown, all but the last segment of each log counts as durable"
             else:
-                known = "nobody knows what was durable, so a log that is damaged anywhere ends there"
-            self.notes.append(f"{self.files.where}/{error.text}: it is not used, and {known}")
+                known = "it is unknown what was durable, so each log ends at its first damaged batch"
+            self.notes.append(f"{self.files.where}/{error.text}: the file is ignored; {known}")
             return {}
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
@@ -150,7 +150,7 @@ class LogDirectory:
         try:
             return files_of.read_offsets(self.files, name)
         except DamagedLog as error:
-            self.notes.append(f"{self.files.where}/{error.text}: it is not used")
+            self.notes.append(f"{self.files.where}/{error.text}: the file is ignored")
             return {}
 
     def _open(self, partition: TopicPartition, config: LogConfig) -> UnifiedLog:
@@ -172,7 +172,7 @@ class LogDirectory:
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
-            self.notes.append(f"{self.files.where}/{path}: {error.text}: it is written again")
+            self.notes.append(f"{self.files.where}/{path}: {error.text}: the file is deleted, and written again")
             self.files.discard(path)
         else:
             log.flush_with(path)

@@ -1,4 +1,4 @@
-"""What of a log is durable, and how it becomes so.
+"""The durability of a log: the recovery point, and the flushes that move it.
 
 A flush makes the batches, their indexes, the leader epochs and the names of the files durable; only then the recovery
 point moves. Recovery never cuts the log before the recovery point, and reports a loss there as damage.

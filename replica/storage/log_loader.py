@@ -36,7 +36,7 @@ _CHUNK_BYTES: Final = 4 << 20
 
 @define
 class _Scanned:
-    """What the batches behind the recovery point contain.
+    """The content of the batches behind the recovery point.
 
     epochs    leader epoch and base offset of each batch
     markers   there is a transaction marker
@@ -82,7 +82,9 @@ def open_log(
     kept = _epochs(found, handles, folder, notes)
     scanned = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
-        notes.append(f"it should begin at offset {known.start_offset}, and ends at {segments[-1].end}: all of it goes")
+        notes.append(
+            f"the log ends at {segments[-1].end}, before its start offset {known.start_offset}: all records are deleted"
+        )
     start = max(known.start_offset, segments[0].base)
     epochs = LeaderEpochFileCache(files, folder, kept)
     _restore_epochs(epochs, kept, scanned.epochs, segments, start)
@@ -117,7 +119,7 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
             notes.append(f"{name} is empty, and is deleted")
             continue
         finish_swap(handles, folder, base, end)
-        notes.append(f"the cleaning of {name.removesuffix(SWAP)} is finished")
+        notes.append(f"finished the interrupted cleaning of {name.removesuffix(SWAP)}")
     return files.stats(folder) if swaps else found
 
 
@@ -342,7 +344,7 @@ def _epochs(
     try:
         return decode_epochs(read_all(handles.files, f"{folder}/{EPOCHS}"))
     except DamagedLog as error:
-        notes.append(f"{error.text}: it is made again from the batches")
+        notes.append(f"{error.text}: the epochs are rebuilt from the batches")
         return None
 
 

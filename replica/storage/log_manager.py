@@ -116,7 +116,7 @@ class LogManager:
 
     @property
     def notes(self) -> list[str]:
-        """What an operator should know about the start."""
+        """Notes about the start for the operator."""
         return [note for each in self.directories for note in each.notes]
 
     def close(self, broker_epoch: int = -1, *, threads: int = CLOSING_THREADS) -> None:

@@ -288,7 +288,7 @@ class LogSegment:
 
     @property
     def may_have_aborted(self) -> bool:
-        """Whether it may have aborted transactions; true while the file has not been read."""
+        """True if it may have aborted transactions: its index has some, or was not read yet."""
         return self.has_aborted and (self._aborted is None or bool(self._aborted))
 
     @property

@@ -32,7 +32,7 @@ def restore_transactions(
     point = max(point, segments[0].base)
     for segment in _without_index(log, segments, names, point):
         log.snapshots.rebuild_aborted(segment)
-        notes.append(f"{file_name(segment.base, '')} has no list of aborted transactions: it is made again")
+        notes.append(f"{file_name(segment.base, '')} lacks its transaction index: it is rebuilt")
         log.flusher.names_changed = True
     unflushed = [each for each in segments if each.end > point or each is segments[-1]]
     if markers or any(each.has_aborted for each in unflushed):

@@ -348,7 +348,7 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if not self._start <= offset <= self._end:
-                raise OffsetOutOfRange(f"{self.name} has offsets from {self._start} to {self._end}, and none {offset}")
+                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: it holds {self._start} to {self._end}")
             upto = min(upto, self._end)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")

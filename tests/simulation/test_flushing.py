@@ -1,4 +1,4 @@
-"""Flushes in the world of cores take their time, and what comes meanwhile comes between their acts."""
+"""Flushes of the simulator: truncations, appends and lost power between the steps of a flush."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def written_again(broker: Broker, log: UnifiedLog) -> None:
         log.append_as_leader(batch(b"another %d" % n), 3, NOW)
 
 
-def test_it_is_durable_when_it_ends_and_not_before() -> None:
+def test_flush_counts_when_it_ends() -> None:
     broker, log, done = begun()
     broker.until(FSYNC_US - 1)
     assert (log.recovery_point, done) == (0, [])
@@ -69,20 +69,20 @@ def test_it_is_durable_when_it_ends_and_not_before() -> None:
     assert (log.recovery_point, done) == (8, [None])
 
 
-def test_the_power_may_be_lost_before_anything_is_durable() -> None:
+def test_power_loss_during_flush_loses_records() -> None:
     broker, log, _ = begun()
     broker.disk.files.crash()
     assert opened(broker.disk.files).end_offset < log.end_offset
 
 
-def test_what_was_cut_meanwhile_does_not_count() -> None:
+def test_truncation_during_flush_keeps_recovery_point() -> None:
     broker, log, done = begun()
     written_again(broker, log)
     broker.until(FSYNC_US)
     assert (log.recovery_point, done) == (0, [None])
 
 
-def test_that_it_counts_all_the_same_is_noticed() -> None:
+def test_mutant_that_counts_truncated_flush_is_noticed() -> None:
     with planted(BY_NAME["flushed-though-cut"].edits):
         broker, log, _ = begun()
         written_again(broker, log)
@@ -90,7 +90,7 @@ def test_that_it_counts_all_the_same_is_noticed() -> None:
             broker.until(FSYNC_US)
 
 
-def test_a_log_that_ends_before_what_counts_is_noticed() -> None:
+def test_recovery_point_beyond_log_end_is_noticed() -> None:
     with planted(BY_NAME["flushed-though-cut"].edits):
         broker, log, _ = begun()
         broker.until(FSYNC_US - 1)
@@ -99,7 +99,7 @@ def test_a_log_that_ends_before_what_counts_is_noticed() -> None:
             broker.until(FSYNC_US)
 
 
-def test_a_disk_that_fails_meanwhile_is_told_of_at_the_end() -> None:
+def test_disk_failure_during_flush_is_reported_at_its_end() -> None:
     broker, _, done = begun()
     broker.disk.files.fail("sync")
     broker.until(FSYNC_US - 1)

@@ -1,4 +1,4 @@
-"""Files beside a log that have rotted: what they say is looked after in the log before anything hangs on it."""
+"""Rotten index files: each entry is checked against the batches before anything depends on it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rotten:
 
 
 @pytest.mark.parametrize("at", [-1, -2])
-def test_what_an_index_says_of_a_time_deletes_nothing(at: int) -> None:
+def test_retention_ignores_wrong_times_of_index(at: int) -> None:
     """Its last time reads as if it were a hundred days older; also when those before it were lost with it."""
     rotten = Rotten()
     time, offset = rotten.entry(".timeindex", at)
@@ -68,7 +68,7 @@ def test_what_an_index_says_of_a_time_deletes_nothing(at: int) -> None:
     assert log.segments[0].greatest() == (NOW + log.segments[0].end - 1, log.segments[0].end - 1)
 
 
-def test_what_an_index_has_lost_deletes_nothing() -> None:
+def test_retention_ignores_lost_index_entries() -> None:
     """Only an early entry is left, of old records: those behind it are new."""
     rotten = Rotten(NOW - 2 * DAY, *(NOW + at for at in range(29)))
     rotten.files.put(f"t-0/{0:020d}.timeindex", pack(">qi", NOW - 2 * DAY, 0))
@@ -77,7 +77,7 @@ def test_what_an_index_has_lost_deletes_nothing() -> None:
     assert log.delete_old_segments(NOW, log.end_offset) == 0
 
 
-def test_what_is_old_by_its_batches_goes() -> None:
+def test_retention_deletes_segments_old_by_their_batches() -> None:
     rotten = Rotten()
     log = rotten.opened()
     closed, kept = len(log.segments) - 1, log.segments[-1].base
@@ -89,7 +89,7 @@ def test_what_is_old_by_its_batches_goes() -> None:
 
 
 @pytest.mark.parametrize(("offset", "position"), [(0, 1), (-2, 0)])
-def test_a_record_is_found_where_an_index_has_its_place_wrong(offset: int, position: int) -> None:
+def test_record_is_found_despite_wrong_index_position(offset: int, position: int) -> None:
     """The entry points into a batch, or says of a batch that it holds what stands before it."""
     rotten = Rotten()
     said, place = rotten.entry(".index", -1)
@@ -101,7 +101,7 @@ def test_a_record_is_found_where_an_index_has_its_place_wrong(offset: int, posit
     assert log.damage is None
 
 
-def test_what_is_read_ends_with_a_batch_where_an_index_has_its_place_wrong() -> None:
+def test_read_ends_with_batch_despite_wrong_index_position() -> None:
     rotten = Rotten()
     _, place = rotten.entry(".index", 3)
     rotten.put(".index", 3, rotten.entry(".index", 3)[0], place + 1)
@@ -110,7 +110,7 @@ def test_what_is_read_ends_with_a_batch_where_an_index_has_its_place_wrong() -> 
     assert log.damage is None
 
 
-def test_a_log_is_cut_where_an_index_has_a_place_wrong() -> None:
+def test_truncation_despite_wrong_index_position() -> None:
     rotten = Rotten()
     offset, place = rotten.entry(".index", 3)
     rotten.put(".index", 3, offset, place + 1)
@@ -120,7 +120,7 @@ def test_a_log_is_cut_where_an_index_has_a_place_wrong() -> None:
     assert [each.offset for each in records_in(log)] == list(range(log.end_offset))
 
 
-def test_a_log_is_opened_where_an_index_has_a_place_wrong() -> None:
+def test_log_opens_despite_wrong_index_position() -> None:
     """In the midst of a batch, of which eight bytes read as an offset. What stands there was durable."""
     rotten = Rotten(segment=100_000)
     offset, place = rotten.entry(".index", 9)
@@ -130,7 +130,7 @@ def test_a_log_is_opened_where_an_index_has_a_place_wrong() -> None:
     assert [each.offset for each in records_in(log)] == list(range(30))
 
 
-def test_an_index_is_not_made_again_from_a_log_that_is_damaged() -> None:
+def test_index_is_not_rebuilt_from_damaged_log() -> None:
     """The place is wrong and so is the log, further on: that is told, and what was there to be looked at is left."""
     rotten = Rotten()
     offset, place = rotten.entry(".index", 2)
@@ -155,7 +155,7 @@ def found(log: UnifiedLog, time: int) -> int:
     return answer.offset
 
 
-def test_a_time_is_found_where_an_index_has_one_wrong() -> None:
+def test_time_is_found_despite_wrong_index_entry() -> None:
     """An entry in the midst says of a batch that it is older than it is, so that those before it would be, too."""
     rotten = Rotten(interval=200)
     (earlier, before), (_, offset) = rotten.entry(".timeindex", 0), rotten.entry(".timeindex", 1)
@@ -165,7 +165,7 @@ def test_a_time_is_found_where_an_index_has_one_wrong() -> None:
     assert [found(log, NOW + at) for at in range(30)] == list(range(30))
 
 
-def test_a_time_is_found_in_a_segment_whose_greatest_an_index_has_wrong() -> None:
+def test_time_is_found_despite_wrong_maximum_in_index() -> None:
     rotten = Rotten(interval=200)
     time, offset = rotten.entry(".timeindex", -1)
     rotten.put(".timeindex", -1, time - 1, offset)
@@ -174,14 +174,14 @@ def test_a_time_is_found_in_a_segment_whose_greatest_an_index_has_wrong() -> Non
     assert log.segments[0].greatest() == (time, offset)
 
 
-def test_a_time_is_found_behind_what_an_index_has_lost() -> None:
+def test_time_is_found_despite_lost_index_entries() -> None:
     rotten = Rotten(interval=200)
     rotten.keep(".timeindex", 0)
     log = rotten.opened()
     assert [found(log, NOW + at) for at in range(30)] == list(range(30))
 
 
-def test_the_greatest_time_is_one_of_a_record() -> None:
+def test_greatest_timestamp_is_of_a_record() -> None:
     rotten = Rotten(interval=200)
     time, offset = rotten.entry(".timeindex", -1)
     rotten.put(".timeindex", -1, time + DAY, offset)
@@ -190,7 +190,7 @@ def test_the_greatest_time_is_one_of_a_record() -> None:
     assert (answer.timestamp, answer.offset) == (NOW + 29, 29)
 
 
-def test_times_in_disorder_are_found_without_making_an_index_again() -> None:
+def test_times_in_disorder_need_no_index_rebuild() -> None:
     """The latest stands first: the segment is believed to be as late as that, and its files are left alone."""
     rotten = Rotten(NOW + HOUR, *(NOW + at for at in range(29)))
     path = f"t-0/{0:020d}"

@@ -1,4 +1,4 @@
-"""The table by which two histories find where they part (KIP-101, KIP-279)."""
+"""The leader epochs by which two replicas find where their logs diverge (KIP-101, KIP-279)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def cache_of(entries: Iterable[tuple[int, int]] = ()) -> LeaderEpochFileCache:
         (8, EpochEndOffset(5, 60)),
     ],
 )
-def test_where_an_epoch_ended(asked: int, answer: EpochEndOffset) -> None:
+def test_end_offset_of_epoch(asked: int, answer: EpochEndOffset) -> None:
     assert cache_of([(2, 5), (5, 20), (9, 60)]).end_offset_for(asked, 100) == answer
 
 
-def test_nothing_is_known() -> None:
+def test_empty_cache_knows_no_epoch() -> None:
     assert cache_of().end_offset_for(3, 100) == EpochEndOffset(-1, -1)
     assert cache_of().epoch_for_offset(0) == cache_of().latest == -1
 
@@ -55,13 +55,13 @@ def test_nothing_is_known() -> None:
         (0, 0, [(0, 0)]),
     ],
 )
-def test_assigning(epoch: int, start: int, after: list[tuple[int, int]]) -> None:
+def test_assign_keeps_both_columns_ascending(epoch: int, start: int, after: list[tuple[int, int]]) -> None:
     cache = cache_of([(2, 5), (4, 20)])
     cache.assign(epoch, start)
     assert cache.entries == after
 
 
-def test_an_epoch_that_goes_on_began_where_it_began() -> None:
+def test_continued_epoch_keeps_its_start() -> None:
     """Its leader led on, and who had led for a moment between wrote nothing that stayed."""
     cache = cache_of([(2, 5), (4, 20), (7, 30), (8, 40)])
     cache.assign(4, 30)
@@ -72,13 +72,13 @@ def test_an_epoch_that_goes_on_began_where_it_began() -> None:
     assert cache.end_offset_for(2, 50) == EpochEndOffset(2, 20), "and not 30"
 
 
-def test_an_epoch_that_was_not_known_comes_before_those_that_wrote_nothing() -> None:
+def test_unknown_epoch_replaces_later_ones_without_records() -> None:
     cache = cache_of([(2, 5), (7, 30)])
     cache.assign(4, 30)
     assert cache.entries == [(2, 5), (4, 30)]
 
 
-def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
+def test_truncation_to_start_of_epoch_removes_it() -> None:
     cache = cache_of([(2, 5), (4, 20)])
     cache.truncate_from_end(20)
     assert cache.entries == [(2, 5)]
@@ -87,7 +87,7 @@ def test_an_epoch_that_wrote_nothing_goes_with_its_start() -> None:
     assert not cache.write_if_changed()
 
 
-def test_the_start_moves_up_into_an_epoch() -> None:
+def test_truncation_from_start_keeps_last_earlier_epoch() -> None:
     cache = cache_of([(2, 5), (4, 20), (6, 30)])
     cache.truncate_from_start(25)
     assert cache.entries == [(4, 20), (6, 30)]
@@ -100,7 +100,7 @@ def test_the_start_moves_up_into_an_epoch() -> None:
 
 
 @pytest.mark.parametrize("start", [21, 29, 30, 40])
-def test_an_epoch_that_is_gone_ended_before_the_log_begins(start: int) -> None:
+def test_removed_epoch_ended_before_log_start(start: int) -> None:
     """Who has records of it up to there has others than were there."""
     cache = cache_of([(2, 5), (4, 20), (6, 30)])
     cache.truncate_from_start(start)
@@ -108,7 +108,7 @@ def test_an_epoch_that_is_gone_ended_before_the_log_begins(start: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["assign", "end", "start"]), st.integers(0, 9), st.integers(0, 99))))
-def test_both_columns_always_ascend(steps: list[tuple[str, int, int]]) -> None:
+def test_random_changes_keep_both_columns_ascending(steps: list[tuple[str, int, int]]) -> None:
     cache = cache_of()
     for kind, epoch, offset in steps:
         if kind == "assign":

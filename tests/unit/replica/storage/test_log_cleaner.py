@@ -1,4 +1,4 @@
-"""Of each key the last record stays, at its offset, and everything else that a reader may rely on."""
+"""Compaction: the last record of each key stays at its offset, with everything else that readers rely on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rows_of(log: UnifiedLog) -> list[tuple[int, str, str | None]]:
     ]
 
 
-def test_the_last_of_each_key_stays_where_it_was() -> None:
+def test_last_record_of_each_key_keeps_its_offset() -> None:
     topic = Topic()
     topic.write(("a", "1"), ("b", "1"))
     topic.write(("a", "2"))
@@ -76,7 +76,7 @@ def test_the_last_of_each_key_stays_where_it_was() -> None:
     assert rows_of(topic.reopened()) == rows
 
 
-def test_a_tombstone_stays_for_a_while() -> None:
+def test_tombstone_stays_for_delete_retention_ms() -> None:
     topic = Topic(delete_retention_ms="1000")
     topic.write(("a", "1"), ("b", "1"))
     topic.write(("a", None))
@@ -92,7 +92,7 @@ def test_a_tombstone_stays_for_a_while() -> None:
     assert times == {1: NOW, 4: NOW}, "the horizon takes the place of a time in the header, and no time changes"
 
 
-def test_the_end_of_a_segment_is_not_forgotten() -> None:
+def test_end_of_segment_survives_compaction() -> None:
     topic = Topic()
     for _ in range(6):
         topic.write(("a", "x" * 50))
@@ -104,7 +104,7 @@ def test_the_end_of_a_segment_is_not_forgotten() -> None:
     assert topic.reopened().end_offset == 7
 
 
-def test_small_segments_become_one() -> None:
+def test_small_segments_are_merged() -> None:
     topic = Topic()
     for n in range(12):
         topic.write((f"k{n % 2}", "x" * 60))
@@ -116,7 +116,7 @@ def test_small_segments_become_one() -> None:
     assert [name for name in topic.files.names() if name.endswith((".cleaned", ".swap"))] == []
 
 
-def test_what_is_too_young_or_not_committed_is_left_alone() -> None:
+def test_young_or_uncommitted_segments_are_not_cleaned() -> None:
     topic = Topic(min_compaction_lag_ms="100")
     topic.write(("a", "1"))
     topic.write(("a", "2"), time=NOW + 50)
@@ -127,7 +127,7 @@ def test_what_is_too_young_or_not_committed_is_left_alone() -> None:
     assert examine_log(topic.log, 0, NOW + 150, 1).dirty_bytes == 0
 
 
-def test_when_it_is_worth_it() -> None:
+def test_ratio_and_lag_decide_when_to_clean() -> None:
     topic = Topic(max_compaction_lag_ms="1000")
     topic.write(("a", "1"))
     topic.write(("a", "2"))
@@ -148,7 +148,7 @@ def test_when_it_is_worth_it() -> None:
     assert needs_cleaning(topic.config, examine_log(topic.log, topic.cleaned_upto, NOW + 1001, 9))
 
 
-def test_memory_for_few_keys_takes_more_rounds() -> None:
+def test_few_keys_in_memory_take_more_rounds() -> None:
     topic = Topic()
     for n in range(9):
         topic.write((f"k{n % 3}", str(n)))
@@ -188,7 +188,7 @@ def test_transactions() -> None:
     assert True in kinds
 
 
-def test_an_open_transaction_is_not_touched() -> None:
+def test_open_transaction_is_not_cleaned() -> None:
     topic = Topic()
     topic.write(("a", "1"))
     records = [Record(0, NOW, b"a", b"2")]
@@ -201,7 +201,7 @@ def test_an_open_transaction_is_not_touched() -> None:
     assert examine_log(topic.log, 0, NOW, 3).end_offset == 0
 
 
-def test_a_producer_is_known_by_its_last_batch() -> None:
+def test_last_batch_of_producer_survives_compaction() -> None:
     topic = Topic()
     records = [Record(0, NOW, b"a", b"1")]
     data = build(records, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -221,7 +221,7 @@ writes = st.lists(
 
 @given(writes, st.integers(0, 60), st.integers(0, 20))
 @settings(max_examples=120)
-def test_a_crash_anywhere_leaves_the_old_or_the_new(
+def test_crash_anywhere_leaves_old_or_new_segments(
     batches: list[list[tuple[str, str | None]]], nth: int, torn: int
 ) -> None:
     topic = Topic()

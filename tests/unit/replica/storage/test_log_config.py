@@ -17,7 +17,7 @@ def test_defaults_and_overrides() -> None:
     assert LogConfig.of(topic.as_text()) == topic
 
 
-def test_a_topic_without_a_cleanup_policy_keeps_all() -> None:
+def test_topic_without_cleanup_policy_keeps_all_records() -> None:
     config = LogConfig.of({"cleanup.policy": ""})
     assert (config.compact, config.delete, config.as_text()["cleanup.policy"]) == (False, False, "")
 
@@ -38,25 +38,25 @@ def test_a_topic_without_a_cleanup_policy_keeps_all() -> None:
         ("no.such.key", "1"),
     ],
 )
-def test_what_is_refused(key: str, value: str) -> None:
+def test_invalid_settings_are_refused(key: str, value: str) -> None:
     with pytest.raises(KafkaError, match=key) as caught:
         LogConfig.of({key: value})
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_the_lags_of_compaction_must_fit_together() -> None:
+def test_compaction_lags_must_fit_together() -> None:
     with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms"):
         LogConfig.of({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"})
 
 
-def test_every_key_of_a_topic_is_of_its_logs_or_throttles_or_has_no_effect() -> None:
+def test_each_topic_key_is_for_logs_or_throttles_or_has_no_effect() -> None:
     others = {name for name, key in TOPIC.items() if key.idle or name.endswith("throttled.replicas")}
     assert set(NAMES) == set(LogConfig().as_text()) == set(TOPIC) - others
     for name, text in LogConfig().as_text().items():
         assert text == TOPIC[name].default
 
 
-def test_what_logs_know_nothing_of_is_checked_and_passed_over() -> None:
+def test_keys_of_other_parts_are_checked_and_ignored() -> None:
     assert LogConfig.of({"leader.replication.throttled.replicas": "0:1", "message.format.version": "1"}) == LogConfig()
     with pytest.raises(KafkaError, match=r"like 0:1,0:2"):
         LogConfig.of({"leader.replication.throttled.replicas": "0:1,two"})

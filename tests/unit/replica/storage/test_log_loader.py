@@ -1,4 +1,4 @@
-"""What a log is after its process or machine died: cut where it breaks off, not offered where it was durable once."""
+"""Recovery: a log ends where it breaks off, and is damaged if that is before the recovery point."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def filled(count: int = 20, config: LogConfig = CONFIG) -> tuple[MemoryDisk, Uni
     return files, log
 
 
-def test_cut_at_every_byte_of_the_last_batches() -> None:
+def test_log_cut_at_every_byte_of_last_batches() -> None:
     files, _ = filled(6)
     data = files.get(LAST)
     ends = [at + header.size for at, header in walk(data)]
@@ -53,7 +53,7 @@ def test_cut_at_every_byte_of_the_last_batches() -> None:
         assert again.append_as_leader(of_producer(7, whole, b"new"), 1, NOW).first == whole
 
 
-def test_every_flipped_byte_of_the_last_batch() -> None:
+def test_every_flipped_byte_of_last_batch() -> None:
     files, _ = filled(4)
     data = files.get(LAST)
     last = [at for at, _ in walk(data)][-1]
@@ -73,7 +73,7 @@ def test_zeros_at_the_end_are_no_batches() -> None:
 
 
 @pytest.mark.parametrize("point", [20, 15])
-def test_what_was_durable_and_is_missing_is_told(point: int) -> None:
+def test_missing_durable_records_are_damage(point: int) -> None:
     files, log = filled(20)
     [first, *_, last] = [segment.log_path for segment in log.segments]
     cut = files.clone()
@@ -94,7 +94,7 @@ def test_what_was_durable_and_is_missing_is_told(point: int) -> None:
     assert first != last
 
 
-def test_a_damaged_segment_in_the_middle_is_told_by_who_reads_it() -> None:
+def test_reader_finds_damaged_segment_in_the_middle() -> None:
     files, log = filled(20)
     middle = log.segments[1]
     assert len(log.segments) > 2
@@ -109,7 +109,7 @@ def test_a_damaged_segment_in_the_middle_is_told_by_who_reads_it() -> None:
     assert "later segments" in notes[0]
 
 
-def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_looks() -> None:
+def test_each_start_reports_missing_segment_in_the_middle() -> None:
     """Its indexes are there. At either end of a log a deletion may have been broken off."""
     files, log = filled(20)
     log.flush()
@@ -127,7 +127,7 @@ def test_a_segment_that_is_missing_in_the_middle_is_told_as_often_as_somebody_lo
     assert notes[0] == "00000000000000000000.index has no segment beside it, and is deleted"
 
 
-def test_an_empty_swap_is_no_cleaning_that_came_to_its_end() -> None:
+def test_empty_swap_file_is_deleted() -> None:
     files, log = filled(20)
     files.put(log.segments[1].log_path + ".swap", b"")
     notes: list[str] = []
@@ -140,7 +140,7 @@ def test_an_empty_swap_is_no_cleaning_that_came_to_its_end() -> None:
 @pytest.mark.parametrize("harm", ["lose", "empty", "odd", "garbage", "beyond"])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("point", [0, 20])
-def test_an_index_is_made_again(harm: str, suffix: str, point: int) -> None:
+def test_harmed_index_is_rebuilt(harm: str, suffix: str, point: int) -> None:
     files, log = filled(20)
     expected = records_in(log)
     log.close()
@@ -167,7 +167,7 @@ def test_an_index_is_made_again(harm: str, suffix: str, point: int) -> None:
     again.flush()
 
 
-def test_only_what_is_behind_the_recovery_point_is_read() -> None:
+def test_start_reads_only_behind_recovery_point() -> None:
     config = LogConfig.of({"segment.bytes": "100000", "index.interval.bytes": "300"})
     files, log = filled(200, config)
     log.flush()
@@ -182,7 +182,7 @@ def test_only_what_is_behind_the_recovery_point_is_read() -> None:
     assert few < 20
 
 
-def test_epochs_are_read_from_the_batches_when_their_file_is_gone() -> None:
+def test_lost_epochs_are_read_from_batches() -> None:
     """Epoch 0 is one like any other."""
     for point in (0, 20):
         files, log = filled(20)
@@ -193,14 +193,14 @@ def test_epochs_are_read_from_the_batches_when_their_file_is_gone() -> None:
         assert opened(files, point).epochs.entries == expected
 
 
-def test_a_leader_that_wrote_nothing_still_knows_its_epoch() -> None:
+def test_epoch_without_records_survives_restart() -> None:
     files, log = filled(3)
     log.assign_epoch(9, 3)
     log.abandon()
     assert opened(files).latest_epoch == 9
 
 
-def test_an_epoch_that_went_on_when_the_power_failed_began_where_it_began() -> None:
+def test_continued_epoch_keeps_its_start_after_lost_power() -> None:
     """The file of epochs is from before, when another one had just begun."""
     files, log = filled(10)
     began = log.epochs.entries
@@ -212,7 +212,7 @@ def test_an_epoch_that_went_on_when_the_power_failed_began_where_it_began() -> N
     assert opened(files, 10).epochs.entries == began
 
 
-def test_epochs_of_records_that_are_there_again_are_known_again() -> None:
+def test_epochs_of_restored_records_are_restored() -> None:
     """They had been deleted, and a loss of power took what said so, but not the file of epochs."""
     files, log = filled(20)
     began = log.epochs.entries
@@ -224,12 +224,12 @@ def test_epochs_of_records_that_are_there_again_are_known_again() -> None:
     assert (again.start_offset, again.epochs.entries) == (0, began)
 
 
-def test_a_start_behind_the_end_leaves_nothing() -> None:
+def test_start_offset_beyond_end_deletes_all_records() -> None:
     files, _ = filled(3)
     notes: list[str] = []
     again = opened(files, 0, start=50, notes=notes)
     assert (again.start_offset, again.end_offset) == (50, 50)
-    assert "all of it goes" in notes[-1]
+    assert "all records are deleted" in notes[-1]
 
 
 class Told:
@@ -246,7 +246,7 @@ class Told:
         self.begins.append(offset)
 
 
-def test_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> None:
+def test_checkpoints_are_lowered_before_truncation() -> None:
     told = Told()
     files, log = filled(10)
     log.flush()
@@ -260,7 +260,7 @@ def test_records_are_cut_only_after_it_is_known_that_they_may_be_missing() -> No
     assert opened(files, 0).end_offset == 20
 
 
-def test_leftovers_of_deleting_and_cleaning() -> None:
+def test_leftovers_of_deletion_and_cleaning_are_removed() -> None:
     files, log = filled(20)
     expected = values_in(log)
     for name in ("00000000000000000099.log.deleted", "00000000000000000000.log.cleaned", "x.snapshot.tmp"):

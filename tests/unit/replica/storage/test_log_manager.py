@@ -1,4 +1,4 @@
-"""All logs of a broker: found again, given up when they are old, out when their disk fails."""
+"""All logs of a broker: restarts, retention, failed disks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def code_of(act: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_everything_is_found_again() -> None:
+def test_restart_finds_everything() -> None:
     broker = Broker()
     manager = broker.manager
     for partition in (T0, DASHED):
@@ -82,7 +82,7 @@ def test_everything_is_found_again() -> None:
     assert again.notes == []
 
 
-def test_whose_a_new_log_is_may_go_with_the_power_and_is_written_again() -> None:
+def test_topic_id_of_new_log_lost_with_power_is_written_again() -> None:
     """Nothing of the log was durable, so its name may be there and be empty. That is no damage."""
     broker = Broker()
     broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
@@ -94,7 +94,7 @@ def test_whose_a_new_log_is_may_go_with_the_power_and_is_written_again() -> None
     assert again.topic_id(T0) == bytes(range(16))
 
 
-def test_a_log_that_was_begun_elsewhere_and_has_kept_nothing_yet_may_lose_whose_it_is_as_a_new_one() -> None:
+def test_topic_id_of_restarted_log_without_records_may_be_lost() -> None:
     """Where it begins is written down as durable, and nothing has been flushed."""
     broker = Broker()
     log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
@@ -108,7 +108,7 @@ def test_a_log_that_was_begun_elsewhere_and_has_kept_nothing_yet_may_lose_whose_
 
 
 @pytest.mark.parametrize("started_again", [False, True])
-def test_whose_a_log_is_is_as_durable_as_its_first_record(started_again: bool) -> None:
+def test_topic_id_is_as_durable_as_first_record(started_again: bool) -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
     log.append_as_leader(batch(b"a"), 0, NOW)
@@ -121,7 +121,7 @@ def test_whose_a_log_is_is_as_durable_as_its_first_record(started_again: bool) -
     assert again.topic_id(T0) == bytes(range(16))
 
 
-def test_after_a_kill_without_checkpoints() -> None:
+def test_restart_after_kill_without_checkpoints() -> None:
     broker = Broker()
     broker.manager.get_or_create(T0).append_as_leader(of_producer(7, 0, b"a"), 3, NOW)
     again = broker.kill()
@@ -131,7 +131,7 @@ def test_after_a_kill_without_checkpoints() -> None:
     assert log.append_as_leader(of_producer(7, 0, b"a"), 3, NOW).duplicate
 
 
-def test_the_files_of_a_directory() -> None:
+def test_files_of_directory_have_kafka_layout() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0, topic_id=bytes(16))
     log.append_as_leader(batch(b"a"), 3, NOW)
@@ -147,7 +147,7 @@ def test_the_files_of_a_directory() -> None:
     assert "t-0/00000000000000000000.log" in disk.names()
 
 
-def test_another_brokers_directory_is_refused() -> None:
+def test_directory_of_other_broker_is_refused() -> None:
     broker = Broker()
     with pytest.raises(StorageFailure, match=r"broker\.id=1, and this broker's is 2"):
         LogManager(broker.disks, lambda topic: LogConfig()).load(2, "cluster")
@@ -171,7 +171,7 @@ def test_high_watermarks_are_written_only_if_one_moved(monkeypatch: pytest.Monke
     assert read_offsets(broker.disks[0], HIGH_WATERMARKS) == {T0: 2, DASHED: 0}
 
 
-def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
+def test_deleted_log_leaves_disk_after_delay() -> None:
     broker = Broker(file_delete_delay_ms="1000")
     manager = broker.manager
     manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
@@ -196,9 +196,7 @@ def test_a_deleted_log_is_gone_at_once_and_from_the_disk_later() -> None:
 
 @pytest.mark.parametrize("stop", ["kill", "lost power", "in order"])
 @pytest.mark.parametrize("start", [0, 40])
-def test_what_is_appended_to_a_log_that_begins_earlier_than_before_is_not_taken_for_deleted(
-    start: int, stop: str
-) -> None:
+def test_records_after_earlier_restart_are_not_taken_for_deleted(start: int, stop: str) -> None:
     """An unclean election has made somebody leader who has less: the follower, whose start had moved, begins anew."""
     broker = Broker()
     log = broker.manager.get_or_create(T0)
@@ -224,7 +222,7 @@ def test_what_is_appended_to_a_log_that_begins_earlier_than_before_is_not_taken_
     assert again.high_watermark(T0) == start, "nobody has said that any of it is committed"
 
 
-def test_a_cut_through_a_batch_whose_end_alone_was_left_is_not_taken_for_deleted_either() -> None:
+def test_records_after_truncation_before_start_are_not_taken_for_deleted() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"a"), 1, NOW)
@@ -237,7 +235,7 @@ def test_a_cut_through_a_batch_whose_end_alone_was_left_is_not_taken_for_deleted
     assert values_in(broker.kill().logs[T0]) == [b"x"]
 
 
-def test_a_log_of_a_name_that_was_there_before_is_not_held_against_what_was_known_of_that() -> None:
+def test_recreated_log_ignores_checkpoints_of_former_log() -> None:
     """Whether the crash comes before the checkpoints are written again, or behind that."""
     for kills in ("00", "01", "10", "11"):
         broker = Broker(file_delete_delay_ms="0")
@@ -256,7 +254,7 @@ def test_a_log_of_a_name_that_was_there_before_is_not_held_against_what_was_know
         assert values_in(manager.logs[T0]) == [b"x", b"y"]
 
 
-def test_many_partitions_are_deleted_without_a_checkpoint_for_each() -> None:
+def test_many_deletions_need_one_checkpoint() -> None:
     broker = Broker(file_delete_delay_ms="0")
     manager, disk = broker.manager, broker.disks[0]
     partitions: list[TopicPartition] = [("t", number) for number in range(50)]
@@ -274,7 +272,7 @@ def test_many_partitions_are_deleted_without_a_checkpoint_for_each() -> None:
     assert len(disk.folders()) == len(partitions)
 
 
-def test_what_is_no_partition_is_left_alone() -> None:
+def test_other_folders_are_left_alone() -> None:
     broker = Broker()
     for folder in ("lost+found", "t-0.0123-future", "t-1-stray"):
         broker.disks[0].make_folder(folder)
@@ -305,7 +303,7 @@ def test_retention_by_time_size_and_start() -> None:
     assert broker.kill().get_or_create(T0).start_offset == 6
 
 
-def test_a_segment_that_nobody_adds_to_is_closed_by_the_clock() -> None:
+def test_idle_segment_is_rolled_by_time() -> None:
     broker = Broker(segment_ms="1000", retention_ms="-1")
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"x"), 0, NOW)
@@ -315,7 +313,7 @@ def test_a_segment_that_nobody_adds_to_is_closed_by_the_clock() -> None:
     assert len(log.segments) == 2
 
 
-def test_the_policies_of_flushing() -> None:
+def test_flush_ms_and_closed_segments_make_flush_due() -> None:
     broker = Broker(flush_ms="500")
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"x"), 0, NOW)
@@ -329,7 +327,7 @@ def test_the_policies_of_flushing() -> None:
     assert broker.manager.due_for_flush(NOW + 10_000) == [log], "a closed segment is made durable soon"
 
 
-def test_what_is_flushed_with_every_message_survives_lost_power() -> None:
+def test_flush_of_each_message_survives_lost_power() -> None:
     broker = Broker(flush_messages="1", segment_bytes="300")
     log = broker.manager.get_or_create(T0)
     for n in range(10):
@@ -341,7 +339,7 @@ def test_what_is_flushed_with_every_message_survives_lost_power() -> None:
     assert again.epochs.entries == [(0, 0), (1, 4), (2, 8)]
 
 
-def test_a_bound_of_messages_that_may_be_lost() -> None:
+def test_flush_messages_bounds_unflushed_records() -> None:
     broker = Broker(flush_messages="3")
     log = broker.manager.get_or_create(T0)
     for count, durable in ((1, 0), (1, 0), (1, 3), (2, 3), (2, 7)):
@@ -349,7 +347,7 @@ def test_a_bound_of_messages_that_may_be_lost() -> None:
         assert log.recovery_point == durable
 
 
-def test_compaction_finds_the_log_that_needs_it() -> None:
+def test_compaction_finds_dirty_log() -> None:
     broker = Broker(cleanup_policy="compact", segment_bytes="300")
     log = broker.manager.get_or_create(T0)
     for n in range(8):
@@ -364,7 +362,7 @@ def test_compaction_finds_the_log_that_needs_it() -> None:
 
 
 @pytest.mark.parametrize(("kind", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)])
-def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int) -> None:
+def test_failed_disk_leaves_others_in_use(kind: str, number: int) -> None:
     bad, good = log_disk(), log_disk()
     broker = Broker(bad, good)
     manager = broker.manager
@@ -388,7 +386,7 @@ def test_a_disk_that_fails_is_out_and_the_others_carry_on(kind: str, number: int
     assert CLEAN_SHUTDOWN not in bad.names()
 
 
-def test_what_may_be_on_a_failed_disk_is_not_begun_anew_by_who_is_counted_on() -> None:
+def test_log_that_may_be_on_failed_disk_is_not_created_anew() -> None:
     """It would lead with nothing, and the others would cut off what is committed."""
     bad, good = log_disk(), log_disk()
     broker = Broker(bad, good)
@@ -406,7 +404,7 @@ def test_what_may_be_on_a_failed_disk_is_not_begun_anew_by_who_is_counted_on() -
     assert manager.get_or_create(DASHED, begins=False).end_offset == 0, "that is there already"
 
 
-def test_a_directory_that_cannot_be_opened_is_out_and_the_others_carry_on(tmp_path: Path) -> None:
+def test_unusable_directory_leaves_others_in_use(tmp_path: Path) -> None:
     """Kafka starts with those that can be used. Where another process has one it is a mistake, and nothing starts."""
     paths = [str(tmp_path / name) for name in ("one", "two")]
 
@@ -439,7 +437,7 @@ def test_a_directory_that_cannot_be_opened_is_out_and_the_others_carry_on(tmp_pa
         opened()
 
 
-def test_a_full_disk() -> None:
+def test_full_disk_fails_directory() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
     broker.disks[0].capacity = broker.disks[0].used() + 1000
@@ -452,7 +450,7 @@ def test_a_full_disk() -> None:
     assert broker.kill().get_or_create(T0).end_offset == written
 
 
-def test_a_full_directory_has_room_again_before_anything_is_written_there() -> None:
+def test_retention_makes_room_before_first_write() -> None:
     """Somebody has shortened the retention of a topic meanwhile. What is set for another one is not known yet."""
     disk = log_disk()
     broker = Broker(disk, segment_bytes="200")
@@ -477,7 +475,7 @@ def test_a_full_directory_has_room_again_before_anything_is_written_there() -> N
     assert manager.make_room(NOW, {"t", "a-b.c_d"}) == 0
 
 
-def test_one_damaged_log_does_not_stop_the_others() -> None:
+def test_damaged_log_leaves_others_in_use() -> None:
     broker = Broker()
     for partition in (T0, DASHED):
         broker.manager.get_or_create(partition).append_as_leader(batch(b"abc", b"def"), 0, NOW)
@@ -492,7 +490,7 @@ def test_one_damaged_log_does_not_stop_the_others() -> None:
     assert again.get_or_create(T0).end_offset == 0
 
 
-def test_a_log_whose_folder_has_gone_is_told_of() -> None:
+def test_missing_folder_of_durable_log_is_reported() -> None:
     broker = Broker()
     for partition in (T0, DASHED):
         broker.manager.get_or_create(partition).append_as_leader(batch(b"abc", b"def"), 0, NOW)
@@ -503,7 +501,7 @@ def test_a_log_whose_folder_has_gone_is_told_of() -> None:
     assert [note for note in again.notes if "t-0 is not there, and was durable up to offset 2" in note]
 
 
-def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
+def test_log_that_reader_finds_damaged_is_not_served() -> None:
     """Or its broker would lead it again as soon as it is told to, to no good."""
     broker = Broker()
     broker.config = LogConfig.of({"segment.bytes": "200"})
@@ -521,7 +519,7 @@ def test_what_a_reader_finds_damaged_is_not_offered_any_more() -> None:
     assert broker.manager.get_or_create(T0).end_offset == 0
 
 
-def test_what_has_rotted_is_told_when_somebody_wants_to_know() -> None:
+def test_find_corruption_verifies_checksums() -> None:
     """An ordinary read computes no checksums."""
     broker = Broker()
     log = broker.manager.get_or_create(T0)
@@ -539,7 +537,7 @@ def test_what_has_rotted_is_told_when_somebody_wants_to_know() -> None:
     assert code_of(lambda: broker.manager.get(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_settings_change_while_it_runs() -> None:
+def test_changed_settings_apply_at_once() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
     broker.config = LogConfig.of({"max.message.bytes": "10"})
@@ -547,7 +545,7 @@ def test_settings_change_while_it_runs() -> None:
     assert code_of(lambda: log.append_as_leader(batch(b"x"), 0, NOW)) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_producers_are_forgotten() -> None:
+def test_idle_producers_expire() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
@@ -558,7 +556,7 @@ def test_producers_are_forgotten() -> None:
     assert len(log.producers) == 0
 
 
-def test_a_log_that_fails_keeps_no_other_one_from_losing_what_is_too_old() -> None:
+def test_failed_log_does_not_stop_retention_of_others() -> None:
     disks = log_disk(), log_disk()
     broker = Broker(*disks, segment_bytes="150", retention_ms="1000")
     first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
@@ -571,7 +569,7 @@ def test_a_log_that_fails_keeps_no_other_one_from_losing_what_is_too_old() -> No
     assert (first.start_offset, second.start_offset) == (0, 3)
 
 
-def test_a_log_that_is_cut_while_others_lose_something_waits_for_the_next_time() -> None:
+def test_log_truncated_during_retention_waits_for_next_round() -> None:
     """What was known to be committed of it may not be there any more."""
     broker = Broker(segment_bytes="150", retention_ms="1000")
     first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
@@ -586,7 +584,7 @@ def test_a_log_that_is_cut_while_others_lose_something_waits_for_the_next_time()
     assert broker.manager.delete_old_segments(NOW + 1001, {("t", 1): 1}) == 1
 
 
-def test_damaged_checkpoints_make_it_read_everything() -> None:
+def test_damaged_checkpoints_cause_full_recovery() -> None:
     broker = Broker()
     broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 2, NOW)
     broker.manager.close()
@@ -599,7 +597,7 @@ def test_damaged_checkpoints_make_it_read_everything() -> None:
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-def test_a_checkpoint_that_cannot_be_read_costs_no_closed_segment_of_who_ended_in_order(in_order: bool) -> None:
+def test_damaged_recovery_points_after_clean_shutdown_cost_no_closed_segment(in_order: bool) -> None:
     """Else a damaged byte anywhere would be taken for a write that did not come to its end, and end the log."""
     broker = Broker(segment_bytes="150")
     log = broker.manager.get_or_create(T0)
@@ -618,14 +616,14 @@ def test_a_checkpoint_that_cannot_be_read_costs_no_closed_segment_of_who_ended_i
     [said] = [note for note in again.notes if RECOVERY_POINTS in note]
     found = again.get_or_create(T0)
     if in_order:
-        assert "all but the last segment of each log is taken for durable" in said
+        assert "all but the last segment of each log counts as durable" in said
         assert found.end_offset == 3
     else:
-        assert "a log that is damaged anywhere ends there" in said
+        assert "each log ends at its first damaged batch" in said
         assert found.end_offset == 1
 
 
-def test_few_files_are_open_at_a_time() -> None:
+def test_open_files_are_bounded() -> None:
     broker = Broker(segment_bytes="150", index_interval_bytes="0")
     logs = [broker.manager.get_or_create(("t", number)) for number in range(6)]
     for _ in range(8):
@@ -639,7 +637,7 @@ def test_few_files_are_open_at_a_time() -> None:
     assert len(values_in(logs[0])) == 8
 
 
-def test_a_log_that_has_rotted_keeps_no_other_from_being_cleaned() -> None:
+def test_rotten_log_does_not_stop_cleaning_of_others() -> None:
     """And its batch is not packed anew: the new checksum would be right."""
     broker = Broker(cleanup_policy="compact", min_cleanable_dirty_ratio="0.0")
     rotten, sound = (broker.manager.get_or_create((name, 0)) for name in "ab")

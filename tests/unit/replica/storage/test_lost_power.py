@@ -1,4 +1,4 @@
-"""Segments come and go, and the power is lost: files are there or not in any combination that the disk may leave."""
+"""Lost power while segments come and go: the disk leaves any combination of files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def is_a_run(log: UnifiedLog) -> bool:
     return offsets == list(range(log.start_offset, log.end_offset))
 
 
-def test_segments_vanish_from_the_end_alone() -> None:
+def test_lost_power_takes_segments_from_the_end() -> None:
     """Nobody has flushed. A log without its first segment would be taken for one that begins there."""
     lost = 0
     for seed in SEEDS:
@@ -53,7 +53,7 @@ def test_segments_vanish_from_the_end_alone() -> None:
     assert lost, "no segment was lost: this has shown nothing"
 
 
-def test_a_killed_process_does_not_forget_which_names_are_not_durable() -> None:
+def test_restart_remembers_that_names_are_not_durable() -> None:
     for seed in SEEDS:
         files, log = filled(8)
         log.abandon()
@@ -64,7 +64,7 @@ def test_a_killed_process_does_not_forget_which_names_are_not_durable() -> None:
 
 
 @pytest.mark.parametrize("start", [3, 100])
-def test_a_log_that_has_started_over_begins_there(start: int) -> None:
+def test_restarted_log_begins_at_its_offset(start: int) -> None:
     """Before that or behind all that it held; as soon as that is durable it holds nothing older."""
     for seed in SEEDS:
         files, log = filled(40)
@@ -78,7 +78,7 @@ def test_a_log_that_has_started_over_begins_there(start: int) -> None:
         assert is_a_run(again)
 
 
-def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing() -> None:
+def test_crash_in_full_truncation_leaves_beginning_or_nothing() -> None:
     """The power goes at each of the calls in turn."""
     nth, seen = 0, set()
     while True:
@@ -102,7 +102,7 @@ def test_a_log_that_is_starting_over_is_what_it_was_a_beginning_of_it_or_nothing
     assert len(seen) > 2
 
 
-def test_what_is_durable_is_still_there_when_older_segments_have_gone() -> None:
+def test_retention_keeps_later_durable_segments() -> None:
     """And when nothing yet has written down that it is durable."""
     went = 0
     for seed in SEEDS:
@@ -119,7 +119,7 @@ def test_what_is_durable_is_still_there_when_older_segments_have_gone() -> None:
     assert went > len(SEEDS)
 
 
-def test_a_log_whose_last_segment_has_gone_with_all_the_others_is_found_empty_and_not_damaged() -> None:
+def test_log_without_segments_left_is_empty_and_not_damaged() -> None:
     for seed in SEEDS:
         files, log = fresh(SHORT)
         add(log, 0, 12)
@@ -136,7 +136,7 @@ def in_files(log: UnifiedLog) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("durable", [3, 0], ids=["the rest was durable", "nothing was durable"])
 @pytest.mark.parametrize("tells", [True, False], ids=["and flushed again", "and never flushed"])
-def test_what_was_cut_off_does_not_come_back_in_front_of_what_took_its_place(tells: bool, durable: int) -> None:
+def test_truncated_records_do_not_come_back_before_their_successors(tells: bool, durable: int) -> None:
     """A follower heard of a new leader. The new records may be of the size of the old ones, or begin a segment."""
     for seed in SEEDS:
         files, log = fresh(SHORT)
@@ -157,7 +157,7 @@ def test_what_was_cut_off_does_not_come_back_in_front_of_what_took_its_place(tel
         assert [epoch for _, epoch in found] == sorted(epoch for _, epoch in found)
 
 
-def test_of_two_flushes_whoever_ends_first_has_done_what_the_other_one_had_begun_with() -> None:
+def test_first_of_two_flushes_to_end_includes_the_other() -> None:
     """One thread flushes what replicas wait for, another one what has waited for long enough: the names of new
     segments were left to whoever had begun first, and what stood in them counted before they were durable.
     """
@@ -174,7 +174,7 @@ def test_of_two_flushes_whoever_ends_first_has_done_what_the_other_one_had_begun
     assert opened(files, point=38).end_offset == 38
 
 
-def test_what_is_cut_off_while_it_is_flushed_is_not_durable() -> None:
+def test_records_truncated_during_flush_are_not_durable() -> None:
     files, log = filled(8)
     log.flush()
     add(log, 8, 4)

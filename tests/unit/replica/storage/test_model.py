@@ -146,7 +146,7 @@ def do(both: Both, step: tuple[Any, ...]) -> None:
 
 @given(st.lists(steps, max_size=40))
 @settings(max_examples=120)
-def test_both_answer_the_same(script: list[tuple[Any, ...]]) -> None:
+def test_log_in_files_answers_like_model(script: list[tuple[Any, ...]]) -> None:
     both = Both()
     for step in script:
         do(both, step)
@@ -156,7 +156,7 @@ def test_both_answer_the_same(script: list[tuple[Any, ...]]) -> None:
 
 @given(st.lists(steps, max_size=30), st.randoms(use_true_random=False))
 @settings(max_examples=120)
-def test_lost_power_leaves_a_beginning_with_all_that_was_flushed(script: list[tuple[Any, ...]], chance: Any) -> None:
+def test_lost_power_leaves_beginning_with_all_flushed_records(script: list[tuple[Any, ...]], chance: Any) -> None:
     both = Both()
     for step in script:
         do(both, step)

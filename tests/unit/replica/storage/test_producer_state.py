@@ -1,4 +1,4 @@
-"""A batch that comes twice is kept once; one that is missing is missed."""
+"""Producer state: retries are stored once, and gaps are refused."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def after(*headers: Header) -> ProducerStateManager:
     return producers
 
 
-def test_in_order() -> None:
+def test_sequences_must_continue() -> None:
     producers = after(header(0, 10, 3))
     assert producers.check(header(3, 0)) is None
     assert code_of(producers, header(4, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert code_of(producers, header(2, 0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_the_last_five_are_known_again() -> None:
+def test_last_five_batches_are_recognized() -> None:
     producers = after(*(header(2 * n, 100 + 2 * n, 2) for n in range(6)))
     for n in range(1, 6):
         written = producers.check(header(2 * n, 0, 2))
@@ -49,7 +49,7 @@ def test_the_last_five_are_known_again() -> None:
     assert code_of(producers, header(10, 0, 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "another cut is no duplicate"
 
 
-def test_sequences_wrap() -> None:
+def test_sequences_wrap_around() -> None:
     producers = after(header(SEQUENCE_RANGE - 1, 0, 2))
     assert producers.check(header(1, 0)) is None
     again = producers.check(header(SEQUENCE_RANGE - 1, 0, 2))
@@ -57,7 +57,7 @@ def test_sequences_wrap() -> None:
     assert again.last_sequence == 0
 
 
-def test_a_newer_epoch_begins_at_nothing_and_fences_the_older() -> None:
+def test_newer_epoch_starts_at_zero_and_fences_older() -> None:
     producers = after(header(0, 0, 5))
     assert code_of(producers, header(5, 0, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(header(0, 0, epoch=1)) is None
@@ -66,7 +66,7 @@ def test_a_newer_epoch_begins_at_nothing_and_fences_the_older() -> None:
     assert producers.check(header(1, 0, epoch=1)) is None
 
 
-def test_who_is_not_known_may_begin_anywhere() -> None:
+def test_unknown_producer_may_start_anywhere() -> None:
     assert ProducerStateManager().check(header(17, 0)) is None
 
 
@@ -81,7 +81,7 @@ def test_transactions() -> None:
     assert (known.txn_start, known.coordinator_epoch, known.last_sequence) == (-1, 4, 1)
 
 
-def test_the_silent_are_forgotten_unless_a_transaction_is_open() -> None:
+def test_idle_producer_expires_unless_transaction_is_open() -> None:
     producers = after(header(0, 10))
     producers.remove_expired(50)
     producers.remove_expired(86_400_050)
@@ -94,7 +94,7 @@ def test_the_silent_are_forgotten_unless_a_transaction_is_open() -> None:
     assert len(producers) == 1
 
 
-def test_how_old_its_records_say_they_are_makes_no_producer_silent() -> None:
+def test_timestamps_of_records_do_not_expire_producer() -> None:
     """A mirror writes what was written elsewhere long ago. `expire` looks by another clock altogether."""
     producers = after(header(0, 10))
     for now in range(10 * NOW, 10 * NOW + 10 * 86_400_000, 86_400_000):
@@ -107,7 +107,7 @@ def test_how_old_its_records_say_they_are_makes_no_producer_silent() -> None:
     assert len(again) == 1, "nobody knows how long it was silent before"
 
 
-def test_the_layout_of_a_snapshot() -> None:
+def test_layout_of_snapshot() -> None:
     data = after(header(0, 10, 3), header(3, 13, 2)).encode()
     assert data[:2].hex() == "0001"
     assert data[6:10] == (1).to_bytes(4, "big")
@@ -125,7 +125,7 @@ def test_the_layout_of_a_snapshot() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.booleans()), max_size=20))
-def test_a_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None:
+def test_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None:
     producers, offset = ProducerStateManager(), 0
     for count, epoch, transactional in steps:
         made = header(offset % 50, offset, count, epoch, TRANSACTIONAL if transactional else 0)
@@ -134,7 +134,7 @@ def test_a_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None
     assert ProducerStateManager.decode(producers.encode()) == producers
 
 
-def test_a_harmed_snapshot_is_refused() -> None:
+def test_harmed_snapshot_is_refused() -> None:
     data = after(header(0, 10, 3), header(3, 13, 2)).encode()
     for end in range(len(data)):
         with pytest.raises(ValueError, match="snapshot"):

@@ -1,4 +1,4 @@
-"""Who reads only what is committed sees all of a transaction or nothing of it, whatever happens to the log."""
+"""A read_committed consumer sees all of a transaction or nothing of it, whatever happens to the log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def code_of(caught: pytest.ExceptionInfo[KafkaError]) -> ErrorCode:
 # -- all or nothing --------------------------------------------------------------------------------------
 
 
-def test_what_is_open_is_not_shown_and_neither_is_what_follows_it(log: UnifiedLog) -> None:
+def test_open_transaction_hides_itself_and_later_records(log: UnifiedLog) -> None:
     writers = Writers()
     log.append_as_leader(batch(b"before"), 0, NOW)
     writers.write(log, 7, "a", "b")
@@ -55,7 +55,7 @@ def test_what_is_open_is_not_shown_and_neither_is_what_follows_it(log: UnifiedLo
     assert committed(log) == ["before", "a", "b", "behind"]
 
 
-def test_what_was_aborted_is_passed_over_and_nothing_else_of_its_producer(log: UnifiedLog) -> None:
+def test_only_aborted_records_of_producer_are_skipped(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "one")
     end(log, 7, COMMIT)
@@ -72,7 +72,7 @@ def test_what_was_aborted_is_passed_over_and_nothing_else_of_its_producer(log: U
     assert committed(log, since=4, step=1) == ["three"]
 
 
-def test_the_oldest_one_that_is_open_holds_back_all_that_ended_since(log: UnifiedLog) -> None:
+def test_oldest_open_transaction_holds_back_later_ones(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 1, "slow")
     for producer in (2, 3):
@@ -85,7 +85,7 @@ def test_the_oldest_one_that_is_open_holds_back_all_that_ended_since(log: Unifie
     assert [entry.stable_offset for entry in log._aborted(0, ALL)] == [0, 6]
 
 
-def test_an_end_that_is_not_committed_decides_nothing_yet(log: UnifiedLog) -> None:
+def test_uncommitted_marker_decides_nothing(log: UnifiedLog) -> None:
     """A leader that is elected without it would have the transaction open again."""
     Writers().write(log, 7, "a", "b")
     marker = end(log, 7, COMMIT)
@@ -98,7 +98,7 @@ def test_an_end_that_is_not_committed_decides_nothing_yet(log: UnifiedLog) -> No
     assert committed(log, marker + 1) == ["a", "b"]
 
 
-def test_an_end_of_nothing_ends_nothing_and_one_that_is_said_twice_no_more(log: UnifiedLog) -> None:
+def test_marker_without_transaction_completes_nothing(log: UnifiedLog) -> None:
     writers = Writers()
     end(log, 7, ABORT)
     writers.write(log, 7, "a")
@@ -112,7 +112,7 @@ def test_an_end_of_nothing_ends_nothing_and_one_that_is_said_twice_no_more(log: 
 # -- who may write ---------------------------------------------------------------------------------------
 
 
-def test_a_producer_that_was_fenced_writes_nothing_any_more(log: UnifiedLog) -> None:
+def test_fenced_producer_cannot_write(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "zombie")
     end(log, 7, ABORT, epoch=1)
@@ -128,7 +128,7 @@ def test_a_producer_that_was_fenced_writes_nothing_any_more(log: UnifiedLog) -> 
     assert committed(log) == ["again"]
 
 
-def test_a_coordinator_that_another_one_has_followed_ends_nothing_any_more(log: UnifiedLog) -> None:
+def test_fenced_coordinator_cannot_complete_transaction(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     end(log, 7, COMMIT, coordinator=5)
@@ -145,7 +145,7 @@ def test_a_coordinator_that_another_one_has_followed_ends_nothing_any_more(log: 
     assert committed(log) == ["a", "b"]
 
 
-def test_who_has_a_transaction_open_writes_nothing_beside_it(log: UnifiedLog) -> None:
+def test_producer_with_open_transaction_cannot_write_outside_it(log: UnifiedLog) -> None:
     Writers().write(log, 7, "a")
     with pytest.raises(KafkaError, match="open since offset 0") as caught:
         log.append_as_leader(of_producer(7, 1, b"beside"), 0, NOW)
@@ -154,7 +154,7 @@ def test_who_has_a_transaction_open_writes_nothing_beside_it(log: UnifiedLog) ->
     assert again.duplicate, "what is sent twice is told first"
 
 
-def test_a_coordinator_writes_for_a_producer_without_sequences(log: UnifiedLog) -> None:
+def test_coordinator_writes_for_producer_without_sequences(log: UnifiedLog) -> None:
     for value in (b"one", b"two"):
         log.append_as_leader(in_transaction(7, -1, value, key=b"k"), 0, NOW, origin=AppendOrigin.COORDINATOR)
     assert committed(log) == []
@@ -165,7 +165,7 @@ def test_a_coordinator_writes_for_a_producer_without_sequences(log: UnifiedLog) 
     assert code_of(caught) is ErrorCode.INVALID_RECORD
 
 
-def test_what_is_told_of_producers(log: UnifiedLog) -> None:
+def test_active_producers_are_described(log: UnifiedLog) -> None:
     writers = Writers()
     log.append_as_leader(of_producer(9, 4, b"plain"), 0, NOW)
     writers.write(log, 7, "a", "b")
@@ -181,7 +181,7 @@ def test_what_is_told_of_producers(log: UnifiedLog) -> None:
 # -- followers, cuts, and what goes ------------------------------------------------------------------------
 
 
-def test_a_follower_knows_what_its_leader_knows(log: UnifiedLog) -> None:
+def test_follower_has_producer_state_of_leader(log: UnifiedLog) -> None:
     writers, leader = Writers(), MemoryLog()
     for producer, kind in ((1, COMMIT), (2, ABORT), (3, None)):
         writers.write(leader, producer, f"{producer}")
@@ -193,7 +193,7 @@ def test_a_follower_knows_what_its_leader_knows(log: UnifiedLog) -> None:
     assert committed(log) == committed(leader) == ["1"]
 
 
-def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: UnifiedLog) -> None:
+def test_truncated_marker_reopens_transaction(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     writers.write(log, 8, "b")
@@ -212,7 +212,7 @@ def test_who_is_cut_to_before_an_end_has_the_transaction_open_again(log: Unified
     assert (committed(log), aborted(log)) == (["a"], [])
 
 
-def test_a_log_that_starts_over_has_no_transactions(log: UnifiedLog) -> None:
+def test_restarted_log_has_no_transactions(log: UnifiedLog) -> None:
     writers = Writers()
     writers.write(log, 7, "a")
     end(log, 7, ABORT)
@@ -223,7 +223,7 @@ def test_a_log_that_starts_over_has_no_transactions(log: UnifiedLog) -> None:
     assert committed(log) == ["new"]
 
 
-def test_records_are_deleted_although_a_transaction_is_open(log: UnifiedLog) -> None:
+def test_open_transaction_does_not_stop_delete_records(log: UnifiedLog) -> None:
     """What is left of it is held back, from where the log begins now."""
     writers = Writers()
     writers.write(log, 7, "a", "b", "c")
@@ -255,7 +255,7 @@ def many(disk: Disk, count: int = 12) -> list[str]:
     return shown
 
 
-def test_the_layout_of_the_list() -> None:
+def test_layout_of_transaction_index() -> None:
     disk = Disk(segment_bytes="100000")
     Writers().write(disk.log, 7, "a", "b")
     Writers().write(disk.log, 8, "c")
@@ -269,7 +269,7 @@ def test_the_layout_of_the_list() -> None:
     )
 
 
-def test_a_list_that_makes_no_sense_is_refused_and_read_as_far_as_it_does() -> None:
+def test_damaged_index_is_refused_and_decoded_up_to_damage() -> None:
     entries = [AbortedTxn(7, 0, 3, 2), AbortedTxn(8, 2, 9, 10), AbortedTxn(7, 5, 12, 13)]
     data = encode(entries)
     assert decode(data) == entries
@@ -285,7 +285,7 @@ def test_a_list_that_makes_no_sense_is_refused_and_read_as_far_as_it_does() -> N
 
 
 @pytest.mark.parametrize("ending", ["closed", "killed", "flushed and killed", "flushed in the midst"])
-def test_a_start_finds_what_was_open_and_what_was_aborted(ending: str) -> None:
+def test_restart_finds_open_and_aborted_transactions(ending: str) -> None:
     disk = Disk()
     shown = many(disk)
     if ending == "flushed in the midst":
@@ -306,7 +306,7 @@ def test_a_start_finds_what_was_open_and_what_was_aborted(ending: str) -> None:
 
 @pytest.mark.parametrize("what", ["gone", "cut", "noise"])
 @pytest.mark.parametrize("ending", ["closed", "killed"])
-def test_a_list_that_is_lost_is_made_again(what: str, ending: str) -> None:
+def test_lost_transaction_index_is_rebuilt(what: str, ending: str) -> None:
     disk = Disk()
     shown = many(disk)
     before = aborted(disk.log)
@@ -328,7 +328,7 @@ def test_a_list_that_is_lost_is_made_again(what: str, ending: str) -> None:
     assert aborted(again) == before
 
 
-def test_an_entry_that_lost_power_has_made_up_is_not_believed() -> None:
+def test_entry_made_up_by_lost_power_is_removed() -> None:
     """Of one that lay across two sectors one may be left, and what stood there before."""
     disk = Disk(segment_bytes="10000")
     writers = disk.writers
@@ -345,7 +345,7 @@ def test_an_entry_that_lost_power_has_made_up_is_not_believed() -> None:
     assert (aborted(disk.open()), committed(disk.log)) == (before, shown)
 
 
-def test_a_list_goes_with_its_segment() -> None:
+def test_transaction_index_is_deleted_with_its_segment() -> None:
     disk = Disk(retention_bytes="0")
     shown = many(disk)
     log = disk.log
@@ -359,7 +359,7 @@ def test_a_list_goes_with_its_segment() -> None:
     assert aborted(log) == []
 
 
-def test_retention_takes_the_beginning_of_an_open_transaction() -> None:
+def test_retention_takes_beginning_of_open_transaction() -> None:
     disk = Disk(retention_bytes="0")
     writers = Writers()
     writers.write(disk.log, 7, "first")
@@ -378,7 +378,7 @@ def test_retention_takes_the_beginning_of_an_open_transaction() -> None:
     assert committed(disk.log) == [f"{number}" for number in range(start - 1, 12)]
 
 
-def test_lost_power_shows_nobody_what_was_aborted() -> None:
+def test_lost_power_shows_no_aborted_record() -> None:
     for seed in range(60):
         disk = Disk()
         chance = Random(seed)
@@ -401,7 +401,7 @@ def test_lost_power_shows_nobody_what_was_aborted() -> None:
         assert known == [tuple(entry[:3]) for entry in fresh._aborted(0, ALL)], f"seed {seed}"
 
 
-def test_of_a_group_of_segments_that_were_cleaned_the_lists_are_one() -> None:
+def test_cleaning_merges_transaction_indexes() -> None:
     disk = Disk(cleanup_policy="compact", delete_retention_ms="1000")
     log, sequence = disk.log, 0
     for number in range(16):
@@ -434,7 +434,7 @@ def _and_after_a_kill(disk: Disk) -> Iterator[UnifiedLog]:
     yield disk.killed()
 
 
-def test_a_transaction_that_ends_behind_what_is_cleaned_was_aborted_all_the_same() -> None:
+def test_marker_after_cleaned_part_aborts_transaction() -> None:
     """The records of its keys that stand before it stay: they are the last ones."""
     disk = Disk(cleanup_policy="compact", segment_bytes="150")
     log = disk.log
@@ -471,7 +471,7 @@ def _never(disk: Disk) -> set[str]:
     return set(committed(disk.log)) & {"v1", "v3", "v5", "v7"}
 
 
-def test_the_list_is_durable_before_the_records_that_it_is_about_take_their_place() -> None:
+def test_transaction_index_is_durable_before_swap() -> None:
     """With memory for two keys what stands behind them is copied as it is, with what was aborted."""
     disk = _to_be_cleaned()
     disk.files.fail("sync_dir")
@@ -485,7 +485,7 @@ def test_the_list_is_durable_before_the_records_that_it_is_about_take_their_plac
     assert _never(disk) == set()
 
 
-def test_a_crash_anywhere_in_a_cleaning_shows_nothing_that_was_aborted() -> None:
+def test_crash_anywhere_in_cleaning_shows_no_aborted_record() -> None:
     kinds, tried = ("write", "sync", "rename", "delete", "sync_dir", "create"), 0
     for kind, seed in product(kinds, range(2)):
         for nth in range(40):
@@ -506,7 +506,7 @@ def test_a_crash_anywhere_in_a_cleaning_shows_nothing_that_was_aborted() -> None
     assert tried > 20
 
 
-def test_an_end_that_the_cleaner_has_emptied_still_ends() -> None:
+def test_emptied_marker_completes_transaction() -> None:
     files = log_disk()
     files.make_folder("t-0")
     log = open_log("t-0", Disk().config, Handles(files), "t-0", KnownOffsets())

@@ -1,4 +1,4 @@
-"""Transactions in the log in files and in the one in memory, beside a list of all that was written."""
+"""Random transactions in the log in files and in its model, beside a list of all entries."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def do(naive: Naive, disk: Disk, memory: UnifiedLog, step: tuple[Any, ...]) -> N
 
 @given(st.lists(steps, max_size=40))
 @settings(max_examples=100)
-def test_what_is_stable_and_what_is_shown(script: list[tuple[Any, ...]]) -> None:
+def test_stable_offset_and_committed_records_match_list(script: list[tuple[Any, ...]]) -> None:
     naive, disk, memory = Naive(), Disk(segment_bytes="300"), list_log()
     for step in script:
         do(naive, disk, memory, step)

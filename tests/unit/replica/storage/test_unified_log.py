@@ -41,7 +41,7 @@ def code_of(act: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_a_leader_numbers_and_stamps(make: Make) -> None:
+def test_leader_assigns_offsets_and_epoch(make: Make) -> None:
     log = make()
     assert log.append_as_leader(batch(b"a", b"b"), 3, NOW) == LogAppendInfo(0, 1, -1, NOW, 1)
     assert log.append_as_leader(batch(b"c", time=NOW + 5), 3, NOW) == LogAppendInfo(2, 2, -1, NOW + 5, 2)
@@ -51,13 +51,13 @@ def test_a_leader_numbers_and_stamps(make: Make) -> None:
     assert (log.start_offset, log.end_offset, log.latest_epoch) == (0, 3, 3)
 
 
-def test_a_refused_batch_changes_nothing(make: Make) -> None:
+def test_refused_batch_changes_nothing(make: Make) -> None:
     log = make()
     assert code_of(lambda: log.append_as_leader(batch(b"a")[:-1], 3, NOW)) is ErrorCode.CORRUPT_MESSAGE
     assert (log.end_offset, log.latest_epoch) == (0, -1)
 
 
-def test_reads_end_on_batches(make: Make) -> None:
+def test_read_ends_with_whole_batch(make: Make) -> None:
     log = make()
     for value in (b"a", b"b", b"c", b"d"):
         log.append_as_leader(batch(value, value), 0, NOW)
@@ -76,7 +76,7 @@ def test_reads_end_on_batches(make: Make) -> None:
             log.read(offset, ALL, 8)
 
 
-def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
+def test_follower_keeps_offsets_of_leader(make: Make) -> None:
     log = make()
     assert log.append_as_follower(numbered(0, 1, b"a") + numbered(1, 4, b"b", b"c")) == LogAppendInfo(0, 2, -1, NOW, 0)
     assert log.append_as_follower(numbered(9, 4, b"d")[:-1]) == LogAppendInfo(3, 2)
@@ -96,7 +96,7 @@ def test_a_follower_keeps_what_its_leader_numbered(make: Make) -> None:
     assert log.end_offset == 10
 
 
-def test_an_empty_log_that_begins_within_a_batch_takes_it_whole(make: Make) -> None:
+def test_empty_log_takes_batch_that_begins_before_its_start(make: Make) -> None:
     """As its leader's does, where somebody has wished away what is before."""
     log = make()
     log.truncate_fully_and_start_at(2)
@@ -109,7 +109,7 @@ def test_an_empty_log_that_begins_within_a_batch_takes_it_whole(make: Make) -> N
     assert code_of(lambda: log.append_as_follower(numbered(3, 4, b"d", b"e", b"f"))) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_retry_gets_the_offsets_of_then(make: Make) -> None:
+def test_retry_gets_first_offsets(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a", b"b"), 0, NOW)
     log.append_as_leader(of_producer(7, 2, b"c"), 0, NOW)
@@ -121,7 +121,7 @@ def test_a_retry_gets_the_offsets_of_then(make: Make) -> None:
     assert log.end_offset == 3
 
 
-def test_a_retry_after_failover_finds_what_the_follower_has_seen(make: Make) -> None:
+def test_retry_after_failover_is_recognized(make: Make) -> None:
     leader, follower = make(), make()
     for sequence in range(6):
         leader.append_as_leader(of_producer(7, sequence, b"v%d" % sequence), 0, NOW)
@@ -133,7 +133,7 @@ def test_a_retry_after_failover_finds_what_the_follower_has_seen(make: Make) -> 
     assert follower.append_as_leader(of_producer(7, 6, b"v6"), 1, NOW).first == 6
 
 
-def test_what_is_cut_off_was_never_sent(make: Make) -> None:
+def test_truncated_batch_may_be_sent_again(make: Make) -> None:
     log = make()
     for sequence in range(8):
         log.append_as_leader(of_producer(7, sequence, b"v"), 0, NOW)
@@ -142,7 +142,7 @@ def test_what_is_cut_off_was_never_sent(make: Make) -> None:
     assert not log.append_as_leader(of_producer(7, 6, b"v"), 1, NOW).duplicate
 
 
-def test_truncation_takes_whole_batches_and_their_epochs(make: Make) -> None:
+def test_truncation_removes_whole_batches_and_their_epochs(make: Make) -> None:
     log = make()
     log.append_as_leader(batch(b"a", b"b"), 0, NOW)
     log.append_as_leader(batch(b"c", b"d", b"e"), 2, NOW)
@@ -153,7 +153,7 @@ def test_truncation_takes_whole_batches_and_their_epochs(make: Make) -> None:
     assert log.end_offset_for_epoch(0) == EpochEndOffset(0, 2)
 
 
-def test_an_epoch_without_records_goes_although_nothing_is_cut(make: Make) -> None:
+def test_truncation_at_end_removes_epoch_without_records(make: Make) -> None:
     """Else two replicas ask each other for its end for ever."""
     log = make()
     log.append_as_leader(batch(b"a"), 0, NOW)
@@ -163,7 +163,7 @@ def test_an_epoch_without_records_goes_although_nothing_is_cut(make: Make) -> No
     assert (log.latest_epoch, log.end_offset) == (0, 1)
 
 
-def test_an_epoch_goes_on_behind_one_in_which_nothing_was_written(make: Make) -> None:
+def test_epoch_continues_after_one_without_records(make: Make) -> None:
     """Who led for a moment, and lacked the end of the epoch before, is given that. The epoch has not begun there: the
     one before it would seem to last until there, and a replica that has more of that one would seem to be right."""
     leader, other = make(), make()
@@ -182,7 +182,7 @@ def test_an_epoch_goes_on_behind_one_in_which_nothing_was_written(make: Make) ->
     assert [other.epoch_for_offset(offset) for offset in range(4)] == [1, 2, 2, 4]
 
 
-def test_starting_over(make: Make) -> None:
+def test_full_truncation_starts_at_offset(make: Make) -> None:
     log = make()
     log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
     log.truncate_fully_and_start_at(40)
@@ -193,7 +193,7 @@ def test_starting_over(make: Make) -> None:
     assert values_in(log) == [b"b"]
 
 
-def test_the_start_moves(make: Make) -> None:
+def test_start_offset_only_increases(make: Make) -> None:
     log = make()
     for value in (b"a", b"b", b"c"):
         log.append_as_leader(batch(value, value), 0, NOW)
@@ -208,7 +208,7 @@ def test_the_start_moves(make: Make) -> None:
     assert (log.start_offset, log.end_offset) == (1, 1)
 
 
-def test_searching_by_time(make: Make) -> None:
+def test_search_by_timestamp(make: Make) -> None:
     log = make()
     assert log.greatest_timestamp() is None
     for time in (NOW + 10, NOW + 5, NOW + 30, NOW + 20):
@@ -223,20 +223,20 @@ def test_searching_by_time(make: Make) -> None:
     assert log.greatest_timestamp() == TimestampAndOffset(NOW + 20, 6, 0)
 
 
-def test_the_log_may_tell_the_time(make: Make) -> None:
+def test_log_append_time_replaces_timestamps(make: Make) -> None:
     log = make(message_timestamp_type="LogAppendTime")
     assert log.append_as_leader(batch(b"a", time=5), 0, NOW) == LogAppendInfo(0, 0, NOW, NOW, 0)
     assert records_in(log)[0].timestamp == NOW
 
 
-def test_the_log_may_choose_the_codec(make: Make) -> None:
+def test_compression_type_recompresses_batches(make: Make) -> None:
     log = make(compression_type="zstd")
     log.append_as_leader(batch(b"a", b"b", codec=Codec.GZIP), 0, NOW)
     assert parse_header(log.read(0, ALL, 2).records).codec is Codec.ZSTD
     assert values_in(log) == [b"a", b"b"]
 
 
-def test_a_coordinator_ends_a_transaction(make: Make) -> None:
+def test_coordinator_appends_batches_and_marker(make: Make) -> None:
     log = make()
     marker = control_batch(ControlType.COMMIT, 7, 0, 3, NOW)
     assert code_of(lambda: log.append_as_leader(marker, 0, NOW)) is ErrorCode.INVALID_RECORD
@@ -244,7 +244,7 @@ def test_a_coordinator_ends_a_transaction(make: Make) -> None:
     assert [header.control for _, header in walk(log.read(0, ALL, 3).records)] == [False, True, False]
 
 
-def test_flushed_is_what_was_there(make: Make) -> None:
+def test_flush_returns_end_offset(make: Make) -> None:
     log = make()
     log.append_as_leader(batch(b"a"), 0, NOW)
     assert log.flush() == 1

@@ -1,4 +1,4 @@
-"""ProducerStateManager who write in transactions, and who reads only what is committed, as a client does it."""
+"""Transactional producers and a read_committed consumer for tests."""
 
 from __future__ import annotations
 
