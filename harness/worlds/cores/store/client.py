@@ -176,6 +176,8 @@ class Client:
     def _dial(self, server: StoreServer) -> None:
         world = self.world
         self._attempt += 1
+        if self.session and not self._known_to_all:
+            self._forget()
         self.server = server.id
         self._wire = Wire(world, self, server, self._random)
         self._proved = self._user
@@ -231,7 +233,7 @@ class Client:
         """The server hung up, or the connection broke."""
         if wire is self._wire and not self.vanished:
             self._disconnected()
-            if self.leaving and not self.session:
+            if self.leaving and not self._known_to_all:
                 self._rest()
             elif self.wanted:
                 self._look_for_server()
@@ -251,8 +253,6 @@ class Client:
         if self.connected:
             self.connected = False
             self._became("disconnected")
-        if self.session and not self._known_to_all:
-            self._forget()
 
     # -- what is said ----------------------------------------------------------------------------------
 
