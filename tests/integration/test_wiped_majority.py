@@ -38,10 +38,16 @@ async def wiped(made: Cluster, path: Path, *sids: int) -> None:
         await made.start(sid)
 
 
-async def divided(made: Cluster, path: Path) -> None:
-    """Return an ensemble in which servers 1 and 2 have begun anew, and 3 has the acknowledged history."""
+async def divided(made: Cluster, path: Path, *, changed: bool = False) -> None:
+    """Return an ensemble in which servers 1 and 2 have begun anew, and 3 has the acknowledged history.
+
+    If `changed`, a client had changed the membership, and the survivor knows the newer one.
+    """
     for request in OLD:
         await made.members[1].submit(request)
+    if changed:
+        await made.members[1].reconfigure(members=made.members[1].status().ensemble)
+        await made.agree()
     await made.agree()
     await wiped(made, path, 1, 2)
     await made.serving()
@@ -115,6 +121,35 @@ async def test_survivor_that_gives_up_is_healed_and_its_files_are_kept(tmp_path:
         assert all(request in kept[0] for request in OLD)
         with pytest.raises(LocalProtocolError, match="vetoes no leader"):
             await made.members[3].give_up_history()
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["while it runs", "on its directory"])
+async def test_survivor_with_a_newer_membership_vetoes_and_is_healed_once_it_gives_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, running: bool
+) -> None:
+    async with cluster(tmp_path) as made:
+        await divided(made, tmp_path, changed=True)
+        assert made.members[3].status().ensemble.version > made.members[1].status().ensemble.version
+        await vetoed(made)
+        veto = made.members[3].status().role.veto
+        assert veto is not None
+        assert veto.count == len(OLD) + 1
+        if running:
+            await made.members[3].give_up_history()
+        else:
+            await made.stop(3)
+            await trio.to_thread.run_sync(partial(CliRunner().invoke, log, ["give-up", str(tmp_path / "3"), "--yes"]))
+            await made.start(3)
+        with trio.fail_after(PATIENT):
+            await made.serving()
+            assert await made.agree() == NEW
+        assert made.members[3].status().ensemble == made.members[1].status().ensemble
+        events = {record.message.split()[0] for record in caplog.records if record.levelname == "WARNING"}
+        assert {"vetoes", "vetoed", "membership_dropped"} <= events
+        await made.stop(3)
+        await made.start(3)
+        with trio.fail_after(PATIENT):
+            await made.serving()
 
 
 async def _until_serving(made: Cluster):  # type: ignore[no-untyped-def]

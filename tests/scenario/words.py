@@ -135,6 +135,7 @@ _NOTES: dict[str, str] = {
     "truncated": "warns that it loses {count}, from {from} to {to}",
     "learner_dropped": "drops {peer}: {why}",
     "history_given_up": "gives its {count} transactions behind {common} up for those of {leader}",
+    "membership_dropped": "warns that it takes the members of {taken} in place of {version}",
     "vetoed": "warns that {peer} vetoes: {committed} was committed there",
     "vetoes": "warns that it vetoes {leader}: {count} would go behind {common}, and {committed} was committed",
     "history_distrusted": "distrusts its history: {why}",

@@ -9,8 +9,9 @@ from harness.worlds.cores.wiped import WipedWorld
 
 SEEDS = 80
 ELECTION = "zab.core.leader_election:LeaderElection"
-HANDSHAKE, LEARNER, PLAN = (
+HANDSHAKE, LEADER, LEARNER, PLAN = (
     "zab.core.leader.learner_handshake:LearnerHandshake",
+    "zab.core.leader.leader:Leader",
     "zab.core.learner.learner_synchronization:LearnerSynchronization",
     "zab.core.sync_plan:plan",
 )
@@ -65,6 +66,20 @@ BUGS = (
         "no-digest-behind-the-log",
         "a leader does not compare the contents where its memory begins",
         (f"{HANDSHAKE}._synchronize", "if digest is None and stop == history.base:", "if False:"),
+    ),
+    mutant(
+        "newer-membership-not-compared",
+        "a leader refuses a survivor with a newer membership before the histories are compared",
+        (
+            f"{LEADER}._on_follower_info",
+            "if membership > version and not (phase.decided",
+            "if membership > version and not (False",
+        ),
+    ),
+    mutant(
+        "membership-outlives-history",
+        "a survivor that has given up its history keeps the membership that the leader lacks",
+        (f"{LEARNER}._on_new_leader", "if lacks_membership:", "if False:"),
     ),
     mutant(
         "vetoed-leader-tried-at-once",

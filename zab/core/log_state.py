@@ -60,7 +60,7 @@ class LogState:
         """True while promises may have been lost with an earlier disk. The commit of a membership change clears it."""
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
-        """The active membership. Its version only advances."""
+        """The active membership. Its version only advances, unless a leader's history that lacks it takes over."""
         self.durable = self.history.last
         """Everything up to here is on the disk."""
         self._known = max(recovered.snapshot, recovered.committed)
@@ -118,8 +118,12 @@ class LogState:
         """The end of the history that is known to be committed, now or from before a restart.
 
         The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
+        A membership in force was committed: if the history contains its change, it is known up to there.
         """
-        return max(self.committed, self._known) if self.whole else NOTHING
+        if not self.whole:
+            return NOTHING
+        known, version = max(self.committed, self._known), self.ensemble.version
+        return version if version > known and self.history.floor(version) == version else known
 
     # -- writes to the disk ------------------------------------------------------------------------
 
@@ -203,6 +207,14 @@ class LogState:
         self.save_epochs()
         self.out.apply.append(Activate(ensemble))
         self.out.note("membership", version=show(ensemble.version), voters=list(ensemble.voters))
+
+    def drop_membership(self, leaders: Ensemble) -> None:
+        """Take the members of the leader's membership in place of a newer one that the leader's history lacks.
+
+        They get their version once the leader's membership is activated.
+        """
+        self.out.note("membership_dropped", "warning", version=show(self.ensemble.version), taken=show(leaders.version))
+        self.ensemble = evolve(leaders, version=NOTHING)
 
     def ensemble_of(self, epoch: Epoch) -> Ensemble:
         """Return the membership under which this server would lead `epoch`.

@@ -7,6 +7,7 @@ so for no other reason; and that afterwards all servers serve one history.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +19,7 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.world import World
 from zab.core.batch import Batch
+from zab.core.errors import ZabError
 from zab.core.messages import AckNewLeader, State
 from zab.core.ready import Note, Recovered
 from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Zxid, epoch_of, show
@@ -156,10 +158,15 @@ class WipedWorld(World):
         """Whether the operator gives up what vetoes; else it empties the others once more."""
         self.looks_at = random.choice((random.randrange(1_700, LENGTH_MS), LENGTH_MS))
         self._emptied_at = self._stuck_since = 0
+        chance = Random(f"{seed}/memberships")
+        self.renews_at = sorted(chance.randrange(300, LENGTH_MS) for _ in range(chance.randint(0, 3)))
+        """The times in milliseconds at which the leader proposes its membership anew, as after each readmission."""
 
     def play(self) -> Violation | None:
         self._prepare()
         self.push(random_ms(self._chance, 900, 1_500), self._wipe, None, None)
+        for at in self.renews_at:
+            self.push(at * 1_000, self._renew, None, None)
         self.push(self.looks_at * 1_000, self._operate, None, None)
         self._loop()
         assert not self.undecided, self.undecided
@@ -171,6 +178,12 @@ class WipedWorld(World):
         if chance.random() < 0.7:
             self.crash(self.servers[self.survivor], chance.choice(("keep", "lose")), chance.randrange(5, 1_200))
         self._empty(chance.choice((30, 300)))
+
+    def _renew(self, _: object, __: object) -> None:
+        leader = self.leader()
+        if leader is not None and not leader.paused:
+            with suppress(ZabError):
+                leader.reconfigure(leader.node.ensemble)
 
     def _empty(self, down_ms: int) -> None:
         for server in self.servers[1:]:

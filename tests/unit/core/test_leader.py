@@ -210,6 +210,28 @@ def test_learner_with_a_newer_membership_does_not_follow() -> None:
     assert leader.role.epoch is None
 
 
+def test_decided_leader_compares_histories_with_a_survivor_that_knows_a_newer_membership() -> None:
+    """Setting: a majority was wiped and began epoch 2 anew; in the former history, 2/7 changed the membership."""
+    leader = established(2)
+    leader.propose("new")
+    assert leader.greet(1, accepted=2, version=make(2, 7)) == [LeaderInfo(Epoch(2))]
+    sent = leader.promise(1, make(2, 9), epoch=2, counts=False)
+    assert isinstance(sent[0], Trunc)
+    assert sent[0].common == NOTHING
+    assert leader.role.over is None
+
+
+def test_membership_of_a_newer_epoch_proves_a_newer_promise() -> None:
+    leader = established(2)
+    leader.greet(1, accepted=2, version=make(5, 0))
+    assert leader.role.over == "server 1 has promised epoch 5"
+    assert leader.log_state.newest_promise == 5
+
+    leader = established(2)
+    leader.greet(4, accepted=2, version=make(5, 0))
+    assert (leader.role.over, leader.links) == (None, [HangUp(ServerId(4), dialled=False)]), "a stranger is refused"
+
+
 def test_a_promise_that_does_not_count_is_synchronized_and_not_counted() -> None:
     leader = LeaderFixture()
     leader.greet(2)

@@ -49,7 +49,7 @@ from zab.core.ready import (
     Settings,
     Truncate,
 )
-from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, make
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, make
 
 ME, LEADER = ServerId(1), ServerId(3)
 SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5, dial_retry_ms=7)
@@ -72,7 +72,7 @@ class Follower:
         accepted: int = 1,
         current: int = 1,
         settings: Settings = SETTINGS,
-        **recovered: bool | Zxid | SnapHeld,
+        **recovered: bool | Zxid | SnapHeld | Ensemble,
     ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
         self.log_state = LogState(ME, members(1, 2, 3), disk, settings)
@@ -683,6 +683,59 @@ def test_snapshot_below_the_committed_zxid_of_before_a_restart_is_vetoed() -> No
     more = (txn(1, 2), txn(1, 3))
     follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), *map(Propose, more), NewLeader(Epoch(2), members(1, 2, 3)))
     assert follower.save() == [AckNewLeader(Epoch(2))], "what the leader has behind its snapshot counts"
+
+
+def changed(version: Zxid, *voters: int) -> Batch:
+    return pack(version, [members(*voters, version=version).text().encode()], config=True)
+
+
+def survivor(*batches: Batch, version: Zxid, **recovered: bool | Zxid) -> Follower:
+    """Return a learner whose epochs record holds a membership of this version, with members 1, 2, 3 and 4."""
+    follower = Follower(*batches, ensemble=members(1, 2, 3, 4, version=version), **recovered)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    return follower
+
+
+MEMBERSHIP = make(1, 2)
+CHANGED = (txn(1, 1), changed(MEMBERSHIP, 1, 2, 3, 4), txn(1, 3))
+
+
+def test_membership_in_force_is_known_to_be_committed() -> None:
+    follower = survivor(*CHANGED, version=MEMBERSHIP)
+    assert follower.log_state.known == MEMBERSHIP
+    assert follower.hear(Trunc(make(1, 1), None)) == [Veto(LEADER, Epoch(2), make(1, 1), MEMBERSHIP, make(1, 3), 2)]
+    assert survivor(txn(1, 1), version=MEMBERSHIP).log_state.known == NOTHING, "its history lacks the change"
+    assert survivor(*CHANGED, version=MEMBERSHIP, voting=False).log_state.known == NOTHING
+
+
+def test_snapshot_of_a_leader_that_lacks_a_membership_in_force_is_vetoed() -> None:
+    follower = survivor(*CHANGED, version=MEMBERSHIP)
+    said = follower.hear(SnapBegin(make(1, 9), 5), SnapEnd(), NewLeader(Epoch(2), members(1, 2, 3, version=make(1, 0))))
+    assert said == [Veto(LEADER, Epoch(2), make(1, 1), MEMBERSHIP, make(1, 3), 2)]
+
+
+def test_change_that_is_pending_at_the_leader_is_not_lacking() -> None:
+    follower = survivor(*CHANGED, version=MEMBERSHIP)
+    new = NewLeader(Epoch(2), members(1, 2, 3, version=make(1, 0)))
+    follower.hear(SnapBegin(make(1, 1), 5), SnapEnd(), *map(Propose, CHANGED[1:]), new)
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+    assert follower.log_state.ensemble.version == MEMBERSHIP
+
+
+@pytest.mark.parametrize("leaders", [make(1, 0), make(1, 1)], ids=["a first version", "a changed one"])
+def test_history_given_up_goes_with_its_membership(leaders: Zxid) -> None:
+    follower = survivor(*CHANGED, version=MEMBERSHIP, voting=False)
+    new = NewLeader(Epoch(2), members(1, 2, 3, version=leaders))
+    follower.hear(SnapBegin(make(1, 9), 5), SnapEnd(), new)
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+    (record, *_) = [write for write in reversed(follower.writes) if isinstance(write, SaveEpochs)]
+    assert record.whole
+    assert record.ensemble.version == (leaders if counter_of(leaders) else NOTHING), "no restart brings it back"
+    follower.hear(UpToDate(make(1, 9)))
+    assert follower.log_state.ensemble == members(1, 2, 3, version=leaders)
+    assert noted(follower, "membership_dropped")["version"] == "1/2"
 
 
 def test_other_contents_under_the_same_numbers_are_vetoed_if_anything_was_committed() -> None:

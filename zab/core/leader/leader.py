@@ -16,7 +16,7 @@ from zab.core.leader.learner_state import LearnerState, LearnerStep
 from zab.core.log_state import LogState
 from zab.core.messages import ALIVE, TO_LEADER, AckEpoch, AckNewLeader, FollowerInfo, Pong, SnapHeld, Veto
 from zab.core.ready import BarrierDone, FindSnapshot, FoundSnapshot, HangUp
-from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, show
+from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, epoch_of, show
 
 
 class Leader:
@@ -194,22 +194,26 @@ class Leader:
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
         """Take a learner in, unless it is ahead of this leader.
 
-        A learner with a newer membership is refused. A voter that has promised a newer epoch can never follow this
-        leader, but a quorum may need it. So the attempt to lead ends, and the next leader chooses a still newer epoch.
+        A voter that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
+        to lead ends, and the next leader chooses a still newer epoch. A membership of a newer epoch proves a promise.
+
+        A learner with a newer membership is refused before the initial history is decided. Afterwards this history
+        contains every membership that was in force before the epoch, unless a majority of the disks lost what was on
+        them. Then the learner is taken in, so that it receives the comparison of the histories, and can veto.
         """
         learner.require(LearnerStep.CONNECTED, message)
-        log_state, phase = self.log_state, self.phase
-        version = max(view.version for view in (*log_state.views, phase.membership()))
-        if message.ensemble_version > version:
-            self.hang_up(learner.sid, f"knows a newer membership, {show(message.ensemble_version)}")
-            return
-        learner.step = LearnerStep.INTRODUCED
-        learner.info, learner.observer = message, message.observer
-        log_state.newest_promise = max(log_state.newest_promise, message.accepted_epoch)
-        promised = message.accepted_epoch
+        log_state, phase, membership = self.log_state, self.phase, message.ensemble_version
+        promised = max(message.accepted_epoch, epoch_of(membership))
+        log_state.newest_promise = max(log_state.newest_promise, promised)
         if phase.epoch is not None and promised > phase.epoch and any(learner.sid in v.by_id for v in log_state.views):
             self.end(f"server {learner.sid} has promised epoch {promised}")
             return
+        version = max(view.version for view in (*log_state.views, phase.membership()))
+        if membership > version and not (phase.decided and promised <= (phase.epoch or 0)):
+            self.hang_up(learner.sid, f"knows a newer membership, {show(membership)}")
+            return
+        learner.step = LearnerStep.INTRODUCED
+        learner.info, learner.observer = message, message.observer
         phase.introduced(learner, now)
 
     def _on_snap_held(self, learner: LearnerState, message: SnapHeld, now: Millis) -> None:

@@ -241,14 +241,20 @@ class LearnerSynchronization(LearnerPhase):
         A membership whose version has a counter is in force already. It is activated before the snapshot is installed,
         because the snapshot may have replaced the transaction that would activate it. A first version (counter 0)
         comes into force when its epoch is established, that is at UPTODATE.
+
+        The leader may lack a change of the membership that is in force here, if a majority of the disks lost what was
+        on them. Then this server vetoes if its history contains the change, or takes the leader's membership.
         """
         self._require_history(message)
         if message.epoch != self._epoch or self._snapshot is not None:
             raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
-        log_state = self._log_state
+        log_state, version = self._log_state, self._log_state.ensemble.version
+        lacks_membership = self._is_lacking(version, message.ensemble)
         if self._received is not None:
             behind = self._behind_snapshot
             ends = behind[-1].last if behind else self._received[0]
+            if lacks_membership and counter_of(version):
+                ends = min(ends, Zxid(version - 1))
             if ends < log_state.known:
                 common = log_state.history.floor(ends)
                 self._refuse(NOTHING if common is None else common, "asked to replace what was committed")
@@ -256,6 +262,8 @@ class LearnerSynchronization(LearnerPhase):
         else:
             log_state.partial.drop()
         self._membership = message.ensemble
+        if lacks_membership:
+            log_state.drop_membership(message.ensemble)
         if counter_of(message.ensemble.version):
             log_state.activate(message.ensemble)
         self._install()
@@ -265,6 +273,14 @@ class LearnerSynchronization(LearnerPhase):
         self._acked = log_state.history.last
         self._adoption = log_state.save_epochs()
         self.receiving = False
+
+    def _is_lacking(self, version: Zxid, leaders: Ensemble) -> bool:
+        """Return whether the leader's history lacks the membership of this version."""
+        if version <= leaders.version:
+            return False
+        if self._received is None:
+            return self._log_state.history.floor(version) != version
+        return all(batch.first != version for batch in self._behind_snapshot)
 
     def _acknowledge(self, ticket: Ticket) -> None:
         """Acknowledge NEWLEADER: history and epoch are durable."""
