@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ import trio
 import trustme
 from attrs import evolve
 
+import zab
 from bench.ports import free_ports
 from tests.integration.certificates import Authority
 from tests.integration.cluster import FAST, Cluster, Recorder, cluster, loopback
@@ -205,6 +207,30 @@ async def test_taken_port_is_reported(tmp_path: Path) -> None:
                 Recorder(), tmp_path / "b", server_id=1, ensemble=Ensemble((server,)), settings=FAST
             ):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("server.1=10.99.99.99:{free}:{other}", "This machine has no such address"),
+        ("server.1=no-such-host.invalid:{free}:{other}", "The name has no address"),
+        ("server.1=127.0.0.1:{taken}:{free}", "for the learner port"),
+        ("server.1=127.0.0.1:{free}:{taken}", "for the election port"),
+        ("server.1=127.0.0.1:{free}:{other};{taken}", "for clients"),
+    ],
+)
+async def test_first_start_without_a_port_to_listen_at_leaves_no_files(tmp_path: Path, line: str, why: str) -> None:
+    (server,) = loopback(1)
+    path = tmp_path / "new"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = line.format(taken=port, free=server.quorum_port, other=server.election_port)
+        client_port = port if ";" in line else None
+        ensemble = Ensemble.parse(text)
+        with pytest.raises(zab.CannotListen, match=why):
+            async with zab.open_store(path, ensemble=ensemble, server_id=1, client_port=client_port):
+                pass
+    assert not path.exists()
 
 
 # -- addresses ----------------------------------------------------------------------------------------------

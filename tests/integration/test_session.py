@@ -556,6 +556,26 @@ async def test_invalid_watch_is_reported(via: SessionKind) -> None:
                 await session.add_watch(it.root or "/", watch)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("path", ["/foo/", "/a//b", "/foo/.", "/foo/.."])
+async def test_watch_on_an_invalid_path_is_refused(via: SessionKind, path: str) -> None:
+    async with via.open() as it, it.session() as session:
+        for recursive in (False, True):
+            with pytest.raises(zab.BadArguments, match="bad arguments"):
+                async with session.watch(it.root + path, recursive=recursive):
+                    pass
+
+
+async def test_long_path_is_shortened_in_errors(via: SessionKind) -> None:
+    async with via.open() as it, it.session() as session:
+        for ask in (session.create, session.get, session.delete, session.add_watch):
+            async with session.watcher() as watch:
+                more = (watch,) if ask == session.add_watch else ()
+                with pytest.raises((zab.LocalProtocolError, zab.StoreError)) as refused:
+                    await ask(it.root + "/" + "a" * 2_000_000 + "/", *more)
+                assert len(str(refused.value)) < 500
+                assert "2000" in str(refused.value)
+
+
 async def test_a_watch_is_for_one_task(via: SessionKind) -> None:
     async with via.open() as it, it.session() as session, session.watch(it.root or "/") as events:
         got: list[zab.WatchEvent] = []

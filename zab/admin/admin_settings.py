@@ -6,12 +6,14 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.core.settings_checks import check_settings
 
 PARTS: Final = frozenset({"commands", "metrics", "page"})
 
 
+@checks_arguments
 @frozen
 class AdminSettings:
     """

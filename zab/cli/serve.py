@@ -24,7 +24,7 @@ from zab.core.zxid import ServerId, show
 from zab.host.logs import LEVELS
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
-from zab.net.listener import listen
+from zab.net.listener import check_free
 from zab.net.loop_wait import claim_this_loop
 from zab.runtime.directory_owner import claim_directory
 from zab.runtime.member_arguments import single_server_ensemble
@@ -131,7 +131,8 @@ async def run(plan: ServerPlan) -> None:
     raise_open_files()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope, True)
-        await check_free(plan)
+        for each in plan.listens:  # before anything is written, so that a failed start leaves no history
+            await check_free(each.host, each.port, each.purpose)
         if plan.replaces:
             assert plan.ensemble is not None
             await trio.to_thread.run_sync(replace_remembered, plan, plan.ensemble)
@@ -163,13 +164,6 @@ async def run(plan: ServerPlan) -> None:
         nursery.start_soon(announce, server)
         nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)
         nursery.start_soon(keep_membership, server, plan)
-
-
-async def check_free(plan: ServerPlan) -> None:
-    """Raise if a port is taken. This comes before anything is written, so that a failed start leaves no history."""
-    for each in plan.listens:
-        for listener in await listen(each.host, each.port, each.purpose):
-            await listener.aclose()
 
 
 async def announce(server: ServerRuntime) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from zab.core.errors import LocalProtocolError
-from zab.session.session_errors import BadArguments, named
+from zab.session.session_errors import BadArguments, as_shown, named
 from zab.session.watch_manager import Listener
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import WRITES, Fields
@@ -50,7 +50,9 @@ def encode(op: int, fields: Fields, what: str) -> bytes:
     try:
         return _ENCODERS[op](fields)
     except (struct.error, TypeError, ValueError, AttributeError) as error:
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{what}: the request cannot be encoded: {error}") from None
+        raise BadArguments(
+            ErrorCode.BAD_ARGUMENTS, f"{as_shown(what)}: the request cannot be encoded: {error}"
+        ) from None
 
 
 def check_size(call: Call, frame_bytes_max: int) -> None:

@@ -6,9 +6,11 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.wire.client.client_frames import FRAME_BYTES_MAX
 
 
+@checks_arguments
 @frozen
 class ClientSettings:
     """Limits and intervals of a client.

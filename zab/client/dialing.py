@@ -15,10 +15,12 @@ from attrs import field, frozen
 
 from zab.client.connection_failures import ConnectionOver, handshake_failure
 from zab.client.hosts import shown
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.net.network import tune
 
 
+@checks_arguments
 @frozen(slots=False)
 class ClientTls:
     """TLS settings of a client. Files are in PEM format.

@@ -19,11 +19,12 @@ from zab.client.connection_failures import Unreachable
 from zab.client.connector import Connector
 from zab.client.dialing import ClientTls
 from zab.client.hosts import Hosts, parse_hosts
+from zab.core.argument_names import checks_names
 from zab.core.errors import OutcomeUnknown, Overloaded
 from zab.runtime.block_nursery import block_nursery
 from zab.runtime.waiter import Waiter
 from zab.session.api import Session
-from zab.session.call_arguments import checks_names, credentials_of
+from zab.session.call_arguments import credentials_of
 from zab.session.multi import with_acls
 from zab.session.session_errors import LEFT, NodeExists, StoreError
 from zab.session.state import SessionState

@@ -477,7 +477,8 @@ class Node:
             if role.serving:
                 self._begin_serving(role)
             return False
-        self._out.note("role_over", state=self.state.name, why=role.over)
+        level = "warning" if isinstance(role, Learner) and role.phase.synchronizes else "info"
+        self._out.note("role_over", level, state=self.state.name, why=role.over)
         self.serving_role = None
         if isinstance(role, Learner) and role.veto is not None:
             self._vetoes.add(role.leader, role.veto, now + self.settings.veto_retry_ms)

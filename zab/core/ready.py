@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
@@ -293,6 +294,7 @@ class Recovered:
     held: SnapHeld | None = None
 
 
+@checks_arguments
 @frozen
 class Settings:
     """Times in milliseconds, limits as counts or bytes. The defaults are ZooKeeper's where it has the setting.

@@ -34,6 +34,12 @@ async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketL
         raise cannot_listen(host, port, purpose, error) from error
 
 
+async def check_free(host: str | None, port: int, purpose: str) -> None:
+    """Raise `CannotListen` if this server cannot listen there."""
+    for listener in await listen(host, port, purpose):
+        await listener.aclose()
+
+
 class RateLimitedLog(Protocol):
     def warn_rate_limited(self, event: str, key: object, /, **fields: object) -> None: ...
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import trio
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.net.tls.key_stores import StoreFile, load_pair
 from zab.net.tls.tls_stream import TlsStream
 
@@ -28,6 +29,7 @@ class Network(Protocol):
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
 
 
+@checks_arguments
 @frozen(slots=False)
 class TlsConfig:
     """TLS with certificates at both ends, each signed by `ca`. The files are in PEM format.

@@ -14,7 +14,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
 
-from zab.core.ensemble import Ensemble, Server
+from zab.core.argument_names import checks_arguments, checks_names
+from zab.core.ensemble import NO_HOST, Ensemble, Server
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, Stopped
 from zab.core.messages import Veto
 from zab.core.ready import Settings
@@ -26,23 +27,25 @@ from zab.net.network import LinkTls, Network, TcpNetwork
 from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
 from zab.runtime.block_nursery import block_nursery, sole_error
+from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import claim_directory
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.runtime.machine_applier import OnMembership
 from zab.runtime.member_arguments import MemberArguments, MemberHooks, single_server_ensemble
 from zab.runtime.member_runtime import MemberRuntime
+from zab.runtime.peer_port import listen_for_peers
 from zab.runtime.waiter import Waiter
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine, check_machine, kind_of
 from zab.service.side_channel import MessageHandler
 from zab.service.status import DiskStatus, RoleChange, SnapshotStatus, Status
-from zab.session.call_arguments import checks_names
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk
 from zab.storage.recovery import check_curable
 from zab.storage.storage import Storage, StorageSettings
+from zab.wire.greeting import Purpose
 from zab.wire.relay_messages import ORIGIN_BYTES, ReconfigureRequest
 
 P = ParamSpec("P")
@@ -55,6 +58,7 @@ DEFAULT_STORAGE: Final = StorageSettings()
 _BYTES: Final = frozenset({bytes})
 
 
+@checks_arguments
 class Member:
     """A member of an ensemble: it replicates a machine, and takes requests for it.
 
@@ -179,6 +183,8 @@ class Member:
         """Recover in a thread. A cancellation waits for its end: the thread must not use the directory later."""
         disk, in_thread = self._disk, self._arguments.environment.in_thread
         if disk is None:
+            if not await in_thread(partial(os.path.exists, os.path.join(self._path, IDENTITY))):
+                await self._check_ports()
             disk = await in_thread(partial(RealDisk, self._path))
         try:
             kind = kind_of(self._machine)
@@ -209,6 +215,17 @@ class Member:
         except BaseException:
             disk.close()
             raise
+
+    async def _check_ports(self) -> None:
+        """Raise `CannotListen` before the first start has written anything."""
+        arguments = self._arguments
+        server = arguments.ensemble.by_id[self.me]
+        if not arguments.listen or server.host == NO_HOST:
+            return
+        host = arguments.listen_host or server.host
+        for port, purpose in ((server.election_port, Purpose.ELECTION), (server.quorum_port, Purpose.LEARNER)):
+            for listener in await listen_for_peers(arguments.network, host, port, purpose):
+                await listener.aclose()
 
     def _report_stall(self, stall: Stall) -> None:
         log = Log(self.me, lambda: Epoch(0) if self._role is None else self._role.epoch)

@@ -50,6 +50,16 @@ class PeerDialler:
         return stream
 
 
+async def listen_for_peers(
+    network: Network, host: str, port: int, purpose: Purpose
+) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
+    """Listen for other servers. Raise `CannotListen`, naming the purpose."""
+    try:
+        return await network.listen(host, port)
+    except OSError as error:
+        raise cannot_listen(host, port, f"the {purpose.value} port", error) from error
+
+
 class PeerPort:
     """Listens, and hands over the streams that send a valid hello in time. The memory for all others is bounded.
 
@@ -89,10 +99,7 @@ class PeerPort:
         """Listen at this address, and no longer at the earlier one. Existing links stay open."""
         if self.bound == (host, port):
             return
-        try:
-            listeners = await self._network.listen(host, port)
-        except OSError as error:
-            raise cannot_listen(host, port, f"the {self._purpose.value} port", error) from error
+        listeners = await listen_for_peers(self._network, host, port, self._purpose)
         self.unbind()
         self.bound = (host, port)
         self._scope = trio.CancelScope()

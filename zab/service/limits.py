@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.settings_checks import check_ordered, check_settings
 
 
+@checks_arguments
 @frozen
 class Limits:
     """Counts, bytes and milliseconds; each name says which.

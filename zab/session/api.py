@@ -37,7 +37,7 @@ from zab.session.multi import (
     read_by_multi,
     version_of,
 )
-from zab.session.session_errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, error_of
+from zab.session.session_errors import LEFT, BadArguments, NoNode, SessionClosed, StoreError, as_shown, error_of
 from zab.session.state import SessionState, StateChanges, States
 from zab.session.trees import delete_tree, ensure_path
 from zab.session.watch import Watch
@@ -45,7 +45,7 @@ from zab.session.watch_manager import WatchManager
 from zab.store.acl import OPEN, Acl
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import ANY_VERSION, Fields, Op
-from zab.store.paths import CONFIG, ROOT, child_of
+from zab.store.paths import CONFIG, ROOT, child_of, why_invalid
 from zab.store.server_watches import WatchKind, WatchMode
 from zab.store.znode import Stat
 
@@ -321,9 +321,11 @@ class Session(ABC):
     async def add_watch(self, path: str, watch: Watch, *, recursive: bool = False) -> None:
         """Add a node to a watch, for as long as the watch lasts. The node need not exist."""
         self._own(watch)
+        if why := why_invalid(path_of(path)):
+            raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path), why)
         mode = WatchMode.RECURSIVE if recursive else WatchMode.PERSISTENT
         try:
-            await self._ask(Op.ADD_WATCH, (path_of(path), int(mode)), path, watch)
+            await self._ask(Op.ADD_WATCH, (path, int(mode)), path, watch)
         except trio.Cancelled:
             self._added_in_vain(path, WatchKind.RECURSIVE if recursive else WatchKind.PERSISTENT)
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Self, TypeAlias
 
 from zab.core.errors import RemoteProtocolError
-from zab.session.session_errors import BadArguments, StoreError, as_shown, refused
+from zab.session.session_errors import SHOWN_MAX, BadArguments, StoreError, as_shown, refused
 from zab.store.acl import OPEN, Acl, is_encodable, is_text
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import ANY_VERSION, CreateFlag, Fields, Op
@@ -25,9 +25,9 @@ def path_of(path: str) -> str:
     if not isinstance(path, str):
         raise TypeError(f"a path is text, not {type(path).__name__}")
     if not is_text(path):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{path!r}, which contains a lone surrogate")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"{as_shown(path)}, which contains a lone surrogate")
     if not path.startswith("/"):
-        raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path), "a path begins with /")
+        raise BadArguments(ErrorCode.BAD_ARGUMENTS, repr(path[:SHOWN_MAX]), "a path begins with /")
     return path
 
 

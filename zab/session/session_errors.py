@@ -103,6 +103,8 @@ class SessionClosed(SessionExpired, LocalProtocolError):
         self.args = (f"{why}: use a session only inside its block",)
 
 
+SHOWN_MAX: Final = 200
+"""The characters of a path that a message quotes."""
 LEFT: Final = "the block of this session has ended"
 """The error of calls in a session that its owner has ended."""
 
@@ -179,11 +181,13 @@ def _more_of_several(code: int, op: int) -> str:
 def named(op: int, what: str) -> str:
     """Name the operation and its node."""
     name = Op(op).name.lower()
-    return name if name == what else f"{name} {what}"
+    return name if name == what else f"{name} {as_shown(what)}"
 
 
 def as_shown(path: str) -> str:
-    """Escape a path for messages: a path chosen by a client must not forge lines of a log."""
+    """Escape and shorten a path for messages: a path chosen by a client must not forge lines of a log, or flood it."""
+    if len(path) > SHOWN_MAX:
+        return f"{as_shown(path[:SHOWN_MAX])}... ({len(path)} characters)"
     return path if path.isprintable() else repr(path)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.batch import Batch
 from zab.core.errors import ConfigError, LocalProtocolError, StorageError
 from zab.core.messages import SnapHeld
@@ -43,6 +44,7 @@ from zab.storage.transaction_log import TransactionLog
 SEGMENT_BYTES_MAX: Final = 1 << 31
 
 
+@checks_arguments
 @frozen
 class StorageSettings:
     """Sizes in bytes. `autocreate`: an empty directory is the beginning of a history, not the loss of one.

@@ -6,10 +6,12 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.settings_checks import check_settings
 from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 
 
+@checks_arguments
 @frozen
 class StoreSettings:
     """Settings of the store. `enforce_quota`, `extended_types` and `access` are ZooKeeper's, and only the leader uses

@@ -453,7 +453,9 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
     directory = tmp_path / "theirs" / "version-2"
     directory.mkdir(parents=True)
     (tmp_path / "snapshot.200000001").rename(directory / "snapshot.200000001")
-    assert "as of 2/9" in run("snapshot", "verify", tmp_path / "theirs")
+    verified = run("snapshot", "verify", tmp_path / "theirs")
+    assert "as of 2/9" in verified
+    assert "no log follows, the name says 0x200000001, the snapshot ends at 0x200000009" in verified
 
 
 # -- words -------------------------------------------------------------------------------------------------

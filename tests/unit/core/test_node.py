@@ -510,3 +510,18 @@ def test_survivor_that_is_elected_forgets_its_veto() -> None:
     hear(node, 2, AckEpoch(Epoch(0), NOTHING, 0))
     hear(node, 2, AckNewLeader(node.accepted))
     assert (node.serving, node.veto, node.committed) == (True, None, make(1, 3))
+
+
+# -- a leader that is lost -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["in discovery", "in synchronization"])
+def test_leader_lost_in_synchronization_is_a_warning(asked: bool) -> None:
+    node = Node(ServerId(1), ensemble(1, 2, 3), Recovered(Epoch(1), Epoch(1)), Settings(), lambda limit: limit, 0)
+    turn(node)
+    established(node, 0)
+    ready = hear(node, 3, LinkUp(dialled=True), *([LeaderInfo(Epoch(2))] if asked else []))
+    node.tick(node.settings.init_ms)
+    ready = turn(node, node.settings.init_ms)
+    (note,) = [note for note in ready.notes if note.event == "role_over"]
+    assert note.level == ("warning" if asked else "info")

@@ -66,6 +66,26 @@ def test_misspelt_argument_of_connect_or_open_member_names_the_near_one(tmp_path
         zab.open_member(Nothing(), tmp_path, server_i=1)  # type: ignore[call-arg]
 
 
+MISSPELT = [
+    (zab.Settings, "tick_sm", "tick_ms"),
+    (zab.Limits, "submits_mx", "submits_max"),
+    (zab.StorageSettings, "autocreat", "autocreate"),
+    (zab.StoreSettings, "extended_type", "extended_types"),
+    (zab.ClientPortSettings, "super_diges", "super_digest"),
+    (zab.ClientSettings, "frame_byte_max", "frame_bytes_max"),
+    (zab.AdminSettings, "prt", "port"),
+    (zab.AuditSettings, "fil", "file"),
+    (zab.Member, "serverid", "server_id"),
+]
+
+
+@pytest.mark.parametrize(("kind", "given", "near"), MISSPELT, ids=lambda each: getattr(each, "__name__", None))
+def test_misspelt_argument_of_a_constructor_names_the_near_one(kind: Any, given: str, near: str) -> None:
+    assert near in inspect.signature(kind).parameters
+    with pytest.raises(TypeError, match=f"zab.{kind.__name__} has no argument '{given}'; did you mean {near}?"):
+        kind(**{given: 1})
+
+
 async def test_misspelt_argument_names_the_near_one(tmp_path: Path) -> None:
     misspelt: dict[str, Any] = {"client_prt": 2181}
     with pytest.raises(TypeError, match="a store has no argument 'client_prt'; did you mean client_port?"):

@@ -199,7 +199,8 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
             "the files are not all of one history, or one of them is missing"
         )
     if content > store.zxid:
-        notes.append(f"{files}: the log ends at {store.zxid:#x}, the snapshot at {content:#x}: the snapshot counts")
+        ends = f"the log ends at {store.zxid:#x}" if missing else f"no log follows, the name says {store.zxid:#x}"
+        notes.append(f"{files}: {ends}, the snapshot ends at {content:#x}: the snapshot counts")
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 

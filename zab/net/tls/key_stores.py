@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError, WireError
 from zab.wire.jks import MAGIC, Jks, decode_jks
 
@@ -30,6 +31,7 @@ _JCEKS: Final = b"\xce\xce\xce\xce"
 _CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore store.p12 -deststoretype PKCS12"
 
 
+@checks_arguments
 @frozen
 class StoreFile:
     """A file with a key and its certificates, or with the certificates that are trusted."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.net.tls.cipher_suites import VERSIONS, restrict
 from zab.net.tls.key_stores import StoreFile
@@ -31,6 +32,7 @@ _MODES: Final = {
 }
 
 
+@checks_arguments
 @frozen
 class TlsPortSettings:
     """

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.host.logs import TextFormatter
 from zab.store.acl import ADMIN, CREATE, DELETE, READ, SUPER, WRITE, Acl, Identity, user_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 LOGGER: Final = "zab.audit"
 
 
+@checks_arguments
 @frozen
 class AuditSettings:
     """The destination of the audit log: `file`, or if it is None the logger `zab.audit`.

@@ -6,6 +6,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.settings_checks import check_ordered, check_settings
@@ -20,6 +21,7 @@ DEFAULT_FAILED_LOGINS: Final = FailedLoginSettings()
 DEFAULT_WORDS: Final = frozenset({"isro", "mntr", "ruok", "srvr", "stat"})
 
 
+@checks_arguments
 @frozen
 class ClientPortSettings:
     """Limits and behaviour of the client ports.

@@ -13,9 +13,11 @@ from attrs import evolve
 
 from zab.admin.admin_port import AdminPort
 from zab.admin.admin_settings import AdminSettings
+from zab.core.argument_names import check_names
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
+from zab.net.listener import check_free
 from zab.net.network import LinkTls, Network
 from zab.runtime.admin.store_site import StoreSite
 from zab.runtime.block_nursery import block_nursery, sole_error
@@ -29,7 +31,6 @@ from zab.runtime.store_server.store_server import StoreServer
 from zab.runtime.store_server.tls_acceptor import TlsAcceptor
 from zab.service.config_node import check_request
 from zab.service.limits import Limits
-from zab.session.call_arguments import check_names
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
@@ -129,6 +130,9 @@ async def run_server(
     secure, both = _tls_acceptors(server, secure_client_port)
     audit = server.audit
     try:
+        for host, port in ((client_host, client_port), (secure_client_host or client_host, secure_client_port)):
+            if port is not None:  # before the member has written anything
+                await check_free(host, port, "clients")
         async with trio.open_nursery() as nursery:
             for settings in admin:
                 site = StoreSite(server, settings)

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from attrs import evolve, field, frozen
 
+from zab.core.argument_names import checks_arguments
 from zab.core.errors import ConfigError
 from zab.store.acl import SUPER, Access, Identity, Rules
 
@@ -22,6 +23,7 @@ _NO_USERS: Final[Mapping[str, str]] = {}
 _NO_PROVIDERS: Final[Mapping[str, Provider]] = {}
 
 
+@checks_arguments
 @frozen
 class SecuritySettings:
     """Authentication at the client port.
