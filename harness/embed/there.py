@@ -9,12 +9,15 @@ import datetime as dt
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from zab.core.zxid import Zxid
 
 SHIFT_S: Final = 86_400 + 3_600 + 60 + 1
 """A day, an hour, a minute and a second: whatever part of the time a machine uses, it is another one."""
+_CLOCKS: Final = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+"""The clocks of `time` that have a name of their own. Each has a twin that counts nanoseconds."""
 CHILD: Final = "ZAB_HARNESS_ELSEWHERE"
 
 
@@ -28,15 +31,28 @@ def shown(result: object) -> str | None:
     return None if " at 0x" in text else text
 
 
+def _shifted(clock_ns: Callable[..., int]) -> Callable[..., int]:
+    return lambda *which: clock_ns(*which) + SHIFT_S * 1_000_000_000
+
+
+def _in_seconds(clock_ns: Callable[..., int]) -> Callable[..., float]:
+    return lambda *which: clock_ns(*which) / 1e9
+
+
 def shift_clock() -> None:
     """Let every clock of the standard library be wrong, so that a machine that reads one makes something else here."""
-    real_ns, real_local, real_utc, real_format = time.time_ns, time.localtime, time.gmtime, time.strftime
+    real_local, real_utc, real_format, real_text = time.localtime, time.gmtime, time.strftime, time.asctime
     patched: Any = time
-    patched.time_ns = lambda: real_ns() + SHIFT_S * 1_000_000_000
-    patched.time = lambda: time.time_ns() / 1e9
+    for name in _CLOCKS:
+        setattr(patched, f"{name}_ns", _shifted(getattr(time, f"{name}_ns")))
+        setattr(patched, name, _in_seconds(getattr(time, f"{name}_ns")))
+    patched.clock_gettime_ns = _shifted(time.clock_gettime_ns)
+    patched.clock_gettime = _in_seconds(time.clock_gettime_ns)
     patched.localtime = lambda seconds=None: real_local(time.time() if seconds is None else seconds)
     patched.gmtime = lambda seconds=None: real_utc(time.time() if seconds is None else seconds)
     patched.strftime = lambda form, at=None: real_format(form, time.localtime() if at is None else at)
+    patched.asctime = lambda at=None: real_text(time.localtime() if at is None else at)
+    patched.ctime = lambda seconds=None: real_text(time.localtime(seconds))
 
     class Shifted(dt.datetime):
         @classmethod

@@ -9,8 +9,9 @@ import datetime as dt
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
+from typing import Final
 
 import zab
 from zab import View, Zxid
@@ -93,6 +94,41 @@ class StoresTheTime(Bank):
     def apply(self, zxid: Zxid, txn: bytes) -> object:
         self.accounts["at"] = time.time_ns()
         return super().apply(zxid, txn)
+
+
+class StoresAClock(Bank):
+    """Stores the hour of a clock: too coarse to differ between the servers of one process."""
+
+    clock: Callable[[], object]
+
+    def apply(self, zxid: Zxid, txn: bytes) -> object:
+        self.accounts["hour"] = type(self).clock()  # type: ignore[assignment]
+        return super().apply(zxid, txn)
+
+
+HOUR: Final = 3_600
+CLOCKS: Final[dict[str, Callable[[], object]]] = {
+    "Time": lambda: time.time() // HOUR,
+    "TimeNs": lambda: time.time_ns() // (HOUR * 10**9),
+    "Monotonic": lambda: time.monotonic() // HOUR,
+    "MonotonicNs": lambda: time.monotonic_ns() // (HOUR * 10**9),
+    "PerfCounter": lambda: time.perf_counter() // HOUR,
+    "PerfCounterNs": lambda: time.perf_counter_ns() // (HOUR * 10**9),
+    "ProcessTime": lambda: time.process_time() // HOUR,
+    "ProcessTimeNs": lambda: time.process_time_ns() // (HOUR * 10**9),
+    "ThreadTime": lambda: time.thread_time() // HOUR,
+    "RealtimeClock": lambda: time.clock_gettime(time.CLOCK_REALTIME) // HOUR,
+    "RealtimeClockNs": lambda: time.clock_gettime_ns(time.CLOCK_REALTIME) // (HOUR * 10**9),
+    "MonotonicClock": lambda: time.clock_gettime(time.CLOCK_MONOTONIC) // HOUR,
+    "Ctime": lambda: time.ctime()[:13],
+    "Asctime": lambda: time.asctime()[:13],
+    "Strftime": lambda: time.strftime("%H"),
+    "Gmtime": lambda: time.gmtime().tm_hour,
+    "Today": lambda: dt.date.today().isoformat(),
+}
+"""By the name of the machine that stores it."""
+for _name, _clock in CLOCKS.items():
+    globals()[_name] = type(_name, (StoresAClock,), {"clock": staticmethod(_clock), "__module__": __name__})
 
 
 class StoresTheOrderOfASet(Bank):

@@ -16,6 +16,7 @@ from harness.embed.held import Call, judge
 from harness.faults import CrashAll, Knobs, Script, Write
 from harness.scripts import loads
 from harness.worlds.stack import world as stack
+from tests.simulation import embedded
 from tests.simulation.embedded import (
     Bank,
     Falls,
@@ -123,6 +124,12 @@ def test_chance_in_apply() -> None:
 @pytest.mark.parametrize("machine", [StoresChance, StoresTheTimeOfDay, StoresTheTime, StoresTheOrderOfASet])
 def test_state_that_diverges_behind_right_answers_is_found(machine: type[Bank]) -> None:
     assert "the same transactions make the same state" in said(machine)
+
+
+@pytest.mark.parametrize("name", list(embedded.CLOCKS))
+def test_state_with_the_hour_of_any_clock_is_found(name: str) -> None:
+    told = said(getattr(embedded, name), runs=1)
+    assert "the state in another process differs" in told
 
 
 @pytest.mark.parametrize("machine", [StoresChance, StoresTheTime])
