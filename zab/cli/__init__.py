@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from typing import NoReturn
 
 
 def end_servers_early() -> None:
-    """Let SIGTERM end a server with status 0 while its modules are imported, as it does later."""
-    if sys.argv[1:2] in (["serve"], ["dev"]):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    """Let SIGINT and SIGTERM end a server with status 0 before it listens for them itself, as they do later.
+
+    Importing its modules takes up to a second. A shell ignores SIGINT in a background job, and so does the server then.
+    """
+    if sys.argv[1:2] not in (["serve"], ["dev"]):
+        return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(*_: object) -> NoReturn:
+    """End at once: an exception would be raised wherever the program is, also in the middle of the event loop."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:  # the signal may have interrupted a write to them
+        os._exit(0)
 
 
 def main() -> None:
