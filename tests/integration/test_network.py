@@ -29,6 +29,7 @@ from zab.net.network import TlsConfig
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.net.tls.tls_settings import TlsPortSettings
 from zab.runtime.member import open_member
+from zab.runtime.peer_handshake import described
 from zab.service.limits import Limits
 from zab.wire.frames import frame
 from zab.wire.greeting import VERSION, Hello, Unwelcome
@@ -231,6 +232,16 @@ async def test_first_start_without_a_port_to_listen_at_leaves_no_files(tmp_path:
             async with zab.open_store(path, ensemble=ensemble, server_id=1, client_port=client_port):
                 pass
     assert not path.exists()
+
+
+async def test_reason_of_a_refused_connection_does_not_repeat_the_address() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(OSError, match="failed") as refused:
+        await trio.open_tcp_stream("127.0.0.1", port)
+    assert described(refused.value) == "Connection refused"
+    with pytest.raises(socket.gaierror) as unknown:
+        await trio.open_tcp_stream("no-such-host.invalid", port)
+    assert "not known" in described(unknown.value)
 
 
 # -- addresses ----------------------------------------------------------------------------------------------

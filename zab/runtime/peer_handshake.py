@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -30,7 +31,8 @@ def described(error: BaseException) -> str:
     while isinstance(cause, BaseExceptionGroup):  # one for each address of the host
         cause = cause.exceptions[0]
     if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror
+        # Trio's own text of a failed connection repeats the address.
+        return os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror
     return str(cause) or type(cause).__name__
 
 
