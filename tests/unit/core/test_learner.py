@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -689,7 +691,7 @@ def changed(version: Zxid, *voters: int) -> Batch:
     return pack(version, [members(*voters, version=version).text().encode()], config=True)
 
 
-def survivor(*batches: Batch, version: Zxid, **recovered: bool | Zxid) -> Follower:
+def survivor(*batches: Batch, version: Zxid, **recovered: Any) -> Follower:
     """Return a learner whose epochs record holds a membership of this version, with members 1, 2, 3 and 4."""
     follower = Follower(*batches, ensemble=members(1, 2, 3, 4, version=version), **recovered)
     follower.link_up()
