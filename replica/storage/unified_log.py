@@ -114,7 +114,7 @@ class UnifiedLog:
         self._start = start
         self._checkpoints = checkpoints
         self.lock = threading.RLock()
-        self._handles = segments.handles
+        self._errors = segments.files.errors
         self.damage: DamagedLog | None = None
         self.uncleanable: KafkaError | None = None
         self.closed = False
@@ -153,7 +153,9 @@ class UnifiedLog:
     def check_usable(self) -> None:
         if self.closed:
             raise StorageFailure(f"{self.name} is closed")
-        if (failed := self._handles.failed) is not None:
+        if self._errors.failed is not None:
+            failed = self.segments.handles.failed
+            assert failed is not None
             raise StorageFailure(f"{self.name} is offline: {failed.text}")
 
     # -- appending ---------------------------------------------------------------------------------
@@ -633,7 +635,7 @@ class UnifiedLog:
         """Close the files as they are."""
         with self.lock:
             self.closed = True
-            self._handles.forget_folder(self.segments.folder)
+            self.segments.handles.forget_folder(self.segments.folder)
 
     # -- retention and cleaning --------------------------------------------------------------------
 
