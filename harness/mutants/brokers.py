@@ -80,7 +80,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "aborted-and-told-to-count",
         "partitions are told that a transaction counts, also where it was aborted",
-        ("replica.core.transactions.ending:spread", "            commit,", "            True,"),
+        (
+            "replica.core.transactions.transaction_completion:TransactionCompletion.send_markers",
+            "            commit,",
+            "            True,",
+        ),
     ),
     _of_brokers(
         "former-bearer-writes",
@@ -90,18 +94,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "aborted-positions-count",
         "a position that was committed in a transaction counts, also where that was aborted",
-        ("replica.core.groups.offsets:Offsets.end_of", "if committed:", "if True:"),
+        ("replica.core.groups.group_offsets:GroupOffsets.end_of", "if committed:", "if True:"),
     ),
     _of_brokers(
         "positions-forgotten-at-the-end",
         "a position that was committed in a transaction is forgotten when that ends",
-        ("replica.core.groups.offsets:Offsets.end_of", "if committed:", "if False:"),
+        ("replica.core.groups.group_offsets:GroupOffsets.end_of", "if committed:", "if False:"),
     ),
     _of_brokers(
         "positions-shown-before-the-end",
         "a position that is committed in a transaction holds when it is written, before anybody has ended that",
         (
-            "replica.core.groups.offsets:Offsets.kept_in",
+            "replica.core.groups.group_offsets:GroupOffsets.kept_in",
             "known.safe[where] = evolve(position, written=written)",
             "known.safe[where] = evolve(position, written=written); self.put(where, position, written)",
         ),
@@ -109,6 +113,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _of_brokers(
         "unstable-told-as-stable",
         "whoever asks for what no open transaction may change is told what was before it",
-        ("replica.core.groups.offsets:Offsets.hangs", "return any(", "return False and any("),
+        ("replica.core.groups.group_offsets:GroupOffsets.hangs", "return any(", "return False and any("),
     ),
 )

@@ -79,7 +79,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "older-generation-dealt",
         "what the leader of an older generation dealt out is taken for what that of the newer one did",
         (
-            f"{GROUPS}.rebalance:assign",
+            f"{GROUPS}.group_rebalance:GroupRebalance.assign",
             "if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:",
             "if group.state is not S.COMPLETING_REBALANCE:",
         ),
@@ -88,7 +88,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "older-generation-commits",
         "a member commits as of a generation before, in what may be another's by now",
         (
-            f"{GROUPS}.commits:refusal",
+            f"{GROUPS}.offset_commits:refusal",
             "if who.generation != group.generation:",
             "if who.generation > group.generation:",
         ),
@@ -97,9 +97,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "former-bearer-of-a-name",
         "a member that was replaced under its name (KIP-345) commits on",
         (
-            f"{GROUPS}.commits:refusal",
-            "if (error := membership.wrong(group, who)) is not None:",
-            "if (error := membership.wrong(group, who)) not in (None, E.FENCED_INSTANCE_ID):",
+            f"{GROUPS}.offset_commits:refusal",
+            "if (error := group.member_error(who)) is not None:",
+            "if (error := group.member_error(who)) not in (None, E.FENCED_INSTANCE_ID):",
         ),
     ),
 )

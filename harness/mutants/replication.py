@@ -302,26 +302,30 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "answered-when-appended",
         "a consumer that commits is answered when its position is on its way to the log",
         (
-            f"{GROUPS}.commits:on_commit",
-            "desk.write(group.partition, records, now, done)",
-            "desk.write(group.partition, records, now, lambda *_: None); done(E.NONE, 1 << 40, now)",
+            f"{GROUPS}.offset_commits:OffsetCommits.on_commit",
+            "self._groups.store(group, records, now, done)",
+            "self._groups.store(group, records, now, lambda *_: None); done(E.NONE, 1 << 40, now)",
         ),
     ),
     of_partitions(
         "loaded-before-it-is-committed",
         "a coordinator shows what it has read before it knows that the others have it",
-        (f"{CORE}.reading:Reading.safe", "and high_watermark >= self.end", ""),
+        (f"{CORE}.log_reading:Reading.safe", "and high_watermark >= self.end", ""),
     ),
     of_partitions(
         "members-lose-positions",
         "a coordinator that reads of a group that it had members forgets where these were",
-        (f"{GROUPS}.loading:Loading.build", "if positions:", "if positions and name not in groups:"),
+        (f"{GROUPS}.group_loading:GroupLoading.build", "if positions:", "if positions and name not in groups:"),
     ),
     of_partitions(
         "former-members-commit",
         "who is in the group no more, or of a generation before, commits on",
-        (f"{GROUPS}.commits:refusal", "if (error := membership.wrong(group, who)) is not None:", "if error := None:"),
-        (f"{GROUPS}.commits:refusal", "if who.generation != group.generation:", "if False:"),
+        (
+            f"{GROUPS}.offset_commits:refusal",
+            "if (error := group.member_error(who)) is not None:",
+            "if error := None:",
+        ),
+        (f"{GROUPS}.offset_commits:refusal", "if who.generation != group.generation:", "if False:"),
     ),
     # -- producers -------------------------------------------------------------------------------------------
     of_partitions(

@@ -12,9 +12,9 @@ import trio
 
 from kraft_controller.core.names import BrokerId
 from replica.cli.running import run
-from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
-from replica.core.settings import Settings as ReplicationSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.admin.operators import Operators
 from replica.runtime.broker import Broker
 from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings

@@ -11,7 +11,7 @@ import click
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import BrokerVerbs
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_states import GroupState
 from replica.runtime import group_admin
 from replica.runtime.client import Client
 from replica.runtime.group_admin import Described, Member

@@ -10,7 +10,7 @@ import click
 from replica.cli.bootstrap import BrokerVerbs
 from replica.cli.groups import chosen
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.transactions.states import WRITTEN
+from replica.core.transactions.transaction_states import WRITTEN
 from replica.runtime import transaction_admin
 from replica.runtime.client import Client
 from replica.runtime.transaction_admin import Described, Left

@@ -1,1 +1,1 @@
-"""What a replica, a partition and a group decide: pure, with time as an argument."""
+"""The state machines of a broker: replicas, groups, transactions. They are pure, with the time as an argument."""

@@ -16,8 +16,8 @@ from replica.core.isr import Doubt
 from replica.core.isr_change_propagation import IsrChangePropagation
 from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
-from replica.core.settings import Settings
-from replica.core.wants import WriteIsr
+from replica.core.replica_messages import WriteIsr
+from replica.core.replica_settings import ReplicaSettings
 
 
 class AlterPartitionManager:
@@ -27,7 +27,7 @@ class AlterPartitionManager:
         self,
         partitions: Mapping[TopicPartition, Partition],
         sessions: FollowerFetchSessions,
-        settings: Settings,
+        settings: ReplicaSettings,
         end_turn: Callable[[int], None],
     ) -> None:
         self.propagation = IsrChangePropagation(settings.isr_quiet_ms, settings.isr_late_ms)
@@ -45,7 +45,7 @@ class AlterPartitionManager:
 
     @property
     def deadline(self) -> int | None:
-        """When `tick` has something to do."""
+        """The next time at which `tick` has something to do."""
         read_at = self._reads_due[0][0] if self._reads_due else None
         if self._check_at is None or read_at is None:
             return read_at if self._check_at is None else self._check_at
@@ -95,7 +95,7 @@ class AlterPartitionManager:
         self._doubt(write, lost=True)
 
     def unwanted(self, write: WriteIsr, now: int) -> None:
-        """Nothing was written: a broker that was to join is not registered."""
+        """A broker that was to join is not registered, so nothing was written."""
         partition = self._partitions.get(write.where)
         if partition is not None and partition.isr_unwanted(write, now):
             self._changed(write.where, now)

@@ -1,4 +1,4 @@
-"""Where the log of a follower diverges from the log of its leader (KIP-101, KIP-279).
+"""Divergence of a follower's log from its leader's (KIP-101, KIP-279).
 
 The high watermark does not tell. A follower's high watermark lags behind its leader's, so cutting there would lose
 committed records; and it may lie behind the divergence, since two leaders can write different records at one offset.

@@ -15,9 +15,9 @@ from replica.core.leader_role import LeaderRole
 from replica.core.outbox import Outbox
 from replica.core.partition import Partition
 from replica.core.purgatory import DelayedFetch, DelayedOperationPurgatory
+from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, SessionFetched
+from replica.core.replica_settings import ReplicaSettings
 from replica.core.replication_quota import ReplicationQuotaManager
-from replica.core.settings import Settings
-from replica.core.wants import CONSUMER, Fetch, Fetched, SessionFetched, Wanted
 
 _NAMES_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 """Errors of clients with stale metadata. The answer names the leader."""
@@ -28,7 +28,7 @@ class FetchServer:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ReplicaSettings,
         partitions: Mapping[TopicPartition, Partition],
         find: Callable[[TopicPartition], Partition],
         fail: Callable[[Partition, str], None],
@@ -207,7 +207,7 @@ class FetchServer:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def read(self, asked: Fetch, parts: Iterable[Wanted], now: int, *, counts: bool = False) -> list[Fetched]:
+    def read(self, asked: Fetch, parts: Iterable[FetchPartition], now: int, *, counts: bool = False) -> list[Fetched]:
         """Read these partitions in order, until the answer is full.
 
         The first batch is returned whole, whatever its size: else a reader could not pass it. `counts`: this is the

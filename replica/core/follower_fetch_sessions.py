@@ -20,9 +20,9 @@ from attrs import define, field
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_sessions import EPOCH_MAX
+from replica.core.fetch_session_cache import EPOCH_MAX
 from replica.core.remote_replica import RemoteReplica
-from replica.core.wants import Fetch, Fetched, Wanted
+from replica.core.replica_messages import Fetch, Fetched, FetchPartition
 
 BEGIN: Final = 0
 
@@ -38,7 +38,7 @@ class FollowerFetchSession:
     """The time of the last request."""
     epoch: int = 1
     """The epoch of the next request."""
-    wishes: dict[TopicPartition, Wanted] = field(factory=dict)
+    wishes: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The newest request of each partition."""
     told: dict[TopicPartition, tuple[int, int]] = field(factory=dict)
     """High watermark and log start of the newest answer, unless it was an error."""
@@ -47,7 +47,7 @@ class FollowerFetchSession:
     _resting: dict[TopicPartition, RemoteReplica] = field(factory=dict)
     """The leader's view of this follower, in clean partitions."""
 
-    def to_look_at(self) -> tuple[Wanted, ...]:
+    def to_look_at(self) -> tuple[FetchPartition, ...]:
         return tuple(self.wishes[where] for where in self.dirty)
 
     def is_news(self, result: Fetched) -> bool:
@@ -77,7 +77,7 @@ class FollowerFetchSession:
         if follower is not None:
             follower.wake()
 
-    def wish(self, part: Wanted) -> None:
+    def wish(self, part: FetchPartition) -> None:
         self.rouse(part.where)
         self.wishes[part.where] = part
         self.dirty[part.where] = None

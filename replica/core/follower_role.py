@@ -25,7 +25,7 @@ class FetchStep(Enum):
 
 @define
 class FollowerRole:
-    """What a follower knows of its leader, and when it asks next."""
+    """The state of a follower: its leader, and the next request."""
 
     leader: BrokerId
     epoch: LeaderEpoch

@@ -15,12 +15,12 @@ from kraft_controller.core.names import BrokerId, ControllerEpoch, LeaderEpoch
 from kraft_controller.core.state import PartitionState
 from replica.core.isr import Isr
 from replica.core.remote_replica import UNKNOWN, RemoteReplica
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 
 
 @define
 class LeaderRole:
-    """What a leader knows of its followers, and the ISR that it maintains."""
+    """The state of a leader: its followers, and the ISR that it maintains."""
 
     me: BrokerId
     epoch: LeaderEpoch
@@ -45,7 +45,7 @@ class LeaderRole:
                         known.caught_up_ms = now
                 self.followers[broker] = known
 
-    def committed(self, end: int, now: int, live: Collection[BrokerId], settings: Settings) -> int:
+    def committed(self, end: int, now: int, live: Collection[BrokerId], settings: ReplicaSettings) -> int:
         """Return the offset before which every replica that has to have the records has them.
 
         `end`: the leader's own log end, as far as it counts. Replicas that are about to join the ISR have to have them
@@ -59,7 +59,7 @@ class LeaderRole:
         return least
 
     def _joins(
-        self, follower: RemoteReplica, end: int, now: int, live: Collection[BrokerId], settings: Settings
+        self, follower: RemoteReplica, end: int, now: int, live: Collection[BrokerId], settings: ReplicaSettings
     ) -> bool:
         return (
             follower.end_offset >= self.start_offset
@@ -80,7 +80,7 @@ class LeaderRole:
             and follower.end_offset >= self.start_offset
         )
 
-    def out_of_sync(self, end: int, now: int, settings: Settings) -> tuple[BrokerId, ...]:
+    def out_of_sync(self, end: int, now: int, settings: ReplicaSettings) -> tuple[BrokerId, ...]:
         return tuple(
             broker
             for broker in self.isr.members

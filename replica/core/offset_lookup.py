@@ -27,7 +27,7 @@ class Lookup:
 
     @property
     def by_time(self) -> bool:
-        """Whether the log has to be searched."""
+        """True if the log has to be searched."""
         return self.timestamp >= 0 or self.timestamp == GREATEST
 
 

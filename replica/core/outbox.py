@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from kraft_controller.core.names import BrokerId, TopicPartition
-from replica.core.wants import Flush, Note, ReadIsr, Ready, Reply, RoleTaken, WriteIsr
+from replica.core.replica_messages import LogFlush, Note, ReadIsr, Ready, Reply, RoleTaken, WriteIsr
 
 
 @define(eq=False)
@@ -16,7 +16,7 @@ class Outbox:
     """Answers to delayed operations, in the order in which they were completed."""
     writes: list[WriteIsr] = field(factory=list)
     reads: list[ReadIsr] = field(factory=list)
-    flushes: dict[TopicPartition, Flush] = field(factory=dict)
+    flushes: dict[TopicPartition, LogFlush] = field(factory=dict)
     """Logs to flush, at most one flush for each partition."""
     leaders: dict[BrokerId, None] = field(factory=dict)
     """Leaders whose fetcher has something new to send."""

@@ -20,20 +20,20 @@ from replica.core.outbox import Outbox
 from replica.core.partition_log import NO_EPOCH, AbortedTxn, ExaminedBatch, FetchDataInfo, PartitionLog
 from replica.core.purgatory import Condition, DelayedOperationPurgatory
 from replica.core.remote_replica import UNKNOWN, RemoteReplica
-from replica.core.settings import Settings
-from replica.core.wants import (
+from replica.core.replica_messages import (
     CONSUMER,
     EpochAnswer,
     Fetch,
     Fetched,
-    Flush,
+    FetchPartition,
+    LogFlush,
     OffsetAnswer,
     Produced,
     ReadIsr,
     RoleTaken,
-    Wanted,
     WriteIsr,
 )
+from replica.core.replica_settings import ReplicaSettings
 
 Role: TypeAlias = LeaderRole | FollowerRole | None
 """None: this replica is stopped, or there is no leader to follow."""
@@ -63,7 +63,7 @@ class Partition:
     """The number of truncations. A flush that began before the last one says nothing of this log."""
     start_seen: int = -1
     """The log start at the last call of `ReplicaManager.logs_retired`."""
-    settings: Settings = field(factory=Settings)
+    settings: ReplicaSettings = field(factory=ReplicaSettings)
     live: Mapping[BrokerId, Broker] = field(factory=dict)
     """The live brokers, shared with the replica manager."""
     purgatory: DelayedOperationPurgatory = field(factory=lambda: DelayedOperationPurgatory(Outbox()))
@@ -214,7 +214,7 @@ class Partition:
 
     def request_flush(self) -> None:
         if self.settings.sync_writes:
-            self.outbox.flushes[self.where] = Flush(self.where, self.cuts)
+            self.outbox.flushes[self.where] = LogFlush(self.where, self.cuts)
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class Partition:
     # -- reading -------------------------------------------------------------------------------------------
 
     def read(
-        self, asked: Fetch, part: Wanted, now: int, room: int, first: bool, counts: bool, throttled: bool
+        self, asked: Fetch, part: FetchPartition, now: int, room: int, first: bool, counts: bool, throttled: bool
     ) -> Fetched:
         """Answer one partition of a fetch, as Kafka's `Partition.fetchRecords`.
 
@@ -347,7 +347,7 @@ class Partition:
                 aborted = log.aborted_in(found)
         return Fetched(part.where, ErrorCode.NONE, watermark, stable, log.start_offset, records, aborted=aborted)
 
-    def _follower(self, leading: LeaderRole, asked: Fetch, part: Wanted) -> RemoteReplica:
+    def _follower(self, leading: LeaderRole, asked: Fetch, part: FetchPartition) -> RemoteReplica:
         """Return the replica that fetches. It has to name its leader epoch: a request without one could be of any
         age."""
         if part.leader_epoch == -1:
@@ -372,7 +372,7 @@ class Partition:
         follower.broker_epoch = asked.broker_epoch
         return follower
 
-    def _out_of_range(self, part: Wanted) -> None:
+    def _out_of_range(self, part: FetchPartition) -> None:
         log, role = self.log, self.role
         if isinstance(role, FollowerRole) and log.end_offset < part.offset <= role.leader_high_watermark:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{part.where}: {part.offset} is not here yet")

@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.outbox import Outbox
-from replica.core.wants import Deleted, Fetch, Produced, Reply, Results
+from replica.core.replica_messages import Deleted, Fetch, Produced, Reply, Results
 
 
 class Condition(Enum):

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from attrs import define
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 
 UNKNOWN: Final = -1
 STUCK_REPEATS: Final = 5
@@ -33,7 +33,7 @@ class SessionClock(Protocol):
 
 @define
 class RemoteReplica:
-    """What the leader knows of one follower, from its fetches in this leader epoch."""
+    """A follower as its leader sees it, by its fetches in this leader epoch."""
 
     id: BrokerId
     caught_up_ms: int = NEVER
@@ -83,15 +83,15 @@ class RemoteReplica:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether this fetch is one of every `STUCK_REPEATS` repeated ones."""
+        """True for one of every `STUCK_REPEATS` repeated fetches."""
         return self.repeats > 0 and self.repeats % STUCK_REPEATS == 0
 
-    def in_sync(self, leader_end: int, now: int, settings: Settings) -> bool:
+    def in_sync(self, leader_end: int, now: int, settings: ReplicaSettings) -> bool:
         if self.end_offset == leader_end:
             return True
         if settings.lag_messages_max is not None and self.end_offset != UNKNOWN:
             return leader_end - self.end_offset <= settings.lag_messages_max and self._recently(now, settings)
         return self._recently(now, settings)
 
-    def _recently(self, now: int, settings: Settings) -> bool:
+    def _recently(self, now: int, settings: ReplicaSettings) -> bool:
         return now - self.last_caught_up_ms <= settings.lag_time_max_ms

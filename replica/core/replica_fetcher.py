@@ -17,25 +17,25 @@ from attrs import define, field
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.divergence import last_epoch, truncation_offset
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_sessions import EPOCH_MAX
+from replica.core.fetch_session_cache import EPOCH_MAX
 from replica.core.follower_role import FetchStep, FollowerRole
 from replica.core.outbox import Outbox
 from replica.core.partition import Partition
 from replica.core.partition_log import NO_EPOCH, NO_OFFSET
-from replica.core.replication_quota import ReplicationQuotaManager
-from replica.core.settings import Settings
-from replica.core.wants import (
+from replica.core.replica_messages import (
     EpochAnswer,
     EpochAsk,
     Fetch,
     Fetched,
-    InSession,
+    FetchPartition,
+    FetchSessionPlace,
+    LeaderRequest,
     OffsetAnswer,
     OffsetAsk,
-    Request,
     SessionFetched,
-    Wanted,
 )
+from replica.core.replica_settings import ReplicaSettings
+from replica.core.replication_quota import ReplicationQuotaManager
 
 Answers: TypeAlias = Sequence[Fetched | EpochAnswer | OffsetAnswer]
 Due: TypeAlias = list[tuple[Partition, FollowerRole]]
@@ -50,7 +50,7 @@ class FetchSessionHandler:
     """0: there is no session, and the next request is complete."""
     epoch: int = 0
     """The epoch of the next request."""
-    sent: dict[TopicPartition, Wanted] = field(factory=dict)
+    sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """What the leader has of each partition in the session."""
 
 
@@ -61,7 +61,7 @@ class ReplicaFetcher:
         self,
         leader: BrokerId,
         me: BrokerId,
-        settings: Settings,
+        settings: ReplicaSettings,
         quota: ReplicationQuotaManager,
         outbox: Outbox,
         fail: Callable[[Partition, str], None],
@@ -80,7 +80,9 @@ class ReplicaFetcher:
         """Partitions that the next request may have to name or to forget. All others stand in the session as they
         are."""
         self._session = FetchSessionHandler()
-        self._in_flight: Request | None = None
+        self._in_flight: LeaderRequest | None = None
+        self._interrupted_ms = 0
+        """When a fetch was last given up for a partition that it left out."""
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -104,7 +106,7 @@ class ReplicaFetcher:
 
     # -- the next request ----------------------------------------------------------------------------------
 
-    def next_request(self, broker_epoch: BrokerEpoch, now: int) -> Request | None:
+    def next_request(self, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
         """Return the next request; None: there is none now, see `resume_at`. A request under way is given up."""
         if self._in_flight is not None or not self._session.id:
             self._begin_session()
@@ -125,17 +127,22 @@ class ReplicaFetcher:
         times = [self._due_at(partition, role, now) for partition, role in self._followed(self._dirty)]
         return min((time for time in times if time is not None), default=None)
 
-    def lacks(self, now: int) -> bool:
-        """Return whether the fetch under way leaves out a partition that can be fetched by now."""
-        if self._in_flight is None or self._in_flight.fetch is None:
+    def interrupts(self, now: int) -> bool:
+        """Return whether to give up the fetch under way, which may wait at the leader: it leaves out a partition that
+        can be fetched by now. It is given up no more often than it would return by itself."""
+        request = self._in_flight
+        if request is None or request.fetch is None or now - self._interrupted_ms < request.fetch.wait_ms:
             return False
-        return any(
+        lacks = any(
             partition.where not in self._session.sent
             and role.step is FetchStep.FETCH
             and (when := self._due_at(partition, role, now)) is not None
             and when <= now
             for partition, role in self._followed(self._dirty)
         )
+        if lacks:
+            self._interrupted_ms = now
+        return lacks
 
     def _due_at(self, partition: Partition, role: FollowerRole, now: int) -> int | None:
         """Return the time from which on the partition may be requested; None: something else has to happen before."""
@@ -156,7 +163,7 @@ class ReplicaFetcher:
                 found.append((partition, partition.role))
         return found
 
-    def _question(self, due: Due) -> Request | None:
+    def _question(self, due: Due) -> LeaderRequest | None:
         """Return a request for what has to be known before these partitions can be fetched."""
         epochs = tuple(
             EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
@@ -164,7 +171,7 @@ class ReplicaFetcher:
             if role.step is FetchStep.ASK_EPOCH
         )
         if epochs:
-            return Request(self._leader, epochs=epochs)
+            return LeaderRequest(self._leader, epochs=epochs)
         for step in (FetchStep.ASK_LATEST, FetchStep.ASK_EARLIEST):
             offsets = tuple(
                 OffsetAsk(partition.where, role.epoch, step is FetchStep.ASK_LATEST)
@@ -172,17 +179,17 @@ class ReplicaFetcher:
                 if role.step is step
             )
             if offsets:
-                return Request(self._leader, offsets=offsets)
+                return LeaderRequest(self._leader, offsets=offsets)
         return None
 
-    def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> Request | None:
+    def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> LeaderRequest | None:
         """Name the due partitions that the session has otherwise, and forget those that may not be fetched."""
         settings, session = self._settings, self._session
         fetched = {partition.where for partition, _ in due}
         forgotten = tuple(where for where in self._dirty if where in session.sent and where not in fetched)
         parts = []
         for partition, role in due:
-            wanted = Wanted(
+            wanted = FetchPartition(
                 partition.where,
                 partition.log.end_offset,
                 settings.partition_bytes_max,
@@ -199,8 +206,8 @@ class ReplicaFetcher:
         for wanted in parts:
             session.sent[wanted.where] = wanted
         self._dirty = {where: None for where in self._dirty if where not in fetched and self._resumes(where)}
-        place = InSession(session.id, session.epoch, forgotten)
-        return Request(
+        place = FetchSessionPlace(session.id, session.epoch, forgotten)
+        return LeaderRequest(
             self._leader,
             Fetch(
                 tuple(parts), self._me, broker_epoch, settings.fetch_wait_ms, 1, settings.fetch_bytes_max,
@@ -219,7 +226,7 @@ class ReplicaFetcher:
 
     # -- answers -------------------------------------------------------------------------------------------
 
-    def failed(self, request: Request, now: int) -> None:
+    def failed(self, request: LeaderRequest, now: int) -> None:
         """Back off: there came no answer."""
         asked = dict(_asked(request))
         if self._in_flight is request:
@@ -230,7 +237,7 @@ class ReplicaFetcher:
             if still is not None:
                 still[1].resume_ms = now + self._settings.fetch_backoff_ms
 
-    def answered(self, request: Request, answers: Answers, now: int) -> None:
+    def answered(self, request: LeaderRequest, answers: Answers, now: int) -> None:
         current = self._in_flight is request
         if request.fetch is None:
             self._take_each(dict(_asked(request)), {each.where: each for each in answers}, {}, now)
@@ -249,7 +256,7 @@ class ReplicaFetcher:
             return None
         return partition, role
 
-    def _take_fetched(self, current: bool, request: Request, fetch: Fetch, answers: Answers, now: int) -> None:
+    def _take_fetched(self, current: bool, request: LeaderRequest, fetch: Fetch, answers: Answers, now: int) -> None:
         """Take the answer to a fetch. If the request was given up, it counts only if it names all that was
         requested."""
         place, session = fetch.session, self._session
@@ -372,6 +379,6 @@ class ReplicaFetcher:
             role.step = FetchStep.FETCH
 
 
-def _asked(request: Request) -> list[tuple[TopicPartition, int]]:
-    parts: tuple[Wanted | EpochAsk | OffsetAsk, ...] = request.fetch.parts if request.fetch is not None else ()
+def _asked(request: LeaderRequest) -> list[tuple[TopicPartition, int]]:
+    parts: tuple[FetchPartition | EpochAsk | OffsetAsk, ...] = request.fetch.parts if request.fetch is not None else ()
     return [(ask.where, ask.leader_epoch) for ask in (*parts, *request.epochs, *request.offsets)]

@@ -9,9 +9,9 @@ from replica.core.follower_role import FollowerRole
 from replica.core.outbox import Outbox
 from replica.core.partition import Partition
 from replica.core.replica_fetcher import Answers, ReplicaFetcher
+from replica.core.replica_messages import LeaderRequest
+from replica.core.replica_settings import ReplicaSettings
 from replica.core.replication_quota import ReplicationQuotaManager
-from replica.core.settings import Settings
-from replica.core.wants import Request
 
 
 class ReplicaFetcherManager:
@@ -20,7 +20,7 @@ class ReplicaFetcherManager:
     def __init__(
         self,
         me: BrokerId,
-        settings: Settings,
+        settings: ReplicaSettings,
         outbox: Outbox,
         fail: Callable[[Partition, str], None],
         fail_if_appended: Callable[[TopicPartition, int, Exception], None],
@@ -73,7 +73,7 @@ class ReplicaFetcherManager:
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def next_request(self, leader: BrokerId, broker_epoch: BrokerEpoch, now: int) -> Request | None:
+    def next_request(self, leader: BrokerId, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
         fetcher = self._fetchers.get(leader)
         return None if fetcher is None else fetcher.next_request(broker_epoch, now)
 
@@ -81,17 +81,17 @@ class ReplicaFetcherManager:
         fetcher = self._fetchers.get(leader)
         return None if fetcher is None else fetcher.resume_at(now)
 
-    def lacks(self, leader: BrokerId, now: int) -> bool:
+    def interrupts(self, leader: BrokerId, now: int) -> bool:
         fetcher = self._fetchers.get(leader)
-        return fetcher is not None and fetcher.lacks(now)
+        return fetcher is not None and fetcher.interrupts(now)
 
-    def answered(self, request: Request, answers: Answers, now: int) -> None:
+    def answered(self, request: LeaderRequest, answers: Answers, now: int) -> None:
         fetcher = self._fetchers.get(request.leader)
         if fetcher is not None:
             fetcher.answered(request, answers, now)
         self._end_turn(now)
 
-    def failed(self, request: Request, now: int) -> None:
+    def failed(self, request: LeaderRequest, now: int) -> None:
         fetcher = self._fetchers.get(request.leader)
         if fetcher is not None:
             fetcher.failed(request, now)

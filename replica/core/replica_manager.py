@@ -39,8 +39,7 @@ from replica.core.partition import ALL, Partition
 from replica.core.partition_log import ActiveProducer, ExaminedBatch, PartitionLog
 from replica.core.purgatory import Condition, DelayedDeleteRecords, DelayedOperationPurgatory, DelayedProduce
 from replica.core.replica_fetcher_manager import ReplicaFetcherManager
-from replica.core.settings import Settings
-from replica.core.wants import (
+from replica.core.replica_messages import (
     CONSUMER,
     Deleted,
     EpochAnswer,
@@ -51,6 +50,7 @@ from replica.core.wants import (
     Ready,
     RoleTaken,
 )
+from replica.core.replica_settings import ReplicaSettings
 
 
 class Logs(Protocol):
@@ -70,9 +70,9 @@ class Logs(Protocol):
 class ReplicaManager:
     """Owns the partitions of a broker and the operations that wait for them, as Kafka's `ReplicaManager`."""
 
-    def __init__(self, me: BrokerId, logs: Logs, settings: Settings | None = None) -> None:
+    def __init__(self, me: BrokerId, logs: Logs, settings: ReplicaSettings | None = None) -> None:
         self.me = me
-        self.settings = settings or Settings()
+        self.settings = settings or ReplicaSettings()
         self.partitions: dict[TopicPartition, Partition] = {}
         """The partitions whose log is open and works, whatever their role."""
         self.live: dict[BrokerId, Broker] = {}
@@ -114,7 +114,7 @@ class ReplicaManager:
 
     @property
     def deadline(self) -> int | None:
-        """When `tick` has something to do."""
+        """The next time at which `tick` has something to do."""
         times = (self.purgatory.deadline, self.alter_partition.deadline)
         return min((time for time in times if time is not None), default=None)
 

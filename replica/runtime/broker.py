@@ -34,8 +34,8 @@ from kraft_controller.runtime.controller import Chance, Controller
 from kraft_controller.runtime.registration import Registration, cluster_id, prepare
 from kraft_controller.runtime.shutdown_request import grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
-from replica.core.fetch_sessions import EPOCH_MAX, Sessions
-from replica.core.fetch_sessions import Limits as SessionLimits
+from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache
+from replica.core.fetch_session_cache import FetchSessionLimits as SessionLimits
 from replica.core.log_config import LogConfig
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.between import Between, ControlPlaneListener
@@ -190,7 +190,7 @@ class Broker:
         self.registration: Registration | None = None
         self.controller: Controller | None = None
         self.links: CommandConnections | None = None
-        self.fetch_sessions = Sessions(_draw_id, SessionLimits(config.fetch_sessions))
+        self.fetch_sessions = FetchSessionCache(_draw_id, SessionLimits(config.fetch_sessions))
         self.failed_logins = FailedLogins(config.failed_logins)
         self.users = Users(self.log, self.session)
         acls = config.acls

@@ -14,11 +14,11 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.authorizing import AclSettings
-from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.principals import Principals
-from replica.core.settings import Settings as ReplicationSettings
-from replica.core.transactions.desk import Settings as TransactionSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
+from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
 from replica.runtime.sasl import Identity, SaslSettings

@@ -21,7 +21,7 @@ import trio
 from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.coordinating import AppendId, Load, Ready, Ticket, TopicCoordinator
+from replica.core.coordinator_topic import AppendId, CoordinatorReady, Load, Ticket, TopicCoordinator
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, Storage, read_all
 from replica.runtime.logs import Log
@@ -39,7 +39,7 @@ GRACE_MS: Final = 1_000
 """What was said meanwhile lies unread in sockets. It is heard first: all members of groups would be dead at once, and
 all transactions overdue."""
 
-C = TypeVar("C", bound=TopicCoordinator[Any, Any, Any])
+C = TypeVar("C", bound=TopicCoordinator[Any])
 K = TypeVar("K")
 R = TypeVar("R")
 A = TypeVar("A")
@@ -148,7 +148,7 @@ class Driver(ABC, Generic[C, K, R]):
             if self._stood_still:
                 self._log.say(f"{self._what}-stood-still", logging.WARNING, ms=self.now() - self._awake)
                 if not await self._still_leads():
-                    self._change("a session that ended", lambda: self.coordinator.resign_all(self.now()))
+                    self._change("a session that ended", lambda: self.coordinator.topic.resign_all(self.now()))
                 self._grace_ends = self.now() + GRACE_MS
                 sure, self._sure = self._sure, trio.Event()
                 sure.set()
@@ -157,7 +157,7 @@ class Driver(ABC, Generic[C, K, R]):
     # -- who asks --------------------------------------------------------------------------------------------
 
     async def ask(self, ask: K) -> R:
-        if self.coordinator.partitions is None:
+        if self.coordinator.topic.partitions is None:
             self._wanted.ring()
         if self._stood_still:
             await self._sure.wait()
@@ -184,24 +184,24 @@ class Driver(ABC, Generic[C, K, R]):
 
         def taken() -> None:
             if leads:
-                self.coordinator.elected(where.partition, epoch)
+                self.coordinator.topic.elected(where.partition, epoch)
             else:
-                self.coordinator.resigned(where.partition, None if leads is None else epoch, self.now())
+                self.coordinator.topic.resigned(where.partition, None if leads is None else epoch, self.now())
 
         self._change("a role", taken)
 
     def topic_changed(self) -> None:
         """It was deleted, or there is a new one, perhaps of more partitions. What was loaded ends with its roles."""
-        self.coordinator.partitions = None
+        self.coordinator.topic.partitions = None
         self._wanted.ring()
 
     async def _count_partitions(self) -> None:
         """When somebody wants to know it. The number of a topic never changes; but there may be another topic."""
         while True:
             await self._wanted.wait()
-            if self.coordinator.partitions is None:
+            if self.coordinator.topic.partitions is None:
                 try:
-                    self.coordinator.partitions = await self._count()
+                    self.coordinator.topic.partitions = await self._count()
                 except KafkaError as error:
                     self._log.warn_rate_limited(f"{self._what}-topic-unknown", "", topic=self._topic, why=error)
                     self._wanted.ring()
@@ -264,7 +264,9 @@ class Driver(ABC, Generic[C, K, R]):
     def _act(self) -> None:
         """All that has come up."""
 
-    def _carry_out(self, ready: Ready[R, A, N], tell: Callable[[N], None], append: Callable[[A], None]) -> None:
+    def _carry_out(
+        self, ready: CoordinatorReady[R, A, N], tell: Callable[[N], None], append: Callable[[A], None]
+    ) -> None:
         assert self._nursery is not None
         for answer in ready.answers:
             waiter = self._waiting.get(answer.ticket)
@@ -282,7 +284,7 @@ class Driver(ABC, Generic[C, K, R]):
         """`encoded`: a batch. It changes nothing, so whatever it raises is an error of this record alone."""
 
         def done(error: ErrorCode, offset: int) -> None:
-            self._change("a write", lambda: self.coordinator.appended(ident, error, offset, self.now()))
+            self._change("a write", lambda: self.coordinator.topic.appended(ident, error, offset, self.now()))
 
         where = TopicPartition(self._topic, partition)
         try:
@@ -303,7 +305,7 @@ class Driver(ABC, Generic[C, K, R]):
         await trio.sleep_until(self._loads_from)
 
         def awaits() -> bool:
-            return self.coordinator.awaits(load)
+            return self.coordinator.topic.awaits(load)
 
         def take(header: Header, found: Iterator[Record]) -> None:
             self._replay(load, header, found)

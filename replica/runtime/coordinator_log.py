@@ -9,8 +9,8 @@ import trio
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.log_reading import Reading
 from replica.core.partition_log import PartitionLog
-from replica.core.reading import Reading
 from replica.wire import batch, records
 
 READ_BYTES: Final = 64 * 1024

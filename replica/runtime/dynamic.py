@@ -16,9 +16,9 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.throttles import Throttles
 from kraft_controller.runtime.admin.entity_configs import Entity
 from kraft_controller.runtime.config_feed import ConfigFeed
+from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
 from replica.core.log_config import NAMES, LogConfig
-from replica.core.quotas import Quotas
 from replica.runtime import quotas
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import Layers, Said
@@ -57,7 +57,7 @@ class DynamicConfigs:
         self._throttled: object = None
         self._idle_said: set[str] = set()
         self._throttles = Throttles(me)
-        self.quotas = Quotas()
+        self.quotas = ClientQuotaManager()
         self.feed = ConfigFeed(self._heard, kinds=("brokers", "topics", "clients", "users"))
         topics.want = lambda topic: self.feed.want(Entity.of("topics", topic))
 

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_sessions import BEGIN, END, NO_SESSION, Session, Sessions, Wish
+from replica.core.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSession, FetchSessionCache, Wish
 from replica.runtime.handlers.fetch import in_session
 from replica.runtime.requests import Body, Handler, Reply, Request
 
@@ -23,7 +23,7 @@ _WISH: Final = ("fetch_offset", "partition_max_bytes", "current_leader_epoch", "
 _TOLD: Final = ("high_watermark", "last_stable_offset", "log_start_offset")
 
 
-def in_sessions(fetch: Handler, sessions: Sessions, now: Callable[[], int], inter_broker: str) -> Handler:
+def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], int], inter_broker: str) -> Handler:
     async def answer(request: Request) -> Reply:
         body = request.body
         if in_session(request, inter_broker):
@@ -69,7 +69,7 @@ def _wishes(body: Body) -> Iterator[tuple[TopicPartition, Wish]]:
             yield TopicPartition(topic["topic"], part["partition"]), tuple(part[name] for name in _WISH)
 
 
-def _topics(session: Session) -> list[Body]:
+def _topics(session: FetchSession) -> list[Body]:
     """In the order in which they are to be served, so a topic may stand there more than once."""
     return [
         {
@@ -83,7 +83,7 @@ def _topics(session: Session) -> list[Body]:
     ]
 
 
-def _news(reply: Body, session: Session) -> list[Body]:
+def _news(reply: Body, session: FetchSession) -> list[Body]:
     """By topic, what the client has not been told yet."""
     topics: dict[str, list[Body]] = {}
     for topic in reply["responses"]:

@@ -20,7 +20,16 @@ from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.partition_log import EpochEndOffset
 from replica.core.replica_fetcher import SESSION_LOST, Answers
 from replica.core.replica_manager import ReplicaManager
-from replica.core.wants import EpochAnswer, EpochAsk, Fetch, Fetched, OffsetAnswer, OffsetAsk, Request, SessionFetched
+from replica.core.replica_messages import (
+    EpochAnswer,
+    EpochAsk,
+    Fetch,
+    Fetched,
+    LeaderRequest,
+    OffsetAnswer,
+    OffsetAsk,
+    SessionFetched,
+)
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
@@ -74,8 +83,7 @@ class Fetchers:
         self._log = log
         self._between = between or Between()
         self._bells: dict[BrokerId, Wakeup] = {}
-        self._under_way: dict[BrokerId, tuple[Request, trio.CancelScope]] = {}
-        self._interrupted: dict[BrokerId, int] = {}
+        self._under_way: dict[BrokerId, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -98,18 +106,10 @@ class Fetchers:
             self._nursery.start_soon(self._follow, leader)
 
     def _interrupt(self, leader: BrokerId) -> None:
-        """A fetch that waits at him does not know of partitions that are new. Without them it is given up, and its
-        connection with it; but not more often than it would have come back by itself."""
-        request, scope = self._under_way.get(leader, (None, None))
-        now = self._now()
-        if request is None or scope is None or request.fetch is None:
-            return
-        if now - self._interrupted.get(leader, 0) < request.fetch.wait_ms:
-            return
-        if not self._replicas.fetchers.lacks(leader, now):
-            return
-        self._interrupted[leader] = now
-        scope.cancel()
+        """Give up a fetch under way, and its connection, if the core wants to fetch more at once."""
+        scope = self._under_way.get(leader)
+        if scope is not None and self._replicas.fetchers.interrupts(leader, self._now()):
+            scope.cancel()
 
     async def _follow(self, leader: BrokerId) -> None:
         """For as long as this broker follows him in anything."""
@@ -126,7 +126,7 @@ class Fetchers:
                         connection = await self._dial(leader)
                     answers = None
                     with trio.CancelScope() as scope:
-                        self._under_way[leader] = request, scope
+                        self._under_way[leader] = scope
                         answers = await _ask(connection, request, self._replicas.me)
                 except (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError) as error:
                     usual = isinstance(error, NotToldYet)
@@ -153,7 +153,6 @@ class Fetchers:
                 self._turned()
         finally:
             del self._bells[leader]
-            self._interrupted.pop(leader, None)
             if connection is not None:
                 with trio.CancelScope(shield=True):
                     await connection.aclose()
@@ -182,7 +181,7 @@ class Fetchers:
 # -- in the words of the protocol --------------------------------------------------------------------------
 
 
-async def _ask(connection: Connection, request: Request, me: BrokerId) -> Answers:
+async def _ask(connection: Connection, request: LeaderRequest, me: BrokerId) -> Answers:
     if request.fetch is not None:
         return fetched(await connection.ask(ApiKey.FETCH, fetch_body(request.fetch)))
     if request.epochs:

@@ -10,23 +10,23 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from uuid import uuid4
 
-from replica.core.groups.coordinator import Coordinator
-from replica.core.groups.desk import Settings
-from replica.core.groups.messages import Ask, Reply
-from replica.core.groups.ready import (
-    Append,
-    Dropped,
-    Expired,
-    Load,
-    Loaded,
+from replica.core.coordinator_topic import Load
+from replica.core.groups.group_coordinator import GroupCoordinator
+from replica.core.groups.group_effects import (
+    GroupAppend,
+    GroupNotWritten,
+    GroupsLoaded,
+    GroupsUnloaded,
+    MemberDropped,
+    MemberRefused,
     Note,
-    NotWritten,
+    OffsetsExpired,
     Rebalancing,
-    Refused,
     StateChanged,
-    Unloaded,
 )
-from replica.core.groups.states import Cause
+from replica.core.groups.group_messages import Ask, Reply
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import Cause
 from replica.runtime.coordinator import Driver, surely
 from replica.runtime.coordinator_log import Storage
 from replica.runtime.logs import Log
@@ -36,23 +36,23 @@ from replica.wire.batch import Header
 from replica.wire.records import ControlType, Record, batch_of, read_control
 
 
-class Groups(Driver[Coordinator, Ask, Reply]):
+class Groups(Driver[GroupCoordinator, Ask, Reply]):
     def __init__(
         self,
         storage: Storage,
         count: Callable[[], Awaitable[int | None]],
         log: Log,
-        settings: Settings | None = None,
+        settings: GroupSettings | None = None,
         commit_timeout_ms: int = 5_000,
         still_leads: Callable[[], Awaitable[bool]] = surely,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or GroupSettings()
         self.rebalances: Counter[Cause] = Counter()
         """By what they began with, since this broker was started."""
         self._commit_timeout_ms = commit_timeout_ms
 
-        def make(now: int) -> Coordinator:
-            return Coordinator(self.settings, now, _new_id, group_records.topics_of)
+        def make(now: int) -> GroupCoordinator:
+            return GroupCoordinator(self.settings, now, _new_id, group_records.topics_of)
 
         super().__init__("groups", OFFSETS_TOPIC, make, storage, count, log, still_leads)
 
@@ -63,7 +63,7 @@ class Groups(Driver[Coordinator, Ask, Reply]):
         every replica in sync has it. Not to be called before; once more does no harm."""
         self._change(
             "the end of a transaction",
-            lambda: self.coordinator.transaction_ended(partition, producer, committed, offset),
+            lambda: self.coordinator.groups.complete_transaction(partition, producer, committed, offset),
         )
 
     def topics_deleted(self, topics: Collection[str]) -> None:
@@ -74,7 +74,7 @@ class Groups(Driver[Coordinator, Ask, Reply]):
     def _act(self) -> None:
         self._carry_out(self.coordinator.ready(), self._tell, self._append)
 
-    def _append(self, append: Append) -> None:
+    def _append(self, append: GroupAppend) -> None:
         def encoded() -> bytes:
             pairs = [(group_records.encode_key(each), group_records.encode_value(each)) for each in append.records]
             return batch_of(pairs, append.now_ms, transaction=append.producer)
@@ -110,21 +110,21 @@ class Groups(Driver[Coordinator, Ask, Reply]):
                     generation=generation,
                     members=members,
                 )
-            case Dropped(group, member, why):
+            case MemberDropped(group, member, why):
                 say("group-member-dropped", group=group, member=member, why=why)
-            case Refused(group, member, error, why):
+            case MemberRefused(group, member, error, why):
                 self._log.warn_rate_limited(
                     "group-member-refused", (group, error), group=group, member=member, error=error.name, why=why
                 )
-            case NotWritten(group, what, error):
+            case GroupNotWritten(group, what, error):
                 say("group-not-written", logging.WARNING, group=group, what=what, error=error.name)
-            case Expired(group, offsets, group_too):
+            case OffsetsExpired(group, offsets, group_too):
                 say("group-offsets-forgotten", group=group, offsets=offsets, group_too=group_too)
-            case Loaded(partition, epoch, groups, offsets):
+            case GroupsLoaded(partition, epoch, groups, offsets):
                 # Most of them are empty in a young cluster, and there are fifty of them.
                 level = logging.INFO if groups else logging.DEBUG
                 say("groups-loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
-            case Unloaded(partition, groups):
+            case GroupsUnloaded(partition, groups):
                 say("groups-unloaded", logging.INFO if groups else logging.DEBUG, partition=partition, groups=groups)
 
 

@@ -10,7 +10,7 @@ import zab
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
-from replica.core.wants import WriteIsr
+from replica.core.replica_messages import WriteIsr
 
 ANY_VERSION: Final = -1
 """It is there, whatever it holds."""

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.core.transactions.ready import Marker, MarkerId
+from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log

@@ -14,16 +14,16 @@ from attrs import evolve
 
 from kraft_controller.core.config_keys import DEFAULT, values_of
 from kraft_controller.runtime.admin.entity_configs import Entity
-from replica.core.quotas import Kind, Quotas, Who
+from replica.core.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
 from replica.runtime.requests import ApiKey, Handlers, Reply, Request
 
 
-def hear(quotas: Quotas, entity: Entity, said: Mapping[str, str]) -> tuple[str, ...]:
+def hear(quotas: ClientQuotaManager, entity: Entity, said: Mapping[str, str]) -> tuple[str, ...]:
     """Of `users/...` or `clients/...`; what is wrong with it is returned, and counts for nothing."""
     user, client = user_and_client(entity)
     values, wrong = values_of(entity.kind, said)
-    rates = {kind: float(value) for kind in Kind if isinstance(value := values.get(kind.value), int)}
-    quotas.heard(user, client, rates)
+    rates = {kind: float(value) for kind in QuotaType if isinstance(value := values.get(kind.value), int)}
+    quotas.update(user, client, rates)
     return wrong
 
 
@@ -40,7 +40,7 @@ def _plain(written: str) -> str:
     return DEFAULT if written == DEFAULT else unquote(written)
 
 
-def metered(handlers: Handlers, quotas: Quotas, now: Callable[[], int], inter_broker: str) -> Handlers:
+def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:
     """`inter_broker`: the listener at which replicas are believed to be what they say."""
     produce_to, fetch_from = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
 
@@ -49,7 +49,7 @@ def metered(handlers: Handlers, quotas: Quotas, now: Callable[[], int], inter_br
             len(part["records"] or b"") for topic in request.body["topic_data"] for part in topic["partition_data"]
         )
         reply = await produce_to(request)
-        wait = quotas.took(Kind.PRODUCE, _who(request), size, now())
+        wait = quotas.record(QuotaType.PRODUCE, _who(request), size, now())
         if reply is None:
             await trio.sleep(wait / 1000)
             return None
@@ -59,23 +59,23 @@ def metered(handlers: Handlers, quotas: Quotas, now: Callable[[], int], inter_br
         body, who = request.body, _who(request)
         if body["replica_id"] >= 0 and request.listener == inter_broker:
             return await fetch_from(request)
-        if wait := quotas.waits(Kind.FETCH, who, now()):
+        if wait := quotas.throttle_ms(QuotaType.FETCH, who, now()):
             # By another connection of his. He gets nothing, and what he asked for is still there afterwards.
             request = evolve(request, body={**body, "max_bytes": 0, "max_wait_ms": 0})
             nothing = await fetch_from(request)
             assert nothing is not None
             return {**nothing, "throttle_time_ms": wait}
-        most = quotas.at_once(Kind.FETCH, who)
+        most = quotas.request_bytes_max(QuotaType.FETCH, who)
         if most is not None and most < body["max_bytes"]:
             least = min(body["min_bytes"], most)  # or he would wait in vain for more
             request = evolve(request, body={**body, "max_bytes": most, "min_bytes": least})
         reply = await fetch_from(request)
         assert reply is not None
         size = sum(len(part["records"]) for topic in reply["responses"] for part in topic["partitions"])
-        return {**reply, "throttle_time_ms": quotas.took(Kind.FETCH, who, size, now())}
+        return {**reply, "throttle_time_ms": quotas.record(QuotaType.FETCH, who, size, now())}
 
     return {**handlers, ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
 
 
-def _who(request: Request) -> Who:
-    return Who(request.principal.removeprefix("User:"), request.client_id or "")
+def _who(request: Request) -> QuotaClient:
+    return QuotaClient(request.principal.removeprefix("User:"), request.client_id or "")

@@ -22,22 +22,21 @@ from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import ActiveProducer, AppendOrigin, PartitionLog
-from replica.core.replica_manager import Logs as CoreLogs
-from replica.core.replica_manager import ReplicaManager
-from replica.core.settings import Settings
-from replica.core.wants import (
+from replica.core.replica_manager import Logs, ReplicaManager
+from replica.core.replica_messages import (
     CONSUMER,
     Deleted,
     EpochAnswer,
     Fetch,
     Fetched,
-    Flush,
+    LogFlush,
     OffsetAnswer,
     Produced,
     ReadIsr,
     Results,
     WriteIsr,
 )
+from replica.core.replica_settings import ReplicaSettings
 from replica.runtime import isr_store
 from replica.runtime.between import Between
 from replica.runtime.examining import Examiner, ExaminingSettings
@@ -62,7 +61,7 @@ RoleTaken = Callable[[TopicPartition, bool | None, int], None]
 T = TypeVar("T")
 
 
-class Logs(CoreLogs, Protocol):
+class CheckpointedLogs(Logs, Protocol):
     def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
         """They are durable when it returns. Slow; called from a thread."""
 
@@ -102,12 +101,12 @@ class Replication:
     def __init__(
         self,
         me: BrokerId,
-        logs: Logs,
+        logs: CheckpointedLogs,
         log: Log,
         epoch: Callable[[], BrokerEpoch],
         session: Callable[[], zab.Session | None],
         address: Callable[[BrokerId], tuple[str, int] | None],
-        settings: Settings | None = None,
+        settings: ReplicaSettings | None = None,
         pace: Pace | None = None,
         fetching: FetcherSettings | None = None,
         between: Between | None = None,
@@ -135,7 +134,7 @@ class Replication:
         self._broken_bell = Wakeup()
         self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
         """At most one for each partition: the core asks for the next when it knows what became of the one before."""
-        self._to_flush: dict[TopicPartition, Flush] = {}
+        self._to_flush: dict[TopicPartition, LogFlush] = {}
         self._turning = self._again = False
         self.watchdog = UNWATCHED
 

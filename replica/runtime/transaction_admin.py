@@ -9,7 +9,7 @@ from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.client import Client, raise_for
 from replica.runtime.offsets_topic import TRANSACTIONS_TOPIC
 from replica.wire.api import ApiKey

@@ -13,24 +13,24 @@ import trio
 from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinator_topic import Load
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.transactions.coordinator import Coordinator
-from replica.core.transactions.desk import Settings
-from replica.core.transactions.messages import Ask, Init, Initialized, NeedsId, Reply
-from replica.core.transactions.ready import (
-    Append,
+from replica.core.transactions.transaction_coordinator import TransactionCoordinator
+from replica.core.transactions.transaction_effects import (
     Forgotten,
-    Load,
-    Loaded,
     Marker,
     MarkerId,
     Moved,
     Note,
-    NotWritten,
     Stuck,
     TimedOut,
-    Unloaded,
+    TransactionAppend,
+    TransactionNotWritten,
+    TransactionsLoaded,
+    TransactionsUnloaded,
 )
+from replica.core.transactions.transaction_messages import Ask, Init, Initialized, NeedsId, Reply
+from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.coordinator import Driver, surely
 from replica.runtime.coordinator_log import Storage
 from replica.runtime.logs import Log
@@ -52,7 +52,7 @@ class Spreads(Protocol):
     def __len__(self) -> int: ...
 
 
-class Transactions(Driver[Coordinator, Ask, Reply]):
+class Transactions(Driver[TransactionCoordinator, Ask, Reply]):
     def __init__(
         self,
         storage: Storage,
@@ -60,17 +60,17 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
         markers: Spreads,
         ids: Ids,
         log: Log,
-        settings: Settings | None = None,
+        settings: TransactionSettings | None = None,
         still_leads: Callable[[], Awaitable[bool]] = surely,
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or TransactionSettings()
         self.timed_out = 0
         """Transactions that were aborted because they were open for too long, since this broker was started."""
         self._markers = markers
         self._ids = ids
 
-        def make(now: int) -> Coordinator:
-            return Coordinator(self.settings, now)
+        def make(now: int) -> TransactionCoordinator:
+            return TransactionCoordinator(self.settings, now)
 
         super().__init__("transactions", TRANSACTIONS_TOPIC, make, storage, count, log, still_leads)
 
@@ -95,13 +95,13 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
     # -- partitions that are told ----------------------------------------------------------------------------
 
     def awaits_marks(self, number: MarkerId) -> bool:
-        return self.coordinator.awaits_marks(number)
+        return self.coordinator.completion.awaits(number)
 
     def marked(self, number: MarkerId, where: TopicPartition) -> None:
-        self._change("a marker", lambda: self.coordinator.marked(number, where, self.now()))
+        self._change("a marker", lambda: self.coordinator.completion.marked(number, where, self.now()))
 
     def refused(self, number: MarkerId, where: TopicPartition, error: ErrorCode) -> None:
-        self._change("a marker", lambda: self.coordinator.refused(number, where, error))
+        self._change("a marker", lambda: self.coordinator.completion.refused(number, where, error))
 
     # -- what the coordinator wants --------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
             self._markers.send(marker)
         self._carry_out(ready, self._tell, self._append)
 
-    def _append(self, append: Append) -> None:
+    def _append(self, append: TransactionAppend) -> None:
         def encoded() -> bytes:
             key, value = transaction_records.encode_key(append.record), transaction_records.encode_value(append.record)
             return batch_of([(key, value)], append.now_ms)
@@ -136,7 +136,7 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
             case TimedOut(ident, producer, epoch, after_ms):
                 self.timed_out += 1
                 say("transaction-timed-out", id=ident, producer=producer, epoch=epoch, ms=after_ms)
-            case NotWritten(ident, state, error):
+            case TransactionNotWritten(ident, state, error):
                 self._log.warn_rate_limited(
                     "transaction-not-written", ident, id=ident, state=state.value, error=error.name
                 )
@@ -144,10 +144,10 @@ class Transactions(Driver[Coordinator, Ask, Reply]):
                 say("transaction-stuck", logging.ERROR, id=ident, partition=where, error=error.name)
             case Forgotten(ident):
                 say("transaction-forgotten", id=ident)
-            case Loaded(partition, epoch, count, unfinished):
+            case TransactionsLoaded(partition, epoch, count, unfinished):
                 level = logging.INFO if count else logging.DEBUG
                 counts = {"transactions": count, "unfinished": unfinished}
                 say("transactions-loaded", level, partition=partition, epoch=epoch, **counts)
-            case Unloaded(partition, count):
+            case TransactionsUnloaded(partition, count):
                 level = logging.INFO if count else logging.DEBUG
                 say("transactions-unloaded", level, partition=partition, transactions=count)

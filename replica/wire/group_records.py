@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.groups.messages import Position
-from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
+from replica.core.groups.group_messages import OffsetAndMetadata
 from replica.wire.fields_of_records import RecordError as RecordError
 from replica.wire.fields_of_records import RecordReader, pack, text_field
 
@@ -39,7 +39,7 @@ def encode_value(record: Record) -> bytes | None:
             return None if saved is None else _group(saved)
 
 
-def _position(position: Position) -> bytes:
+def _position(position: OffsetAndMetadata) -> bytes:
     if position.expires_ms is not None:
         # Only this version has a place for it. It has none for the leader epoch, which old clients do not send.
         return (
@@ -97,7 +97,7 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     return None
 
 
-def _read_position(reader: RecordReader) -> Position:
+def _read_position(reader: RecordReader) -> OffsetAndMetadata:
     version = reader.i16()
     if not 0 <= version <= 3:
         raise RecordError(f"the value of an offset in version {version}; 0 to 3 are known")
@@ -108,7 +108,7 @@ def _read_position(reader: RecordReader) -> Position:
     expires = reader.i64() if version == 1 else -1
     reader.end()
     # -1 says that it does not expire. Taken for a time, it would lie far in the past.
-    return Position(offset, epoch, metadata, committed, None if expires < 0 else expires)
+    return OffsetAndMetadata(offset, epoch, metadata, committed, None if expires < 0 else expires)
 
 
 def _read_group(reader: RecordReader) -> SavedGroup:

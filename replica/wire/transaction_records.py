@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Final
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.transactions.ready import Saved, TxnRecord
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_effects import Saved, TxnRecord
+from replica.core.transactions.transaction_states import TxnState
 from replica.wire.fields_of_records import RecordError as RecordError
 from replica.wire.fields_of_records import RecordReader, pack, text_field
 

@@ -18,7 +18,7 @@ import trio
 from attrs import define, field
 
 from replica.core.authorizing import AclSettings
-from replica.core.coordinating import TopicCoordinator
+from replica.core.coordinator_topic import TopicCoordinator
 from replica.core.errors import ErrorCode as E
 from replica.runtime.admin.overview import health
 from replica.runtime.disk import DiskPace
@@ -370,8 +370,10 @@ async def control(running: Cluster) -> AsyncIterator[Control]:
         yield client
 
 
-def _loaded(coordinator: TopicCoordinator[Any, Any, Any]) -> bool:
-    return coordinator.partitions == 4 and all(coordinator.epoch(number) is not None for number in range(4))
+def _loaded(coordinator: TopicCoordinator[Any]) -> bool:
+    return coordinator.topic.partitions == 4 and all(
+        coordinator.topic.epochs.get(number) is not None for number in range(4)
+    )
 
 
 def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -12,7 +12,7 @@ import trio
 
 from replica.core.errors import ErrorCode, WireError
 from replica.core.offset_lookup import Lookup
-from replica.core.wants import OffsetAnswer
+from replica.core.replica_messages import OffsetAnswer
 from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
 from replica.runtime.handlers import users

@@ -194,9 +194,9 @@ def test_commits_that_are_refused_leave_no_groups_behind() -> None:
         ]
         for number in range(100):
             await broker.call(ApiKey.OFFSET_COMMIT, 8, group_id=f"group-{number}", member_id="", topics=topics)
-        assert list(broker.groups.coordinator.groups()) == []
+        assert list(broker.groups.coordinator.groups) == []
         await broker.commit(8, 42)
-        assert [group.id for group in broker.groups.coordinator.groups()] == [GROUP]
+        assert [group.id for group in broker.groups.coordinator.groups] == [GROUP]
 
     play(story)
 

@@ -14,9 +14,9 @@ import zab
 from bench.ports import free_port
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import BrokerId
-from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
-from replica.core.settings import Settings as ReplicationSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kraft_controller.runtime.admin.topic_requests import create_topic
-from replica.core.quotas import Kind, Who
+from replica.core.client_quotas import QuotaClient, QuotaType
 from tests.integration.brokers import cluster, in_thread, until
 from tests.integration.peers import kafka_java, needs_kafka
 
@@ -49,7 +49,7 @@ def test_topics_brokers_and_clients(tmp_path: Path) -> None:
                 in topic
             )
             assert "consumer_byte_rate=2048.0" in client
-            await until(lambda: broker.dynamic.quotas.rate(Kind.FETCH, Who("ann", "x")) == 2048.0)
+            await until(lambda: broker.dynamic.quotas.rate(QuotaType.FETCH, QuotaClient("ann", "x")) == 2048.0)
             await until(lambda: broker.configs["t"].compact and broker.configs["t"].retention_ms == 3000)
 
     trio.run(main)

@@ -19,8 +19,8 @@ from kafka.admin import NewTopic
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.cli import main as zab_broker
+from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.states import Cause
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from tests.integration.brokers import Cluster, cluster, in_thread
 from tests.integration.kafka_clients import stop as leave

@@ -28,8 +28,8 @@ from kafka.structs import TopicPartition as PythonPartition
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.desk import Settings
-from replica.core.groups.states import Cause, GroupState
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import Cause, GroupState
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
@@ -62,7 +62,7 @@ class Running:
             self.groups.role_taken(where, leads, self.epoch)
 
     def state(self, name: str) -> GroupState | None:
-        return next((group.state for group in self.groups.coordinator.groups() if group.id == name), None)
+        return next((group.state for group in self.groups.coordinator.groups if group.id == name), None)
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ async def broker() -> AsyncIterator[Running]:
 
     async def make() -> None: ...
 
-    groups = Groups(storage, count, Log(1), Settings(group_initial_rebalance_delay_ms=300))
+    groups = Groups(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=300))
     port = 0
 
     class Picture:

@@ -19,9 +19,9 @@ from kafka.admin import NewTopic
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.partitioning import partition_of
-from replica.core.transactions.desk import Settings
-from replica.core.transactions.ready import Marker
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_effects import Marker
+from replica.core.transactions.transaction_settings import TransactionSettings
+from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.broker import Broker
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.integration.brokers import Cluster, cluster, in_thread
@@ -113,7 +113,7 @@ def state(running: Cluster, ident: str = ID) -> TxnState | None:
         found = [
             each.state
             for broker in running.brokers.values()
-            for each in broker.transactions.coordinator.transactions()
+            for each in broker.transactions.coordinator.transactions
             if each.id == ident
         ]
         return found[0] if found else None
@@ -183,7 +183,7 @@ def test_who_went_away_in_the_midst_holds_readers_back_no_longer_than_it_said(tm
         mine.commit_transaction(PATIENCE_S)
         assert sorted(values(running, "t", 4)) == ["a1", "a2", "a3", "a4"]
 
-    played(tmp_path, 1, story, transactions=Settings(abort_check_ms=100))
+    played(tmp_path, 1, story, transactions=TransactionSettings(abort_check_ms=100))
 
 
 def test_aiokafka_commits_and_aborts_and_reads_what_is_committed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from harness.worlds.cores.partitions.telling import Teller, with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import Commit, Committed, Identity, Position
+from replica.core.groups.group_messages import Commit, Committed, GroupIdentity, OffsetAndMetadata
 
 HELD = CreateTopic(400, OFFSETS, 1, 3)
 """The topic of positions, in one partition, of which broker 3 is preferred to lead."""
@@ -122,10 +122,12 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
     held = world.outcome()
     group, where = "group-1", TopicPartition("data", 0)
     for member, (round_, begin, offset) in (("a", (1, 0, 10)), ("b", (generation, begins, commits))):
-        who = Identity(group, member, round_)
+        who = GroupIdentity(group, member, round_)
         teller = Teller(world, group)
         teller.given(who, where, begin)
-        teller.commits(Commit(who, {where: Position(offset)}), lambda _: None)(Committed({where: ErrorCode.NONE}))
+        teller.commits(Commit(who, {where: OffsetAndMetadata(offset)}), lambda _: None)(
+            Committed({where: ErrorCode.NONE})
+        )
     return with_members(held, world.tapes, lambda group: group in doubtful).promise
 
 

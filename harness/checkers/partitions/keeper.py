@@ -35,7 +35,7 @@ from kraft_controller.wire import znodes
 from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
 from replica.core.partition_log import PartitionLog
-from replica.core.wants import Deleted, Fetched, Results
+from replica.core.replica_messages import Deleted, Fetched, Results
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker

@@ -15,9 +15,17 @@ from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth
 from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import Ask, Commit, Committed, Fetch, Fetched, Position, Reply
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord
+from replica.core.groups.group_messages import (
+    Ask,
+    Commit,
+    Committed,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
+    Reply,
+)
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.ready import GroupRecord, OffsetRecord
 from replica.wire import group_records
 
 if TYPE_CHECKING:
@@ -58,7 +66,7 @@ class Positions:
                     if error is ErrorCode.NONE:
                         self._bears(broker, ask)
                         self._committed(broker, who.group, where, ask.positions[where], who.generation)
-            case Fetch(group), Fetched(ErrorCode.NONE, positions):
+            case OffsetFetch(group), OffsetsFetched(ErrorCode.NONE, positions):
                 for where, shown in positions.items():
                     if not isinstance(shown, ErrorCode):
                         self._shown(broker, group, where, shown)
@@ -80,14 +88,14 @@ class Positions:
     def _reign(self, broker: PartitionBroker, group: str) -> tuple[object, int] | None:
         """Another one may not have heard of what was not written yet. None: it has none, or no more."""
         coordinator = broker.groups.coordinator
-        if coordinator.partitions is None:
+        if coordinator.topic.partitions is None:
             return None
-        epoch = coordinator.epoch(partition_of(group, coordinator.partitions))
+        epoch = coordinator.topic.epochs.get(partition_of(group, coordinator.topic.partitions))
         return None if epoch is None else (coordinator, epoch)
 
     def _partition(self, broker: PartitionBroker, group: str) -> tuple[Copy, Truth] | None:
         """None: its disk has failed in this step, and there is nothing to look at."""
-        count, keeper = broker.groups.coordinator.partitions, self._world.keeper
+        count, keeper = broker.groups.coordinator.topic.partitions, self._world.keeper
         assert count is not None
         where = TopicPartition(INTERNAL[0], partition_of(group, count))
         copy = keeper.copies.get(broker.id, {}).get(where)
@@ -98,7 +106,7 @@ class Positions:
     # -- what is committed ---------------------------------------------------------------------------------
 
     def _committed(
-        self, broker: PartitionBroker, group: str, where: TopicPartition, position: Position, generation: int
+        self, broker: PartitionBroker, group: str, where: TopicPartition, position: OffsetAndMetadata, generation: int
     ) -> None:
         found = self._partition(broker, group)
         if found is None or found[0].epoch < found[1].fork:
@@ -136,7 +144,9 @@ class Positions:
 
     # -- what is shown -------------------------------------------------------------------------------------
 
-    def _shown(self, broker: PartitionBroker, group: str, where: TopicPartition, shown: Position | None) -> None:
+    def _shown(
+        self, broker: PartitionBroker, group: str, where: TopicPartition, shown: OffsetAndMetadata | None
+    ) -> None:
         found = self._partition(broker, group)
         if found is None:
             self._outdated.add(group)
@@ -175,7 +185,10 @@ class Positions:
             if known.newest < 0 or truth.state is None:
                 continue
             leader = self._world.brokers.get(truth.state.leader)
-            if leader is None or leader.groups.coordinator.epoch(key.where.partition) != truth.state.leader_epoch:
+            if (
+                leader is None
+                or leader.groups.coordinator.topic.epochs.get(key.where.partition) != truth.state.leader_epoch
+            ):
                 return f"broker {truth.state.leader} does not answer for the groups of {key} yet"
         return None
 
@@ -184,7 +197,7 @@ def _key(group: str, where: TopicPartition) -> bytes:
     return group_records.encode_key(OffsetRecord(group, where, None))
 
 
-def _newest(truth: Truth, key: bytes, position: Position) -> int | None:
+def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
     """Where it stands among what is committed; None: nowhere."""
     for place in range(len(truth.committed) - 1, -1, -1):
         record = truth.committed[place]

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import define, field
 
 from harness.checkers.ghost import Violation
-from replica.core.groups.messages import Identity
+from replica.core.groups.group_messages import GroupIdentity
 
 GIVEN: Final = "a member is given what the leader of its generation has dealt out to it"
 
@@ -23,12 +23,12 @@ class Shares:
     _dealt: dict[tuple[str, int, str], set[bytes]] = field(factory=dict)
     """By group, generation and member; of one that has a name, that, for its ids change in a generation."""
 
-    def dealt(self, leader: Identity, shares: Mapping[str, bytes]) -> None:
+    def dealt(self, leader: GroupIdentity, shares: Mapping[str, bytes]) -> None:
         """It is about to tell its coordinator. Members that have names go by them."""
         for member, share in shares.items():
             self._dealt.setdefault((leader.group, leader.generation, member), set()).add(share)
 
-    def given(self, who: Identity, share: bytes) -> None:
+    def given(self, who: GroupIdentity, share: bytes) -> None:
         dealt = self._dealt.get((who.group, who.generation, who.instance or who.member), set())
         if share and share not in dealt:
             words = " or ".join(sorted(each.decode() for each in dealt)) or "nothing"

@@ -26,10 +26,10 @@ from replica.cli.properties.listeners import (
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store import store_login_of
 from replica.core.errors import KafkaError
-from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
-from replica.core.settings import Settings as ReplicationSettings
-from replica.core.transactions.desk import Settings as TransactionSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
+from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.groups.states import Cause, GroupState
+from replica.core.groups.group_states import Cause, GroupState
 from replica.runtime.groups import Groups
 from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
@@ -17,7 +17,7 @@ def samples(groups: Groups) -> Iterator[MetricSample]:
     """As of now. It looks at every group, so not more often than a person or an exporter would."""
     states: Counter[GroupState] = Counter()
     members = offsets = 0
-    for group in groups.coordinator.groups():
+    for group in groups.coordinator.groups:
         states[group.state] += 1
         members += len(group.members)
         offsets += len(group.offsets.positions)
@@ -31,7 +31,7 @@ def samples(groups: Groups) -> Iterator[MetricSample]:
         f"{PREFIX}_partitions_loading",
         GAUGE,
         "partitions of the offsets topic that are led here, and whose groups are not served yet",
-        len(groups.coordinator.loading),
+        len(groups.coordinator.topic.loading),
     )
     for cause in Cause:
         labels = {"cause": cause.value}

@@ -125,7 +125,7 @@ def _of_partitions(broker: Broker) -> Iterator[MetricSample]:
 
 
 def _of_groups(broker: Broker) -> Iterator[MetricSample]:
-    for group in broker.groups.coordinator.groups():
+    for group in broker.groups.coordinator.groups:
         for where, position in sorted(group.offsets.positions.items()):
             labels = {"consumergroup": group.id, **_labels(where)}
             values = (position.offset, lag_of(broker, where, position.offset))

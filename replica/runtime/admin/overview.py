@@ -206,7 +206,7 @@ def _partition(broker: Broker, role: Role) -> dict[str, Any]:
 
 
 def _groups(broker: Broker) -> Iterator[dict[str, Any]]:
-    for group in broker.groups.coordinator.groups():
+    for group in broker.groups.coordinator.groups:
         lags = [lag_of(broker, where, position.offset) for where, position in group.offsets.positions.items()]
         known = [lag for lag in lags if lag is not None]
         yield {

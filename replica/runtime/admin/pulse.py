@@ -48,7 +48,7 @@ class Pulse:
         written = sum(max(end - before[where], 0) for where, end in self._ends.items() if where in before)
         lag = sum(
             lag_of(self._broker, where, position.offset) or 0
-            for group in self._broker.groups.coordinator.groups()
+            for group in self._broker.groups.coordinator.groups
             for where, position in group.offsets.positions.items()
         )
         under_replicated = sum(behind(self._broker, role) for role in roles(self._broker))

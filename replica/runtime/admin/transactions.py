@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from replica.core.transactions.states import WRITTEN, TxnState
+from replica.core.transactions.transaction_states import WRITTEN, TxnState
 from replica.runtime.transactions import Transactions
 from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
@@ -18,7 +18,7 @@ def samples(transactions: Transactions) -> Iterator[MetricSample]:
     """As of now. It looks at every transactional id, so not more often than a person or an exporter would."""
     states: Counter[TxnState] = Counter()
     longest = 0
-    for each in transactions.coordinator.transactions():
+    for each in transactions.coordinator.transactions:
         states[each.state] += 1
         if each.state in _OPEN:
             longest = max(longest, transactions.now() - each.now.started_ms)
@@ -39,7 +39,7 @@ def samples(transactions: Transactions) -> Iterator[MetricSample]:
         f"{PREFIX}_partitions_loading",
         GAUGE,
         "partitions of the topic of transactions that are led here, and whose ids are not served yet",
-        len(transactions.coordinator.loading),
+        len(transactions.coordinator.topic.loading),
     )
     yield MetricSample(
         f"{PREFIX}_timed_out_total",

@@ -12,8 +12,8 @@ import trio
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.fetch_sessions import END
-from replica.core.wants import CONSUMER, Fetch, Fetched, InSession, SessionFetched, Wanted
+from replica.core.fetch_session_cache import END
+from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 
@@ -76,13 +76,13 @@ def _in_session(found: SessionFetched) -> Body:
     }
 
 
-def _place(body: Body) -> InSession:
+def _place(body: Body) -> FetchSessionPlace:
     forgotten = tuple(
         TopicPartition(topic["topic"], number)
         for topic in body["forgotten_topics_data"]
         for number in topic["partitions"]
     )
-    return InSession(body["session_id"], body["session_epoch"], forgotten)
+    return FetchSessionPlace(body["session_id"], body["session_epoch"], forgotten)
 
 
 def _asked(request: Request, inter_broker: str) -> Fetch:
@@ -92,7 +92,7 @@ def _asked(request: Request, inter_broker: str) -> Fetch:
         name = topic["topic"]
         for part in topic["partitions"]:
             parts.append(
-                Wanted(
+                FetchPartition(
                     TopicPartition(name, part["partition"]),
                     part["fetch_offset"],
                     max(part["partition_max_bytes"], 0),

@@ -9,31 +9,31 @@ from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import (
+from replica.core.groups.group_messages import (
     Ask,
     Beaten,
     Commit,
     CommitInTransaction,
     Committed,
-    Delete,
-    Deleted,
+    DeleteGroup,
     DeleteOffsets,
-    Describe,
-    Described,
-    Fetch,
-    Fetched,
+    DescribedGroup,
+    DescribeGroup,
+    GroupDeleted,
+    GroupIdentity,
     Heartbeat,
-    Identity,
     Join,
     Joined,
     Leave,
     Leaver,
-    Left,
-    Listed,
+    ListedGroups,
     ListGroups,
+    MembersLeft,
     Offer,
+    OffsetAndMetadata,
+    OffsetFetch,
     OffsetsDeleted,
-    Position,
+    OffsetsFetched,
     Sync,
     Synced,
 )
@@ -51,24 +51,24 @@ R = TypeVar("R")
 
 def handlers(groups: Groups, known: Callable[[TopicPartition], bool]) -> Handlers:
     """`known`: whether there is such a partition. Positions in others are not kept."""
-    desk = _Desk(groups, known)
+    requests = _GroupRequests(groups, known)
     return {
-        ApiKey.JOIN_GROUP: desk.join,
-        ApiKey.SYNC_GROUP: desk.sync,
-        ApiKey.HEARTBEAT: desk.heartbeat,
-        ApiKey.LEAVE_GROUP: desk.leave,
-        ApiKey.OFFSET_COMMIT: desk.commit,
-        ApiKey.TXN_OFFSET_COMMIT: desk.commit_in_transaction,
-        ApiKey.OFFSET_FETCH: desk.fetch,
-        ApiKey.DESCRIBE_GROUPS: desk.describe,
-        ApiKey.LIST_GROUPS: desk.list_groups,
-        ApiKey.DELETE_GROUPS: desk.delete,
-        ApiKey.OFFSET_DELETE: desk.delete_offsets,
+        ApiKey.JOIN_GROUP: requests.join,
+        ApiKey.SYNC_GROUP: requests.sync,
+        ApiKey.HEARTBEAT: requests.heartbeat,
+        ApiKey.LEAVE_GROUP: requests.leave,
+        ApiKey.OFFSET_COMMIT: requests.commit,
+        ApiKey.TXN_OFFSET_COMMIT: requests.commit_in_transaction,
+        ApiKey.OFFSET_FETCH: requests.fetch,
+        ApiKey.DESCRIBE_GROUPS: requests.describe,
+        ApiKey.LIST_GROUPS: requests.list_groups,
+        ApiKey.DELETE_GROUPS: requests.delete,
+        ApiKey.OFFSET_DELETE: requests.delete_offsets,
     }
 
 
 @frozen
-class _Desk:
+class _GroupRequests:
     groups: Groups
     known: Callable[[TopicPartition], bool]
 
@@ -126,12 +126,12 @@ class _Desk:
     async def leave(self, request: Request) -> Body:
         body = request.body
         if request.version < 3:
-            left = await self._ask(Leave(body["group_id"], (Leaver(body["member_id"]),)), Left)
+            left = await self._ask(Leave(body["group_id"], (Leaver(body["member_id"]),)), MembersLeft)
             return {"error_code": left.each[0][1] if left.each else left.error}
         leavers = tuple(
             Leaver(each["member_id"], each["group_instance_id"], each["reason"] or "") for each in body["members"]
         )
-        left = await self._ask(Leave(body["group_id"], leavers), Left)
+        left = await self._ask(Leave(body["group_id"], leavers), MembersLeft)
         return {
             "error_code": left.error,
             "members": [
@@ -161,15 +161,15 @@ class _Desk:
 
     def _positions(
         self, topics: list[dict[str, Any]]
-    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, ErrorCode]]:
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
         """What is to be kept, and what cannot be: there are no such partitions."""
-        positions: dict[TopicPartition, Position] = {}
+        positions: dict[TopicPartition, OffsetAndMetadata] = {}
         unknown: dict[TopicPartition, ErrorCode] = {}
         for topic in topics:
             for each in topic["partitions"]:
                 where = TopicPartition(topic["name"], each["partition_index"])
                 if self.known(where):
-                    positions[where] = Position(
+                    positions[where] = OffsetAndMetadata(
                         each["committed_offset"], each["committed_leader_epoch"], each["committed_metadata"] or ""
                     )
                 else:
@@ -209,7 +209,7 @@ class _Desk:
             asked = tuple(
                 TopicPartition(topic["name"], index) for topic in topics for index in topic["partition_indexes"]
             )
-        fetched = await self._ask(Fetch(group, asked, stable), Fetched)
+        fetched = await self._ask(OffsetFetch(group, asked, stable), OffsetsFetched)
         found: dict[str, list[dict[str, Any]]] = {}
         for where, position in fetched.positions.items():
             found.setdefault(where.topic, []).append(_position(where.partition, position))
@@ -221,7 +221,7 @@ class _Desk:
         described, turns = [], Turns()
         for name in dict.fromkeys(request.body["groups"]):
             await turns.step()
-            one = await self._ask(Describe(name), Described)
+            one = await self._ask(DescribeGroup(name), DescribedGroup)
             failed = one.error is not ErrorCode.NONE
             described.append(
                 {
@@ -249,7 +249,7 @@ class _Desk:
 
     async def list_groups(self, request: Request) -> Body:
         body = request.body
-        listed = await self._ask(ListGroups(tuple(body["states_filter"])), Listed)
+        listed = await self._ask(ListGroups(tuple(body["states_filter"])), ListedGroups)
         types = {each.lower() for each in body["types_filter"]}
         return {
             "error_code": listed.error,
@@ -269,7 +269,7 @@ class _Desk:
         results, turns = [], Turns()
         for name in request.body["groups_names"]:
             await turns.step()
-            results.append({"group_id": name, "error_code": (await self._ask(Delete(name), Deleted)).error})
+            results.append({"group_id": name, "error_code": (await self._ask(DeleteGroup(name), GroupDeleted)).error})
         return {"results": results}
 
     async def delete_offsets(self, request: Request) -> Body:
@@ -287,9 +287,11 @@ class _Desk:
         }
 
 
-def _identity(body: Body) -> Identity:
+def _identity(body: Body) -> GroupIdentity:
     """Not all that have one also have a generation: who joins does not, who commits for itself has -1."""
-    return Identity(body["group_id"], body["member_id"], body.get("generation_id", -1), body.get("group_instance_id"))
+    return GroupIdentity(
+        body["group_id"], body["member_id"], body.get("generation_id", -1), body.get("group_instance_id")
+    )
 
 
 def _by_topic(topics: Iterable[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
@@ -309,8 +311,8 @@ def _by_topic(topics: Iterable[dict[str, Any]], errors: dict[TopicPartition, Err
     ]
 
 
-def _position(index: int, position: Position | ErrorCode | None) -> dict[str, Any]:
-    if not isinstance(position, Position):
+def _position(index: int, position: OffsetAndMetadata | ErrorCode | None) -> dict[str, Any]:
+    if not isinstance(position, OffsetAndMetadata):
         return _nothing(index, ErrorCode.NONE if position is None else position)
     return {
         "partition_index": index,

@@ -9,7 +9,7 @@ from typing import Final
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
-from replica.core.wants import CONSUMER, Deleted
+from replica.core.replica_messages import CONSUMER, Deleted
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 

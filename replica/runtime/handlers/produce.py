@@ -7,7 +7,7 @@ from typing import Final
 
 from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.wants import Produced
+from replica.core.replica_messages import Produced
 from replica.runtime.replicas import Replication
 from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
 from replica.wire.batch import TRANSACTIONAL

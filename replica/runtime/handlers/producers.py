@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.transactions.messages import Init
+from replica.core.transactions.transaction_messages import Init
 from replica.runtime.handlers.transactions import for_version
 from replica.runtime.requests import ApiKey, Body, Handlers, Request
 from replica.runtime.transactions import Ids, Transactions

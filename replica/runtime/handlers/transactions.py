@@ -11,18 +11,18 @@ from attrs import frozen
 from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.partitioning import partition_of
-from replica.core.transactions.messages import (
+from replica.core.transactions.transaction_messages import (
     AddPartitions,
     Ask,
-    Describe,
-    Described,
-    Done,
+    DescribedTransaction,
+    DescribeTransaction,
     End,
-    Identity,
-    Listed,
+    ListedTransactions,
     ListTransactions,
+    ProducerIdentity,
+    TransactionDone,
 )
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
 from replica.runtime.transactions import Transactions
@@ -41,18 +41,18 @@ def handlers(
 ) -> Handlers:
     """`known`: whether there is such a partition. `offsets_partitions`: of the topic that groups are remembered in;
     `KafkaError` while there is none."""
-    desk = _Desk(transactions, known, offsets_partitions)
+    requests = _TransactionRequests(transactions, known, offsets_partitions)
     return {
-        ApiKey.ADD_PARTITIONS_TO_TXN: desk.add_partitions,
-        ApiKey.ADD_OFFSETS_TO_TXN: desk.add_offsets,
-        ApiKey.END_TXN: desk.end,
-        ApiKey.DESCRIBE_TRANSACTIONS: desk.describe,
-        ApiKey.LIST_TRANSACTIONS: desk.list_transactions,
+        ApiKey.ADD_PARTITIONS_TO_TXN: requests.add_partitions,
+        ApiKey.ADD_OFFSETS_TO_TXN: requests.add_offsets,
+        ApiKey.END_TXN: requests.end,
+        ApiKey.DESCRIBE_TRANSACTIONS: requests.describe,
+        ApiKey.LIST_TRANSACTIONS: requests.list_transactions,
     }
 
 
 @frozen
-class _Desk:
+class _TransactionRequests:
     transactions: Transactions
     known: Callable[[TopicPartition], bool]
     offsets_partitions: Callable[[], Awaitable[int]]
@@ -63,7 +63,7 @@ class _Desk:
         return reply
 
     async def _done(self, ask: Ask, version: int) -> ErrorCode:
-        return for_version((await self._ask(ask, Done)).error, version)
+        return for_version((await self._ask(ask, TransactionDone)).error, version)
 
     # -- producers -------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class _Desk:
         return {"transaction_states": described}
 
     async def _described(self, name: str) -> Body:
-        found = await self._ask(Describe(name), Described)
+        found = await self._ask(DescribeTransaction(name), DescribedTransaction)
         if found.error is not ErrorCode.NONE:
             return {"error_code": found.error, "transactional_id": name}
         topics: dict[str, list[int]] = {}
@@ -131,7 +131,7 @@ class _Desk:
         if unknown and not states:
             return {"error_code": ErrorCode.NONE, "unknown_state_filters": unknown, "transaction_states": []}
         ask = ListTransactions(states, frozenset(body["producer_id_filters"]), body["duration_filter"])
-        listed = await self._ask(ask, Listed)
+        listed = await self._ask(ask, ListedTransactions)
         return {
             "error_code": listed.error,
             "unknown_state_filters": unknown,
@@ -151,8 +151,8 @@ def for_version(error: ErrorCode, version: int, since: int = _FENCED_SINCE) -> E
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
 
 
-def _identity(body: Body) -> Identity:
-    return Identity(body["transactional_id"], body["producer_id"], body["producer_epoch"])
+def _identity(body: Body) -> ProducerIdentity:
+    return ProducerIdentity(body["transactional_id"], body["producer_id"], body["producer_epoch"])
 
 
 def _by_topic(topics: list[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> Body:

@@ -17,7 +17,7 @@ import trio
 from replica.cli import main
 from replica.cli.consume import GroupReader
 from replica.cli.group_member import GroupMember
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_states import GroupState
 from replica.runtime.client import connect
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.integration.kafka_clients import Confluent, Pairs
@@ -45,7 +45,7 @@ async def write(brokers: Cluster, *values: str) -> None:
 def members_of(brokers: Cluster) -> int:
     """In a group that is settled; -1: it is not."""
     for broker in brokers.brokers.values():
-        for group in broker.groups.coordinator.groups():
+        for group in broker.groups.coordinator.groups:
             if group.id == "g" and group.state in (GroupState.STABLE, GroupState.EMPTY):
                 return len(group.members)
     return -1

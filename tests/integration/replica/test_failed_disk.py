@@ -13,7 +13,7 @@ import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.meta_properties import META, former_sessions
 from replica.cli.produce import Producer
-from replica.core.settings import Settings as ReplicationSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
 from replica.runtime.client import connect
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener

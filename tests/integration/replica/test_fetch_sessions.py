@@ -11,7 +11,7 @@ from kafka import TopicPartition as KafkaPartition
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.partition import Partition
-from replica.core.wants import Fetched
+from replica.core.replica_messages import Fetched
 from replica.runtime.broker import Broker
 from tests.integration.brokers import cluster, in_thread, until
 

@@ -11,7 +11,7 @@ import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
-from replica.core.wants import WriteIsr
+from replica.core.replica_messages import WriteIsr
 from replica.runtime import isr_store
 from replica.runtime.isr_store import Outcome
 

@@ -18,7 +18,7 @@ from kraft_controller.core.state import Assignment, Broker, PartitionState
 from kraft_controller.runtime.registration import prepare
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.client import ClientSettings, Connection
 from replica.runtime.handlers import fetch, offsets, produce
 from replica.runtime.logs import Log
@@ -66,7 +66,7 @@ class Cluster:
         self.logs: dict[int, MemoryLogs] = {}
         self.state = PartitionState(BrokerId(1), (BrokerId(1), BrokerId(2), BrokerId(3)), controller_epoch=CE)
 
-    async def start(self, number: int, settings: Settings, *, task_status: trio.TaskStatus[None]) -> None:
+    async def start(self, number: int, settings: ReplicaSettings, *, task_status: trio.TaskStatus[None]) -> None:
         log = Log(number)
         logs = self.logs[number] = MemoryLogs()
         replicas = self.replicas[number] = Replication(
@@ -144,7 +144,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(path: Path, settings: Settings | None = None) -> AsyncIterator[Cluster]:
+async def cluster(path: Path, settings: ReplicaSettings | None = None) -> AsyncIterator[Cluster]:
     with trio.fail_after(PATIENCE_S):
         async with zab.open_store(path) as store, store.session() as session, trio.open_nursery() as nursery:
             await prepare(session)
@@ -154,7 +154,7 @@ async def cluster(path: Path, settings: Settings | None = None) -> AsyncIterator
                 stat = await session.exists(node)
                 assert stat is not None
                 made.epochs[number] = BrokerEpoch(stat.czxid)
-                await nursery.start(made.start, number, settings or Settings(fetch_wait_ms=50))
+                await nursery.start(made.start, number, settings or ReplicaSettings(fetch_wait_ms=50))
             await session.ensure_path(znodes.partition_path(T0))
             await session.create(znodes.state_path(T0), znodes.partition_state(made.state))
             made.tell()
@@ -185,7 +185,7 @@ async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: 
 
 @pytest.mark.mechanism(5, 6)
 async def test_who_is_gone_leaves_the_isr_at_the_store_and_who_returns_comes_back(tmp_path: Path) -> None:
-    settings = Settings(lag_time_max_ms=1_500, fetch_wait_ms=50, fetch_backoff_ms=50, isr_quiet_ms=0)
+    settings = ReplicaSettings(lag_time_max_ms=1_500, fetch_wait_ms=50, fetch_backoff_ms=50, isr_quiet_ms=0)
     async with cluster(tmp_path, settings) as brokers:
         await brokers.produce(1, b"a")
         brokers.kill(3)
@@ -280,7 +280,7 @@ async def test_positions_are_written_for_the_coordinator_of_groups(tmp_path: Pat
 
 async def test_a_fetch_that_waits_is_given_up_for_partitions_that_are_new(tmp_path: Path) -> None:
     """It would wait for ten minutes."""
-    async with cluster(tmp_path, Settings(fetch_wait_ms=600_000)) as brokers:
+    async with cluster(tmp_path, ReplicaSettings(fetch_wait_ms=600_000)) as brokers:
         core = brokers.replicas[1].core
         while len(core.purgatory) < 2:
             await trio.sleep(0.01)

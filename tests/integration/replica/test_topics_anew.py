@@ -56,10 +56,10 @@ def test_groups_are_looked_for_in_as_many_partitions_as_the_new_offsets_topic_ha
         async with cluster(tmp_path, 1, offsets=offsets) as made, made.store.session() as session:
             broker = made.brokers[1]
             await broker.make_topic(OFFSETS_TOPIC)
-            await until(lambda: broker.groups.coordinator.partitions == 4)
+            await until(lambda: broker.groups.coordinator.topic.partitions == 4)
             assert await broker.offsets_topic.count() == 4
             await made_anew(session, broker, OFFSETS_TOPIC, 2)
-            await until(lambda: broker.groups.coordinator.partitions == 2)
+            await until(lambda: broker.groups.coordinator.topic.partitions == 2)
             assert await broker.offsets_topic.count() == 2
 
     trio.run(main)

@@ -11,7 +11,7 @@ import trio
 
 from kraft_controller.core import controller_events as events
 from kraft_controller.runtime.operator_port import controller_health
-from replica.core.groups.coordinator import Coordinator
+from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.runtime.admin.overview import DEGRADED, DOWN, health, overview
 from replica.runtime.broker import Broker
 from replica.wire.api import ApiKey as A
@@ -73,16 +73,16 @@ async def test_controller_that_leaves_events_waiting_makes_its_broker_unhealthy(
 async def test_request_that_stalls_the_loop_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    usual = Coordinator.step
+    usual = GroupCoordinator.step
 
-    def slow(self: Coordinator, *arguments: Any) -> None:
+    def slow(self: GroupCoordinator, *arguments: Any) -> None:
         time.sleep(1.5 * STALL_S)
         usual(self, *arguments)
 
     async with cluster(tmp_path, 1) as running:
         broker = running.brokers[1]
         await until(lambda: health(broker)["healthy"])
-        monkeypatch.setattr(Coordinator, "step", slow)
+        monkeypatch.setattr(GroupCoordinator, "step", slow)
         async with await trio.open_tcp_stream("127.0.0.1", running.ports[1]) as stream:
             await stream.send_all(encode_request(A.LIST_GROUPS, 2, 1, "slow one", {}))
             assert await stream.receive_some()

@@ -10,8 +10,8 @@ from replica.core.log_config import LogConfig
 from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import AppendOrigin, PartitionLog
 from replica.core.replica_manager import ReplicaManager
-from replica.core.settings import Settings
-from replica.core.wants import Deleted, Fetch, Fetched, Wanted
+from replica.core.replica_messages import Deleted, Fetch, Fetched, FetchPartition
+from replica.core.replica_settings import ReplicaSettings
 from replica.wire.batch import walk
 from replica.wire.records import ControlType, control_batch, read_records
 from tests.unit.replica.listlog import ListLogs
@@ -41,7 +41,7 @@ class Logs:
 
 
 class Room(World):
-    def __init__(self, brokers: int = 2, settings: Settings | None = None) -> None:
+    def __init__(self, brokers: int = 2, settings: ReplicaSettings | None = None) -> None:
         self.disks = {number: Logs() for number in range(1, brokers + 1)}
         self.sequences: dict[tuple[TopicPartition, int], int] = {}
         super().__init__(brokers, settings=settings)
@@ -152,7 +152,7 @@ def test_the_end_and_times_are_searched_in_what_is_stable() -> None:
 def test_who_waits_is_woken_by_the_end_and_not_before_it_is_committed() -> None:
     room = Room()
     token, leader = room.token(), room.servers[1]
-    asked = Fetch((Wanted(T0, 0, BIG),), wait_ms=60_000, committed=True)
+    asked = Fetch((FetchPartition(T0, 0, BIG),), wait_ms=60_000, committed=True)
     assert leader.replicas.fetch(token, asked, room.now) is None
     room.write(1, b"a")
     room.pull(2, rounds=2)
@@ -189,7 +189,7 @@ def test_the_next_leader_holds_back_what_it_has_no_end_of_and_takes_it_once_more
 
 
 def test_an_end_is_refused_like_any_write_that_waits_for_all() -> None:
-    room = Room(3, Settings(min_insync=2))
+    room = Room(3, ReplicaSettings(min_insync=2))
     room.write(1, b"a")
     room.end(1, COMMIT, coordinator=3)
     assert room.error(room.end(1, ABORT, coordinator=2)) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -200,7 +200,7 @@ def test_an_end_is_refused_like_any_write_that_waits_for_all() -> None:
 
 
 def test_a_follower_that_serves_shows_what_it_knows_to_be_decided() -> None:
-    room = Room(settings=Settings(follower_reads=True))
+    room = Room(settings=ReplicaSettings(follower_reads=True))
     room.write(1, b"a")
     room.end(1, ABORT)
     room.write(1, b"b", producer=8)

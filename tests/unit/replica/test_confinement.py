@@ -14,7 +14,7 @@ from kraft_controller.runtime.admin.entity_configs import Entity, NoSuchEntity, 
 from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode as E
-from replica.core.wants import Wanted
+from replica.core.replica_messages import FetchPartition
 from replica.wire.records import batch_of
 from tests.unit.replica.listlog import ListLog
 from tests.unit.replica.test_clock import NOON, Clock, OneLog, clock, leader_of
@@ -35,7 +35,7 @@ def raises(*_: object, **__: object) -> Any:
 def test_fetch_whose_log_raises_spoils_no_write_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     world = alone()
     world.produce(1, "a", where=T1)
-    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 1, BIG))
+    token = wait(world, 1, FetchPartition(T0, 0, BIG), FetchPartition(T1, 1, BIG))
     monkeypatch.setattr(world.log(1, T1), "read", raises)
     monkeypatch.setattr(world.log(1, T0), "read", raises)
     assert world.error(world.produce(1, "b")) is E.NONE  # the fetch is answered in the midst of it

@@ -10,9 +10,10 @@ import pytest
 import trio
 import trio.testing
 
+from replica.core.coordinator_topic import CoordinatorTopic
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
-from replica.core.groups.coordinator import Coordinator
+from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.runtime.coordinator_log import LOAD_AGAIN_S
 from replica.runtime.groups import Groups
 from replica.runtime.requests import ApiKey
@@ -109,7 +110,7 @@ def test_groups_are_served_again_after_an_exception(
         await broker.served()
         assert await broker.commit(8, 41) == [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION]
         await trio.testing.wait_all_tasks_blocked()
-        raised = failing(monkeypatch, Coordinator, method)
+        raised = failing(monkeypatch, CoordinatorTopic if method == "appended" else GroupCoordinator, method)
         ended = trio.Event()
 
         async def asks() -> None:
@@ -148,7 +149,7 @@ def test_others_who_wait_for_a_rebuilt_coordinator_are_released(monkeypatch: pyt
 
         nursery.start_soon(joins)
         await trio.testing.wait_all_tasks_blocked()
-        failing(monkeypatch, Coordinator, "step")
+        failing(monkeypatch, GroupCoordinator, "step")
         with pytest.raises(KafkaError):
             await broker.call(ApiKey.LIST_GROUPS, 4)
         await released.wait()
@@ -172,7 +173,7 @@ def test_write_reported_to_a_rebuilt_coordinator_is_taken_for_no_other(monkeypat
 
         nursery.start_soon(commits, 1)
         await trio.testing.wait_all_tasks_blocked()
-        failing(monkeypatch, Coordinator, "step")
+        failing(monkeypatch, GroupCoordinator, "step")
         await commits(2)
         for where, log in broker.storage.logs.items():
             broker.storage.safe[where] = log.end_offset
@@ -191,7 +192,7 @@ def test_write_reported_to_a_rebuilt_coordinator_is_taken_for_no_other(monkeypat
 
 def test_load_that_raises_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(broker: Broker, _: trio.Nursery) -> None:
-        raised = failing(monkeypatch, Coordinator, "loaded", times=4)
+        raised = failing(monkeypatch, GroupCoordinator, "loaded", times=4)
         began = trio.current_time()
         broker.lead()
         await trio.sleep(0.1)
@@ -207,10 +208,10 @@ def test_record_that_cannot_be_replayed_keeps_no_other_partition_from_its_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(broker: Broker, _: trio.Nursery) -> None:
-        failing(monkeypatch, Coordinator, "replay", times=1_000_000)
+        failing(monkeypatch, GroupCoordinator, "replay", times=1_000_000)
         broker.lead()
         await trio.sleep(10 * LOAD_AGAIN_S)
-        assert len(broker.groups.coordinator.loading) == 1
+        assert len(broker.groups.coordinator.topic.loading) == 1
         monkeypatch.undo()
         await broker.served()
         assert await broker.committed() == 5

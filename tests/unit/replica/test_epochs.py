@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from replica.core.errors import ErrorCode
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.world import T0, World
 
 BOTH_WAYS = pytest.mark.parametrize("diverges", [True, False], ids=["told with the fetch", "asked before"])
 
 
 def pair(*, diverges: bool = True, min_insync: int = 1) -> World:
-    world = World(2, settings=Settings(fetch_diverges=diverges, min_insync=min_insync))
+    world = World(2, settings=ReplicaSettings(fetch_diverges=diverges, min_insync=min_insync))
     world.create(replicas=(1, 2))
     return world
 

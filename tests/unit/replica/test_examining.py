@@ -18,7 +18,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log_config import LogConfig
 from replica.core.offset_lookup import GREATEST
 from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
-from replica.core.wants import Produced
+from replica.core.replica_messages import Produced
 from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, parse_header, seal
 from replica.wire.compression import INFLATED_BYTES_MAX, Codec, deflate, inflate

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.fetch_sessions import EPOCH_MAX, Limits, Sessions, Wish
+from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, Wish
 from replica.runtime.fetch_sessions import in_sessions
 from replica.runtime.requests import ApiKey, Body, Request
 
@@ -21,8 +21,8 @@ KEEP_MS = 120_000
 ME = "User:me"
 
 
-def sessions(slots: int = 2, **limits: int) -> Sessions:
-    return Sessions(count(1).__next__, Limits(slots, **limits))
+def sessions(slots: int = 2, **limits: int) -> FetchSessionCache:
+    return FetchSessionCache(count(1).__next__, FetchSessionLimits(slots, **limits))
 
 
 def wishes(number: int) -> dict[TopicPartition, Wish]:

@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.groups.messages import Position
-from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
+from replica.core.groups.group_messages import OffsetAndMetadata
 from replica.wire.group_records import RecordError, assigned_in, decode, encode_key, encode_value, topics_of
 
 WHERE = TopicPartition("t", 3)
 GOLDEN: list[tuple[Record, str, str | None]] = [
     (
-        OffsetRecord("g", WHERE, Position(9, 2, "m", 1_700_000_000_000)),
+        OffsetRecord("g", WHERE, OffsetAndMetadata(9, 2, "m", 1_700_000_000_000)),
         "0001 0001 67 0001 74 00000003",
         "0003 0000000000000009 00000002 0001 6d 0000018bcfe56800",
     ),
     (
-        OffsetRecord("g", WHERE, Position(9, -1, "", 1, 5)),
+        OffsetRecord("g", WHERE, OffsetAndMetadata(9, -1, "", 1, 5)),
         "0001 0001 67 0001 74 00000003",
         "0001 0000000000000009 0000 0000000000000001 0000000000000005",
     ),
@@ -55,12 +55,12 @@ def test_written_and_read(record: Record, key: str, value: str | None) -> None:
 @pytest.mark.parametrize(
     ("value", "position"),
     [
-        ("0000 0000000000000009 0001 6d 0000000000000007", Position(9, -1, "m", 7)),
-        ("0001 0000000000000009 0001 6d 0000000000000007 ffffffffffffffff", Position(9, -1, "m", 7)),
-        ("0002 0000000000000009 0001 6d 0000000000000007", Position(9, -1, "m", 7)),
+        ("0000 0000000000000009 0001 6d 0000000000000007", OffsetAndMetadata(9, -1, "m", 7)),
+        ("0001 0000000000000009 0001 6d 0000000000000007 ffffffffffffffff", OffsetAndMetadata(9, -1, "m", 7)),
+        ("0002 0000000000000009 0001 6d 0000000000000007", OffsetAndMetadata(9, -1, "m", 7)),
     ],
 )
-def test_positions_as_older_brokers_wrote_them(value: str, position: Position) -> None:
+def test_positions_as_older_brokers_wrote_them(value: str, position: OffsetAndMetadata) -> None:
     key = bytes.fromhex("0000 0001 67 0001 74 00000003")
     assert decode(key, bytes.fromhex(value)) == OffsetRecord("g", WHERE, position)
 

@@ -15,8 +15,8 @@ from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
+from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.states import Cause
 from replica.core.partition_log import AppendOrigin
 from replica.runtime.admin import groups as group_metrics
 from replica.runtime.groups import Groups
@@ -80,7 +80,7 @@ class Broker:
             self.groups.role_taken(where, True, epoch)
 
     async def served(self) -> None:
-        while self.groups.coordinator.partitions is None or self.groups.coordinator.loading:
+        while self.groups.coordinator.topic.partitions is None or self.groups.coordinator.topic.loading:
             await trio.sleep(0.01)
 
     async def call(self, api: ApiKey, version: int, **fields: Any) -> Body:
@@ -410,7 +410,7 @@ def test_a_log_that_cannot_be_read_is_read_again() -> None:
         broker.lead(2)
         await trio.sleep(5)
         assert 3 <= Damaged.tries <= 7
-        assert MINE in broker.groups.coordinator.loading
+        assert MINE in broker.groups.coordinator.topic.loading
         storage.logs[where] = good
         await broker.served()
         assert await broker.committed() == 7

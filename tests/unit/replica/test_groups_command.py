@@ -16,8 +16,8 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.cli import main
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.desk import Settings
-from replica.core.groups.messages import Commit, Identity, Join, Joined, Offer, Position, Sync
+from replica.core.groups.group_messages import Commit, GroupIdentity, Join, Joined, Offer, OffsetAndMetadata, Sync
+from replica.core.groups.group_settings import GroupSettings
 from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
@@ -42,16 +42,16 @@ class Running:
         words = ["groups", *arguments, "--bootstrap", f"127.0.0.1:{self.port}", "--within", "20"]
         return await trio.to_thread.run_sync(main, words)
 
-    async def commit(self, group: str, *offsets: int, who: Identity | None = None) -> None:
-        positions = {TopicPartition("t", index): Position(offset) for index, offset in enumerate(offsets)}
-        await self.groups.ask(Commit(who or Identity(group), positions))
+    async def commit(self, group: str, *offsets: int, who: GroupIdentity | None = None) -> None:
+        positions = {TopicPartition("t", index): OffsetAndMetadata(offset) for index, offset in enumerate(offsets)}
+        await self.groups.ask(Commit(who or GroupIdentity(group), positions))
 
-    async def member(self, group: str) -> Identity:
+    async def member(self, group: str) -> GroupIdentity:
         offers = (Offer("range", SUBSCRIBED),)
-        ask = Join(Identity(group), "consumer", offers, 30_000, 30_000, "client", "/10.0.0.1", id_first=False)
+        ask = Join(GroupIdentity(group), "consumer", offers, 30_000, 30_000, "client", "/10.0.0.1", id_first=False)
         joined = await self.groups.ask(ask)
         assert isinstance(joined, Joined)
-        who = Identity(group, joined.member, joined.generation)
+        who = GroupIdentity(group, joined.member, joined.generation)
         await self.groups.ask(Sync(who, {joined.member: ASSIGNED}))
         return who
 
@@ -65,7 +65,7 @@ async def broker() -> AsyncIterator[Running]:
 
     async def make() -> None: ...
 
-    groups = Groups(storage, count, Log(1), Settings(group_initial_rebalance_delay_ms=0))
+    groups = Groups(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=0))
     port = 0
 
     class Picture:
@@ -106,7 +106,7 @@ async def broker() -> AsyncIterator[Running]:
         await nursery.start(groups.run)
         for where in storage.logs:
             groups.role_taken(where, True, 1)
-        while groups.coordinator.partitions is None or groups.coordinator.loading:
+        while groups.coordinator.topic.partitions is None or groups.coordinator.topic.loading:
             await trio.sleep(0.01)
         yield Running(groups, port)
         nursery.cancel_scope.cancel()

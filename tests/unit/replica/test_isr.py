@@ -8,10 +8,10 @@ from attrs import evolve
 from kraft_controller.core.names import BrokerEpoch, BrokerId, Version
 from replica.core.errors import ErrorCode
 from replica.core.remote_replica import RemoteReplica
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.world import T0, World
 
-LAG = Settings().lag_time_max_ms
+LAG = ReplicaSettings().lag_time_max_ms
 
 
 def behind() -> World:
@@ -73,7 +73,7 @@ def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
 
 @pytest.mark.mechanism(9)
 def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None:
-    settings = Settings()
+    settings = ReplicaSettings()
     slow = RemoteReplica(BrokerId(2), caught_up_ms=0)
     end = 1_000
     for now in range(0, LAG + 1_000, 1_000):
@@ -86,9 +86,9 @@ def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None
 def test_the_old_rule_counted_messages_and_drops_a_healthy_one_in_a_burst() -> None:
     healthy = RemoteReplica(BrokerId(2), caught_up_ms=0)
     healthy.fetched(0, 0, 0, 0)
-    assert healthy.in_sync(5_000, 1, Settings())
-    assert not healthy.in_sync(5_000, 1, Settings(lag_messages_max=4_000))
-    assert healthy.in_sync(4_000, 1, Settings(lag_messages_max=4_000))
+    assert healthy.in_sync(5_000, 1, ReplicaSettings())
+    assert not healthy.in_sync(5_000, 1, ReplicaSettings(lag_messages_max=4_000))
+    assert healthy.in_sync(4_000, 1, ReplicaSettings(lag_messages_max=4_000))
 
 
 @pytest.mark.mechanism(16)

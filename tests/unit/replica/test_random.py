@@ -23,8 +23,8 @@ from kraft_controller.core.names import NOBODY, BrokerId, Version
 from replica.core.errors import ErrorCode
 from replica.core.follower_role import FollowerRole
 from replica.core.leader_role import LeaderRole
-from replica.core.settings import Settings
-from replica.core.wants import Produced, ReadIsr, Request, WriteIsr
+from replica.core.replica_messages import LeaderRequest, Produced, ReadIsr, WriteIsr
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.world import CE, T0, Answers, Server, World
 
 SEEDS = int(os.environ.get("REPLICA_SEEDS", "150"))
@@ -36,7 +36,7 @@ class Chaos(World):
         self.chance = Random(seed)
         super().__init__(
             3,
-            settings=Settings(
+            settings=ReplicaSettings(
                 lag_time_max_ms=2_000,
                 fetch_backoff_ms=100,
                 isr_backoff_ms=100,
@@ -53,8 +53,8 @@ class Chaos(World):
         self.reads: list[tuple[Server, ReadIsr]] = []
         self.isr_writes: list[tuple[Server, WriteIsr]] = []
         self.orders: dict[int, list[tuple[int, Command]]] = {1: [], 2: [], 3: []}
-        self.travelling: list[tuple[Server, Request]] = []
-        self.answered: list[tuple[Server, Request, Answers]] = []
+        self.travelling: list[tuple[Server, LeaderRequest]] = []
+        self.answered: list[tuple[Server, LeaderRequest, Answers]] = []
         self.registered: dict[int, int] = {number: self.servers[number].epoch for number in self.brokers}
         """As the controller sees it: broker and life."""
         self.lossy: set[int] = set()

@@ -11,19 +11,19 @@ from attrs import evolve
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment
 from replica.core.errors import ErrorCode
-from replica.core.fetch_sessions import EPOCH_MAX
+from replica.core.fetch_session_cache import EPOCH_MAX
 from replica.core.follower_role import FollowerRole
 from replica.core.replica_fetcher import FetchSessionHandler
-from replica.core.settings import Settings
-from replica.core.wants import Fetch, InSession, Request, SessionFetched, Wanted
+from replica.core.replica_messages import Fetch, FetchPartition, FetchSessionPlace, LeaderRequest, SessionFetched
+from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.fetchers import fetch_body, fetched
 from tests.unit.replica.world import T0, World
 
 T1 = TopicPartition("t", 1)
-LAG = Settings().lag_time_max_ms
+LAG = ReplicaSettings().lag_time_max_ms
 
 
-def world_of(*wheres: TopicPartition, brokers: int = 2, settings: Settings | None = None) -> World:
+def world_of(*wheres: TopicPartition, brokers: int = 2, settings: ReplicaSettings | None = None) -> World:
     """Broker 1 leads all of them; the others have a session with it, and every partition is at rest."""
     world = World(brokers, sessions=True, settings=settings)
     for where in wheres:
@@ -127,7 +127,7 @@ def test_a_request_names_what_changed_and_an_answer_holds_news() -> None:
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_a_request_that_waits_is_woken_by_what_is_appended_to_any_partition(reads: bool) -> None:
-    world = world_of(T0, T1, brokers=3, settings=Settings(follower_reads=reads))
+    world = world_of(T0, T1, brokers=3, settings=ReplicaSettings(follower_reads=reads))
     request = world.ask(2)
     assert request is not None
     assert request.fetch is not None
@@ -157,7 +157,7 @@ def test_a_request_that_waits_is_woken_by_what_is_appended_to_any_partition(read
 def test_the_wire_keeps_the_place_in_the_session() -> None:
     world = world_of(T0, T1)
     forgotten = (TopicPartition("u", 2), T1, T0)
-    body = fetch_body(evolve(asked(world), session=InSession(7, 3, forgotten)))
+    body = fetch_body(evolve(asked(world), session=FetchSessionPlace(7, 3, forgotten)))
     assert (body["session_id"], body["session_epoch"], body["topics"]) == (7, 3, [])
     assert body["forgotten_topics_data"] == [
         {"topic": "t", "partitions": [0, 1]},
@@ -336,9 +336,9 @@ def test_a_lost_answer_is_followed_by_a_complete_request() -> None:
     assert request is not None
     world.serve(request)  # and the answer is lost
     fetch = asked(world)
-    assert fetch.session == InSession()
+    assert fetch.session == FetchSessionPlace()
     assert set(named(fetch)) == {T0, T1}
-    request = Request(BrokerId(1), fetch)
+    request = LeaderRequest(BrokerId(1), fetch)
     world.servers[2].replicas.fetchers.failed(request, world.now)
     world.now += 5_000
     world.pull(2, rounds=2)
@@ -346,8 +346,8 @@ def test_a_lost_answer_is_followed_by_a_complete_request() -> None:
     assert exchange(world)[0].parts == ()
 
 
-@pytest.mark.parametrize("wrong", [InSession(99, 3), InSession(0, 77)])
-def test_a_request_that_does_not_fit_is_refused_and_the_next_one_is_complete(wrong: InSession) -> None:
+@pytest.mark.parametrize("wrong", [FetchSessionPlace(99, 3), FetchSessionPlace(0, 77)])
+def test_a_request_that_does_not_fit_is_refused_and_the_next_one_is_complete(wrong: FetchSessionPlace) -> None:
     world = world_of(T0, T1)
     request = world.ask(2)
     assert request is not None
@@ -393,18 +393,18 @@ def test_a_fetch_outside_the_session_ends_it() -> None:
 
 
 def test_no_session_for_a_broker_that_is_not_there_nor_for_too_many_partitions() -> None:
-    world = world_of(T0, T1, settings=Settings(session_partitions_max=1))
+    world = world_of(T0, T1, settings=ReplicaSettings(session_partitions_max=1))
     assert len(world.servers[1].replicas.fetches.sessions) == 0
     assert set(named(asked(world))) == {T0, T1}
     leader = world.servers[1].replicas
-    stranger = Fetch((Wanted(T0, 0, 1, 0),), BrokerId(7), BrokerEpoch(1), session=InSession())
+    stranger = Fetch((FetchPartition(T0, 0, 1, 0),), BrokerId(7), BrokerEpoch(1), session=FetchSessionPlace())
     answers = leader.fetch(world.token(), stranger, world.now)
     assert answers is not None
     assert not isinstance(answers, SessionFetched)
-    fetch = Fetch((Wanted(T0, 0, 1, 0),), BrokerId(2), BrokerEpoch(1), session=InSession())
+    fetch = Fetch((FetchPartition(T0, 0, 1, 0),), BrokerId(2), BrokerEpoch(1), session=FetchSessionPlace())
     begun = leader.fetch(world.token(), fetch, world.now)
     assert isinstance(begun, SessionFetched)
-    more = evolve(fetch, parts=(Wanted(T1, 0, 1, 0),), session=InSession(begun.id, 1))
+    more = evolve(fetch, parts=(FetchPartition(T1, 0, 1, 0),), session=FetchSessionPlace(begun.id, 1))
     refused = leader.fetch(world.token(), more, world.now)
     assert isinstance(refused, SessionFetched)
     assert refused.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -423,12 +423,12 @@ def test_only_a_partition_that_can_be_fetched_and_is_missing_ends_a_wait() -> No
     world = world_of(T0)
     follower = world.servers[2].replicas
     asked(world)
-    assert not follower.fetchers.lacks(BrokerId(1), world.now)
+    assert not follower.fetchers.interrupts(BrokerId(1), world.now)
     world.elect(1, (1, 2))
-    assert not follower.fetchers.lacks(BrokerId(1), world.now)  # the leader answers, as something changed there
+    assert not follower.fetchers.interrupts(BrokerId(1), world.now)  # the leader answers, as something changed there
     world.create(T1, replicas=(1, 2))
     asked(world)
     assert isinstance(follower.partitions[T1].role, FollowerRole)
-    assert not follower.fetchers.lacks(BrokerId(1), world.now)
+    assert not follower.fetchers.interrupts(BrokerId(1), world.now)
     world.create(TopicPartition("t", 2), replicas=(1, 2))
-    assert follower.fetchers.lacks(BrokerId(1), world.now)
+    assert follower.fetchers.interrupts(BrokerId(1), world.now)

@@ -9,7 +9,7 @@ from kraft_controller.core.commands import LeaderAndIsr, in_pieces
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
-from replica.core.wants import Fetch, Wanted
+from replica.core.replica_messages import Fetch, FetchPartition
 from tests.unit.replica.listlog import batch
 from tests.unit.replica.world import CE, T0, World
 
@@ -102,7 +102,7 @@ def test_who_waits_at_a_leader_hears_that_it_leads_no_more() -> None:
     written = world.produce(1, "a", acks=-1)
     server = world.servers[1].replicas
     consumer = world.token()
-    assert server.fetch(consumer, Fetch((Wanted(T0, 0, 1 << 20),), wait_ms=10_000), world.now) is None
+    assert server.fetch(consumer, Fetch((FetchPartition(T0, 0, 1 << 20),), wait_ms=10_000), world.now) is None
     assert len(server.purgatory) == 2
     world.elect(2, [1, 2])
     assert world.error(written) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -8,8 +8,8 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
 from replica.core.remote_replica import STUCK_REPEATS
-from replica.core.settings import Settings
-from replica.core.wants import Deleted, Fetch, Fetched, Wanted
+from replica.core.replica_messages import Deleted, Fetch, Fetched, FetchPartition
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.listlog import batch, decode
 from tests.unit.replica.world import T0, World
 
@@ -18,7 +18,7 @@ BIG = 1 << 20
 
 
 def alone(**settings: int) -> World:
-    world = World(1, settings=Settings(**settings))  # type: ignore[arg-type]
+    world = World(1, settings=ReplicaSettings(**settings))  # type: ignore[arg-type]
     for where in (T0, T1):
         world.create(where, replicas=(1,))
     return world
@@ -34,7 +34,7 @@ def sizes(results: list[Fetched]) -> list[int]:
     return [len(decode(each.records)) for each in results]
 
 
-def wait(world: World, broker: int, *parts: Wanted, ms: int = 5_000, least: int = 1) -> int:
+def wait(world: World, broker: int, *parts: FetchPartition, ms: int = 5_000, least: int = 1) -> int:
     token = world.token()
     server = world.servers[broker]
     assert server.replicas.fetch(token, Fetch(parts, wait_ms=ms, bytes_min=least), world.now) is None
@@ -44,7 +44,7 @@ def wait(world: World, broker: int, *parts: Wanted, ms: int = 5_000, least: int 
 def test_a_consumer_waits_for_what_is_committed_and_gets_it_at_once() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
-    token = wait(world, 1, Wanted(T0, 0, BIG))
+    token = wait(world, 1, FetchPartition(T0, 0, BIG))
     world.produce(1, "a")
     world.pull(2)
     assert token not in world.answers  # written, and not committed
@@ -69,7 +69,7 @@ def test_a_follower_waits_for_what_is_appended() -> None:
 
 def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
     world = alone()
-    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 0, BIG), ms=500)
+    token = wait(world, 1, FetchPartition(T0, 0, BIG), FetchPartition(T1, 0, BIG), ms=500)
     world.pass_time(499)
     assert token not in world.answers
     world.pass_time(1)
@@ -80,7 +80,7 @@ def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
 def test_who_wants_many_bytes_waits_for_them_from_all_partitions_together() -> None:
     world = alone()
     one = len(batch("aaaa"))
-    token = wait(world, 1, Wanted(T0, 0, BIG), Wanted(T1, 0, BIG), least=2 * one)
+    token = wait(world, 1, FetchPartition(T0, 0, BIG), FetchPartition(T1, 0, BIG), least=2 * one)
     world.produce(1, "aaaa", where=T0)
     assert token not in world.answers
     world.produce(1, "bbbb", where=T1)
@@ -90,7 +90,9 @@ def test_who_wants_many_bytes_waits_for_them_from_all_partitions_together() -> N
 def test_an_error_or_enough_bytes_are_answered_without_waiting() -> None:
     world = alone()
     server = world.servers[1].replicas
-    results = server.fetch(world.token(), Fetch((Wanted(T0, 7, BIG), Wanted(T1, 0, BIG)), wait_ms=5_000), world.now)
+    results = server.fetch(
+        world.token(), Fetch((FetchPartition(T0, 7, BIG), FetchPartition(T1, 0, BIG)), wait_ms=5_000), world.now
+    )
     assert results is not None
     assert [each.error for each in results] == [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NONE]
     assert (results[0].high_watermark, results[0].start_offset) == (-1, -1)
@@ -102,11 +104,11 @@ def test_the_first_batch_comes_whole_whatever_its_size_and_the_rest_has_to_fit()
         world.produce(1, "x" * 1_000, where=where)
         world.produce(1, "y" * 1_000, where=where)
     server = world.servers[1].replicas
-    small = (Wanted(T0, 0, 10), Wanted(T1, 0, 10))
+    small = (FetchPartition(T0, 0, 10), FetchPartition(T1, 0, 10))
     results = server.fetch(world.token(), Fetch(small), world.now)
     assert results is not None
     assert sizes(results) == [1, 0]
-    wide = (Wanted(T0, 0, BIG), Wanted(T1, 0, BIG))
+    wide = (FetchPartition(T0, 0, BIG), FetchPartition(T1, 0, BIG))
     results = server.fetch(world.token(), Fetch(wide, bytes_max=3_100), world.now)
     assert results is not None
     assert sizes(results) == [2, 1]
@@ -114,16 +116,16 @@ def test_the_first_batch_comes_whole_whatever_its_size_and_the_rest_has_to_fit()
 
 def test_only_so_many_may_wait() -> None:
     world = alone(parked_max=1)
-    wait(world, 1, Wanted(T0, 0, BIG))
+    wait(world, 1, FetchPartition(T0, 0, BIG))
     server = world.servers[1].replicas
-    assert server.fetch(world.token(), Fetch((Wanted(T0, 0, BIG),), wait_ms=5_000), world.now) is not None
+    assert server.fetch(world.token(), Fetch((FetchPartition(T0, 0, BIG),), wait_ms=5_000), world.now) is not None
     assert world.error(world.produce(1, "a", acks=1)) is ErrorCode.REQUEST_TIMED_OUT
     assert world.log(1).records() == []
 
 
 def test_who_has_hung_up_is_forgotten() -> None:
     world = alone()
-    token = wait(world, 1, Wanted(T0, 0, BIG))
+    token = wait(world, 1, FetchPartition(T0, 0, BIG))
     server = world.servers[1].replicas
     server.purgatory.cancel(token)
     world.produce(1, "a")
@@ -144,7 +146,7 @@ def test_alarms_of_what_is_answered_are_not_kept() -> None:
 
 @pytest.mark.mechanism(17)
 def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_what_that_knows_to_be_committed() -> None:
-    world = World(2, racks=("east", "west"), settings=Settings(follower_reads=True))
+    world = World(2, racks=("east", "west"), settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")
     world.pull(2, rounds=2)
@@ -159,7 +161,7 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_what_that_knows
 
 
 def test_a_follower_tells_what_it_has_not_yet_from_what_there_is_not() -> None:
-    world = World(2, settings=Settings(follower_reads=True))
+    world = World(2, settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")
     world.pull(2)
@@ -170,11 +172,13 @@ def test_a_follower_tells_what_it_has_not_yet_from_what_there_is_not() -> None:
 
 
 def test_one_who_reads_at_a_follower_is_woken_when_it_learns_of_a_commit() -> None:
-    world = World(2, settings=Settings(follower_reads=True))
+    world = World(2, settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     token = world.token()
     follower = world.servers[2].replicas
-    assert follower.fetch(token, Fetch((Wanted(T0, 0, BIG),), wait_ms=5_000, any_replica=True), world.now) is None
+    assert (
+        follower.fetch(token, Fetch((FetchPartition(T0, 0, BIG),), wait_ms=5_000, any_replica=True), world.now) is None
+    )
     world.produce(1, "a")
     world.pull(2, rounds=2)
     assert sizes(fetched(world, token)) == [1]
@@ -275,11 +279,11 @@ def test_a_leader_sends_those_that_are_to_come_no_more_than_it_may() -> None:
     assert world.log(2).end_offset == 2  # who is in sync has to keep up
     assert world.log(3).end_offset == 1
     token = world.token()
-    follower = Fetch((Wanted(T0, 1, BIG, leader_epoch=1, last_epoch=1),), BrokerId(3), wait_ms=500)
+    follower = Fetch((FetchPartition(T0, 1, BIG, leader_epoch=1, last_epoch=1),), BrokerId(3), wait_ms=500)
     assert leader.fetch(token, follower, world.now) is None
     world.pass_time(500)
     assert [each.records for each in fetched(world, token)] == [b""]
-    consumer = leader.fetch(world.token(), Fetch((Wanted(T0, 0, BIG),)), world.now)
+    consumer = leader.fetch(world.token(), Fetch((FetchPartition(T0, 0, BIG),)), world.now)
     assert consumer is not None
     assert sizes(consumer) == [1]  # consumers have rates of their own
     world.pass_time(2_500)

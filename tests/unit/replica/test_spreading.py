@@ -11,7 +11,7 @@ from attrs import define, field
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.ready import Marker, MarkerId
+from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers, MarkerSettings

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.transactions.ready import Saved, TxnRecord
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_effects import Saved, TxnRecord
+from replica.core.transactions.transaction_states import TxnState
 from replica.wire.transaction_records import RecordError, decode, encode_key, encode_value
 
 S = TxnState

@@ -15,7 +15,7 @@ from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
-from replica.core.transactions.ready import Marker
+from replica.core.transactions.transaction_effects import Marker
 from replica.runtime.admin import transactions as transaction_metrics
 from replica.runtime.coordinator import surely
 from replica.runtime.handlers import producers, transactions
@@ -113,7 +113,7 @@ class Broker:
     async def lead(self, epoch: int = 1) -> None:
         for where in self.storage.logs:
             self.transactions.role_taken(where, True, epoch)
-        while self.transactions.coordinator.partitions is None or self.transactions.coordinator.loading:
+        while self.transactions.coordinator.topic.partitions is None or self.transactions.coordinator.topic.loading:
             await trio.sleep(0.01)
 
     async def call(self, api: ApiKey, version: int, **fields: Any) -> Body:
@@ -281,7 +281,7 @@ def test_what_is_not_safe_is_not_served() -> None:
         broker.transactions.role_taken(where, False, 2)
         broker.transactions.role_taken(where, True, 3)
         await trio.sleep(10)
-        assert MINE in broker.transactions.coordinator.loading
+        assert MINE in broker.transactions.coordinator.topic.loading
         assert (await broker.init())["error_code"] == E.COORDINATOR_LOAD_IN_PROGRESS
         broker.storage.safe[where] = broker.storage.logs[where].end_offset
         await trio.sleep(1)

@@ -7,7 +7,7 @@ import pytest
 from kraft_controller.core.commands import LeaderAndIsr
 from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.listlog import batch
 from tests.unit.replica.world import CE, T0, World
 
@@ -111,7 +111,7 @@ def test_who_waits_too_long_is_told_so_and_the_record_stays() -> None:
 
 @pytest.mark.mechanism(31)
 def test_with_too_few_in_sync_nothing_is_written_for_those_who_want_all() -> None:
-    world = World(3, settings=Settings(min_insync=2))
+    world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
     world.elect(1, [1])
     before = world.log(1).end_offset
@@ -121,7 +121,7 @@ def test_with_too_few_in_sync_nothing_is_written_for_those_who_want_all() -> Non
 
 def test_with_too_few_in_sync_what_was_written_for_less_is_not_committed_either() -> None:
     """Else it could be lost with the one who has it, after consumers have read it."""
-    world = World(3, settings=Settings(min_insync=2))
+    world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
     world.elect(1, [1])
     assert world.error(world.produce(1, "a", acks=1)) is ErrorCode.NONE
@@ -135,7 +135,7 @@ def test_with_too_few_in_sync_what_was_written_for_less_is_not_committed_either(
 
 @pytest.mark.mechanism(31)
 def test_when_too_few_are_left_while_one_waits_he_is_told_that_it_is_written() -> None:
-    world = World(3, settings=Settings(min_insync=2))
+    world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
     token = world.produce(1, "a", acks=-1)
     world.elect(1, [1])
@@ -144,7 +144,7 @@ def test_when_too_few_are_left_while_one_waits_he_is_told_that_it_is_written() -
 
 
 def test_more_than_there_are_replicas_need_not_be_in_sync() -> None:
-    world = World(2, settings=Settings(min_insync=3))
+    world = World(2, settings=ReplicaSettings(min_insync=3))
     world.create(replicas=(1, 2))
     token = world.produce(1, "a", acks=-1)
     world.pull(2, rounds=2)
@@ -180,7 +180,7 @@ def test_who_is_about_to_join_is_waited_for() -> None:
 
 @pytest.mark.mechanism(32)
 def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
-    world = World(2, settings=Settings(sync_writes=True))
+    world = World(2, settings=ReplicaSettings(sync_writes=True))
     world.create(replicas=(1, 2))
     leader = world.servers[1].replicas
     token = world.token()
@@ -201,7 +201,7 @@ def test_writes_that_must_be_on_the_disk_count_when_they_are() -> None:
 
 
 def test_what_the_process_before_wrote_counts_when_it_is_on_the_disk() -> None:
-    world = World(2, settings=Settings(sync_writes=True))
+    world = World(2, settings=ReplicaSettings(sync_writes=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")
     request = world.ask(2)

@@ -26,19 +26,19 @@ from replica.core.follower_role import FollowerRole
 from replica.core.leader_role import LeaderRole
 from replica.core.offset_lookup import Lookup
 from replica.core.replica_manager import ReplicaManager
-from replica.core.settings import Settings
-from replica.core.wants import (
+from replica.core.replica_messages import (
     EpochAnswer,
     Fetch,
     Fetched,
+    FetchPartition,
+    LeaderRequest,
     Note,
     OffsetAnswer,
     Produced,
-    Request,
     Results,
-    Wanted,
     WriteIsr,
 )
+from replica.core.replica_settings import ReplicaSettings
 from tests.unit.replica.listlog import ListLog, ListLogs, batch, decode
 
 T0 = TopicPartition("t", 0)
@@ -65,12 +65,12 @@ class World:
         brokers: int = 3,
         *,
         racks: Sequence[str] = (),
-        settings: Settings | None = None,
+        settings: ReplicaSettings | None = None,
         sessions: bool = False,
     ) -> None:
         """`sessions`: leaders keep fetch sessions of followers; else each fetch is complete."""
         self.sessions = sessions
-        self.settings = settings or Settings()
+        self.settings = settings or ReplicaSettings()
         self.racks = dict(enumerate(racks, start=1))
         self.now = 1_000_000
         self.zxid = 100
@@ -293,7 +293,7 @@ class World:
         self, broker: int, offset: int, *, where: TopicPartition = T0, leader_epoch: int = -1, **more: Any
     ) -> list[Fetched]:
         server = self.servers[broker]
-        asked = Fetch((Wanted(where, offset, 1 << 20, leader_epoch),))
+        asked = Fetch((FetchPartition(where, offset, 1 << 20, leader_epoch),))
         results = server.replicas.fetch(self.token(), evolve(asked, **more), self.now)
         self.collect(server)
         assert results is not None
@@ -304,14 +304,14 @@ class World:
 
     # -- followers ---------------------------------------------------------------------------------------------
 
-    def ask(self, follower: int, where: TopicPartition = T0) -> Request | None:
+    def ask(self, follower: int, where: TopicPartition = T0) -> LeaderRequest | None:
         """What it would ask its leader now."""
         server = self.servers[follower]
         role = server.replicas.partitions[where].role
         assert isinstance(role, FollowerRole), role
         return server.replicas.fetchers.next_request(role.leader, server.epoch, self.now)
 
-    def serve(self, request: Request) -> Answers:
+    def serve(self, request: LeaderRequest) -> Answers:
         """At its leader, at once whatever there is."""
         server = self.servers[request.leader]
         answers: Answers | None
@@ -331,7 +331,7 @@ class World:
         self.collect(server)
         return answers
 
-    def hear(self, follower: int, request: Request, answers: Answers) -> None:
+    def hear(self, follower: int, request: LeaderRequest, answers: Answers) -> None:
         server = self.servers[follower]
         server.replicas.fetchers.answered(request, answers, self.now)
         self.collect(server)

@@ -7,7 +7,7 @@ from harness.mutants.bank.partitions.story import ALL, ELSEWHERE, HERE, ONE, THR
 from kraft_controller.core.names import Version
 from replica.core.isr import Isr
 from replica.core.leader_role import LeaderRole
-from replica.core.wants import Produced
+from replica.core.replica_messages import Produced
 
 # -- acknowledged --------------------------------------------------------------------------------------
 

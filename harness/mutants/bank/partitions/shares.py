@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.shares import Shares
-from replica.core.groups.messages import Identity
+from replica.core.groups.group_messages import GroupIdentity
 
 Deal: TypeAlias = tuple[int, dict[str, bytes]]
 """The generation, and what its leader has dealt out."""
@@ -35,10 +35,10 @@ STORIES: Final[dict[str, tuple[tuple[Deal, ...], Gift, str]]] = {
 def said(deals: tuple[Deal, ...], gift: Gift) -> str:
     shares = Shares()
     for generation, dealt in deals:
-        shares.dealt(Identity("g", "leader", generation), dealt)
+        shares.dealt(GroupIdentity("g", "leader", generation), dealt)
     member, generation, share = gift
     try:
-        shares.given(Identity("g", member, generation), share)
+        shares.given(GroupIdentity("g", member, generation), share)
     except Violation as violation:
         return violation.what
     return ""

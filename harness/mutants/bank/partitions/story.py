@@ -44,8 +44,8 @@ from replica.core.leader_role import LeaderRole
 from replica.core.log_config import LogConfig
 from replica.core.partition import Partition
 from replica.core.partition_log import FetchDataInfo
-from replica.core.settings import Settings
-from replica.core.wants import Deleted, Fetched, Results
+from replica.core.replica_messages import Deleted, Fetched, Results
+from replica.core.replica_settings import ReplicaSettings
 from replica.wire import records as wire
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Tale:
     def __init__(self) -> None:
         self.store = store.Tale()
         # All that goes is old enough, where a story says nothing else.
-        replication = Replicated(Settings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
+        replication = Replicated(ReplicaSettings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})
         self.keeper = self.world.keeper = Keeper(cast("PartitionsWorld", self.world))
         self.world.positions = Positions(cast("PartitionsWorld", self.world))
@@ -266,7 +266,7 @@ class Tale:
         """Nobody looks on, until somebody does again."""
 
     def set_up(self, *, durable: bool = True, sync: bool = False, least: int = 1, lag_ms: int = 100) -> None:
-        settings = Settings(sync_writes=sync, min_insync=least, lag_time_max_ms=lag_ms)
+        settings = ReplicaSettings(sync_writes=sync, min_insync=least, lag_time_max_ms=lag_ms)
         self.world.replication = evolve(self.world.replication, settings=settings, durable=durable)
 
     def lasts(self, *, ms: int = -1, size: int = -1) -> None:

@@ -26,7 +26,17 @@ from replica.core.offset_lookup import EARLIEST, Lookup
 from replica.core.partition import Partition
 from replica.core.partition_log import AppendOrigin
 from replica.core.replica_manager import ReplicaManager
-from replica.core.wants import Deleted, Fetch, Fetched, Produced, ReadIsr, Ready, Request, Results, WriteIsr
+from replica.core.replica_messages import (
+    Deleted,
+    Fetch,
+    Fetched,
+    LeaderRequest,
+    Produced,
+    ReadIsr,
+    Ready,
+    Results,
+    WriteIsr,
+)
 from replica.runtime.metadata import MetadataCache
 
 if TYPE_CHECKING:
@@ -165,7 +175,7 @@ class PartitionBroker(Broker):
         """To another broker, which does it when it can; to one that is not there it does not come."""
         self.world.send(self.id, target, act)
 
-    def serve(self, follower: PartitionBroker, request: Request, heard: Callable[[Answers | None], None]) -> None:
+    def serve(self, follower: PartitionBroker, request: LeaderRequest, heard: Callable[[Answers | None], None]) -> None:
         def answer(found: Answers | None) -> None:
             self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
 
@@ -174,7 +184,7 @@ class PartitionBroker(Broker):
         else:
             self.soon(lambda: self._serve(follower.id, request, answer))
 
-    def _serve(self, follower: BrokerId, request: Request, answer: Callable[[Answers], None]) -> None:
+    def _serve(self, follower: BrokerId, request: LeaderRequest, answer: Callable[[Answers], None]) -> None:
         if request.fetch is not None:
             self.fetch(request.fetch, answer)
         elif request.epochs:

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.wants import CONSUMER, Deleted, Fetch, Fetched, Produced, Wanted
+from replica.core.replica_messages import CONSUMER, Deleted, Fetch, Fetched, FetchPartition, Produced
 from replica.wire.batch import walk
 from replica.wire.records import Record, build
 
@@ -228,7 +228,7 @@ class Consumer(Party):
             return
         self._asked += 1
         number, offset = self._asked, self.offset
-        wanted = Wanted(self.where, offset, 1 << 16)
+        wanted = FetchPartition(self.where, offset, 1 << 16)
         asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, any_replica=self.world.reads_anywhere)
 
         def told(result: Fetched | None, begins: int = 0) -> None:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Final
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.store_requests import Get, Node, StoreRequests
 from kraft_controller.wire import znodes
+from replica.core.coordinator_topic import Load
 from replica.core.errors import KafkaError
-from replica.core.groups.coordinator import Coordinator
-from replica.core.groups.desk import Settings
-from replica.core.groups.messages import Ask, Reply, Ticket
+from replica.core.groups.group_coordinator import GroupCoordinator
+from replica.core.groups.group_effects import GroupAppend, GroupsLoaded, Rebalancing
+from replica.core.groups.group_messages import Ask, Reply, Ticket
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.ready import Append, Load, Loaded, Rebalancing
+from replica.core.log_reading import Reading
 from replica.core.partition_log import AppendOrigin, PartitionLog
-from replica.core.reading import Reading
-from replica.core.wants import Produced, RoleTaken
+from replica.core.replica_messages import Produced, RoleTaken
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.wire import group_records
 from replica.wire.batch import walk
@@ -25,7 +26,7 @@ from replica.wire.records import batch_of, read_records
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
 
-SETTINGS: Final = Settings(
+SETTINGS: Final = GroupSettings(
     group_min_session_timeout_ms=1, group_initial_rebalance_delay_ms=30, new_member_join_timeout_ms=1_500
 )
 COMMIT_TIMEOUT_MS: Final = 250
@@ -47,7 +48,7 @@ class Groups:
         self._armed: int | None = None
         self._counting = 0
         """The session in which the store is asked how many partitions the topic has."""
-        self.coordinator = Coordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
+        self.coordinator = GroupCoordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
 
     def _new_id(self) -> str:
         self._ids += 1
@@ -57,14 +58,14 @@ class Groups:
 
     def find(self, group: str) -> BrokerId | None:
         """Who coordinates it, as far as this broker has heard."""
-        count = self.coordinator.partitions
+        count = self.coordinator.topic.partitions
         if count is None:
             self._count()
             return None
         return self._broker.metadata.leader(TopicPartition(OFFSETS_TOPIC, partition_of(group, count)))
 
     def ask(self, ask: Ask, answer: Callable[[Reply], None]) -> None:
-        if self.coordinator.partitions is None:
+        if self.coordinator.topic.partitions is None:
             self._count()
         self._tickets += 1
         ticket = Ticket(self._tickets)
@@ -80,21 +81,21 @@ class Groups:
         self._count()
         partition, epoch = taken.where.partition, int(taken.epoch)
         if taken.leads:
-            self.coordinator.elected(partition, epoch)
+            self.coordinator.topic.elected(partition, epoch)
         else:
-            self.coordinator.resigned(partition, None if taken.leads is None else epoch, self._broker.clock())
+            self.coordinator.topic.resigned(partition, None if taken.leads is None else epoch, self._broker.clock())
 
     def _count(self) -> None:
         """How many partitions it has never changes here: nobody deletes it."""
         broker = self._broker
-        if self.coordinator.partitions is not None or not broker.session or self._counting == broker.session:
+        if self.coordinator.topic.partitions is not None or not broker.session or self._counting == broker.session:
             return
         session = self._counting = broker.session
 
         def counted(found: int | None) -> None:
             if self._counting == session:
                 self._counting = 0
-            self.coordinator.partitions = found
+            self.coordinator.topic.partitions = found
 
         broker.do(_partitions(), counted)
 
@@ -109,7 +110,7 @@ class Groups:
             world.positions.answered(self._broker, ask, each.reply)
             answer(each.reply)
         for note in ready.notes:
-            if isinstance(note, Loaded | Rebalancing):
+            if isinstance(note, GroupsLoaded | Rebalancing):
                 world.counted(f"groups {type(note).__name__.lower()}")
             if world.trace is not None:
                 world.record(0, f"broker {self._broker.id}", 0, f"{note}")
@@ -120,13 +121,13 @@ class Groups:
         self._arm()
         return bool(ready.appends)
 
-    def _append(self, append: Append) -> None:
+    def _append(self, append: GroupAppend) -> None:
         pairs = [(group_records.encode_key(each), group_records.encode_value(each)) for each in append.records]
         where = TopicPartition(OFFSETS_TOPIC, append.partition)
 
         def done(results: list[Produced]) -> None:
             [result] = results
-            self.coordinator.appended(append.id, result.error, result.base_offset, self._broker.clock())
+            self.coordinator.topic.appended(append.id, result.error, result.base_offset, self._broker.clock())
 
         self._broker.append(where, batch_of(pairs, append.now_ms), COMMIT_TIMEOUT_MS, AppendOrigin.COORDINATOR, done)
 
@@ -153,12 +154,12 @@ class Groups:
         self._broker.later(PIECE_US, lambda: self._go_on(load, log, reading))
 
     def _again(self, load: Load) -> None:
-        if self.coordinator.awaits(load):
+        if self.coordinator.topic.awaits(load):
             self._load(load)
 
     def _go_on(self, load: Load, log: PartitionLog, reading: Reading) -> None:
         broker = self._broker
-        if not self.coordinator.awaits(load):
+        if not self.coordinator.topic.awaits(load):
             return
         try:
             if reading.unread:

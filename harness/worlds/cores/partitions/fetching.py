@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraft_controller.core.names import BrokerId
-from replica.core.wants import EpochAnswer, Fetched, OffsetAnswer, Request
+from replica.core.replica_messages import EpochAnswer, Fetched, LeaderRequest, OffsetAnswer
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
@@ -63,7 +63,7 @@ class Fetcher:
 
         self._broker.later(wait_ms * 1_000, act)
 
-    def _heard(self, number: int, request: Request, answers: Answers | None) -> None:
+    def _heard(self, number: int, request: LeaderRequest, answers: Answers | None) -> None:
         """None: nobody listens there. What an earlier process has asked, nobody hears: its connection went with it."""
         if number != self._asked or not self._busy or self._life != self._broker.life:
             return
@@ -75,7 +75,7 @@ class Fetcher:
         self._broker.turn()
         self.wake()
 
-    def _give_up(self, number: int, request: Request) -> None:
+    def _give_up(self, number: int, request: LeaderRequest) -> None:
         if number == self._asked and self._busy:
             self._asked += 1
             self._heard(self._asked, request, None)

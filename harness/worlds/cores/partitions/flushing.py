@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.checkers.partitions.flushed import check_durable
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.wants import Flush
+from replica.core.replica_messages import LogFlush
 from replica.storage.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class Waited:
 
     def __init__(self, broker: PartitionBroker) -> None:
         self._broker = broker
-        self._wishes: dict[TopicPartition, Flush] = {}
-        self._round: list[Flush] = []
+        self._wishes: dict[TopicPartition, LogFlush] = {}
+        self._round: list[LogFlush] = []
         self._busy = False
 
-    def wish(self, flush: Flush) -> None:
+    def wish(self, flush: LogFlush) -> None:
         self._wishes[flush.where] = flush
         if not self._busy:
             self._next()
@@ -84,7 +84,7 @@ class Waited:
                 self._begin(wish, partition.log)
                 return
 
-    def _begin(self, wish: Flush, log: Any) -> None:
+    def _begin(self, wish: LogFlush, log: Any) -> None:
         broker = self._broker
 
         def done(error: KafkaError | None) -> None:

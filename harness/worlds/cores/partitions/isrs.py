@@ -20,7 +20,7 @@ from kraft_controller.core.store_requests import (
     Why,
 )
 from kraft_controller.wire import znodes
-from replica.core.wants import WriteIsr
+from replica.core.replica_messages import WriteIsr
 from replica.runtime.isr_store import DISK_NOTICE, NOTICE, Outcome
 
 ANY: Final = Version(-1)

@@ -15,21 +15,21 @@ from harness.worlds.cores.partitions.clients import ANSWER_US, RETRY_US, Party
 from harness.worlds.cores.partitions.telling import REFUSED, Teller
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import (
+from replica.core.groups.group_messages import (
     Ask,
     Beaten,
     Commit,
     Committed,
-    Fetch,
-    Fetched,
+    GroupIdentity,
     Heartbeat,
-    Identity,
     Join,
     Joined,
     Leave,
     Leaver,
     Offer,
-    Position,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
     Reply,
     Sync,
     Synced,
@@ -57,7 +57,7 @@ class Committer(Party):
     def __init__(self, world: PartitionsWorld, number: int, group: int) -> None:
         self.group = f"{self.prefix}-{group}"
         super().__init__(world, number, TopicPartition(self.group, number), "committer")
-        self._who = Identity(self.group)
+        self._who = GroupIdentity(self.group)
         self._of = TopicPartition("data", number)
         self._left = 0
         self._busy = False
@@ -132,25 +132,25 @@ class Committer(Party):
     # -- positions ---------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._say(Fetch(self.group, (self._of,)), self._looked)
+        self._say(OffsetFetch(self.group, (self._of,)), self._looked)
 
     def _looked(self, reply: Reply | None) -> None:
-        if not isinstance(reply, Fetched) or reply.error is not E.NONE:
+        if not isinstance(reply, OffsetsFetched) or reply.error is not E.NONE:
             self._again(self._look)
             return
         shown = reply.positions[self._of]
-        self._at = shown.offset if isinstance(shown, Position) else 0
+        self._at = shown.offset if isinstance(shown, OffsetAndMetadata) else 0
         self._commit()
 
     def _commit(self) -> None:
         self._marks += 1
-        position = Position(
+        position = OffsetAndMetadata(
             self._at + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
         )
         asked = Commit(self._who, {self._of: position})
         self._say(asked, lambda reply: self._committed(asked, position, reply))
 
-    def _committed(self, asked: Commit, position: Position, reply: Reply | None) -> None:
+    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
         error = reply.errors[self._of] if isinstance(reply, Committed) else None
         if error is E.NONE:
             self._at = position.offset
@@ -202,7 +202,7 @@ class Member(Committer):
         self._join()
 
     def _join(self) -> None:
-        who, offers = Identity(self.group, self._id, instance=self.name), (Offer("by turns", b""),)
+        who, offers = GroupIdentity(self.group, self._id, instance=self.name), (Offer("by turns", b""),)
         ask = Join(who, "consumer", offers, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
         self._say(ask, self._joined, JOIN_US)
 
@@ -216,7 +216,7 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self._id = reply.member
-            self._who = Identity(self.group, reply.member, reply.generation, self.name)
+            self._who = GroupIdentity(self.group, reply.member, reply.generation, self.name)
             dealt = _dealt(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
             self.world.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
@@ -280,7 +280,7 @@ class Hasty(Member):
         super().__init__(world, number, group)
         self._late: Commit | None = None
 
-    def _committed(self, asked: Commit, position: Position, reply: Reply | None) -> None:
+    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
         self._late = asked
         super()._committed(asked, position, reply)
 
@@ -309,7 +309,7 @@ class Named(Member):
         self.name = f"i{number}"
         self._last: Commit | None = None
 
-    def _committed(self, asked: Commit, position: Position, reply: Reply | None) -> None:
+    def _committed(self, asked: Commit, position: OffsetAndMetadata, reply: Reply | None) -> None:
         self._last = asked
         super()._committed(asked, position, reply)
 

@@ -16,7 +16,7 @@ from harness.outcome import Outcome
 from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import Commit, Committed, Identity, Reply
+from replica.core.groups.group_messages import Commit, Committed, GroupIdentity, Reply
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld
@@ -38,14 +38,14 @@ class Teller:
         self._group = group
         self._tape = world.tapes.setdefault(group, Tape(lambda: world.now))
         self._client = self._tape.producer()
-        self._began: tuple[Identity, TopicPartition] | None = None
+        self._began: tuple[GroupIdentity, TopicPartition] | None = None
 
-    def given(self, who: Identity, where: TopicPartition, offset: int = NOWHERE) -> None:
+    def given(self, who: GroupIdentity, where: TopicPartition, offset: int = NOWHERE) -> None:
         """What it has in its generation, also if it never commits there."""
         begins = (Place(str(where), offset),)
         self._tape.add(Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
 
-    def begins(self, who: Identity, where: TopicPartition, offset: int) -> None:
+    def begins(self, who: GroupIdentity, where: TopicPartition, offset: int) -> None:
         if self._began != (who, where):
             self._began = who, where
             self.given(who, where, offset)

@@ -27,7 +27,7 @@ from harness.worlds.cores.partitions.wires import Wires
 from harness.worlds.cores.partitions.workload import PartitionsWorkload
 from harness.worlds.cores.store.checks import committed
 from replica.core.log_config import UNBOUNDED, LogConfig
-from replica.core.settings import Settings
+from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
 
 FLUSH_MS: Final = 250
@@ -40,7 +40,7 @@ FETCH_BYTES: Final = 400
 class Replicated:
     """How all brokers are set up."""
 
-    settings: Settings
+    settings: ReplicaSettings
     log: LogConfig
     durable: bool
     """What a member of the ISR has is on its disk when it counts."""
@@ -54,7 +54,7 @@ def replicated(script: Script) -> Replicated:
     said = [op for op in script.ops if isinstance(op, Replication)]
     chosen = said[-1] if said else Replication(0)
     return Replicated(
-        Settings(
+        ReplicaSettings(
             lag_time_max_ms=chosen.lag_ms,
             min_insync=chosen.in_sync,
             sync_writes=chosen.durability == "before",

@@ -29,10 +29,10 @@ from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
-from replica.core.groups.desk import Settings as GroupSettings
+from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
-from replica.core.settings import Settings as ReplicationSettings
-from replica.core.transactions.desk import Settings as TransactionSettings
+from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
+from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.broker import Broker as Program
 from replica.runtime.config import (
     CONTROLLER,

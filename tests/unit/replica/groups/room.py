@@ -8,34 +8,35 @@ from collections.abc import Iterable, Iterator
 from attrs import define, field, frozen
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinator_topic import Load
 from replica.core.errors import ErrorCode
-from replica.core.groups.coordinator import Coordinator
-from replica.core.groups.desk import Settings
-from replica.core.groups.group import Group
-from replica.core.groups.messages import (
+from replica.core.groups.group_coordinator import GroupCoordinator
+from replica.core.groups.group_effects import GroupAppend, Note, Rebalancing, Record
+from replica.core.groups.group_messages import (
     Ask,
     Beaten,
     Commit,
     Committed,
-    Fetch,
-    Fetched,
+    GroupIdentity,
     Heartbeat,
-    Identity,
     Join,
     Joined,
     Leave,
     Leaver,
-    Left,
+    MembersLeft,
     Offer,
-    Position,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
     Reply,
     Sync,
     Synced,
     Ticket,
 )
+from replica.core.groups.group_metadata import GroupMetadata
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import GroupState
 from replica.core.groups.partitioning import partition_of
-from replica.core.groups.ready import Append, Load, Note, Rebalancing, Record
-from replica.core.groups.states import GroupState
 from replica.wire.group_records import topics_of
 
 E = ErrorCode
@@ -62,13 +63,13 @@ class Room:
     """`held` True: nothing that is written becomes safe before `release` or `fail`."""
 
     def __init__(self, *, lead: bool = True, **settings: int) -> None:
-        self.settings = Settings(**settings)
+        self.settings = GroupSettings(**settings)
         self.now = 1_000_000
         self.topic: dict[int, list[tuple[Record, int | None] | Ended]] = {each: [] for each in range(PARTITIONS)}
         """Records, each with the producer in whose transaction it is."""
         self.answers: dict[Ticket, Reply] = {}
         self.notes: list[Note] = []
-        self.held: list[Append] = []
+        self.held: list[GroupAppend] = []
         self.loads: list[Load] = []
         self.holding = False
         self.epoch = 0
@@ -78,9 +79,9 @@ class Room:
         if lead:
             self.take_over()
 
-    def _new(self) -> Coordinator:
-        coordinator = Coordinator(self.settings, self.now, lambda: f"id{next(self._ids)}", topics_of)
-        coordinator.partitions = PARTITIONS
+    def _new(self) -> GroupCoordinator:
+        coordinator = GroupCoordinator(self.settings, self.now, lambda: f"id{next(self._ids)}", topics_of)
+        coordinator.topic.partitions = PARTITIONS
         return coordinator
 
     # -- who coordinates -----------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Room:
         self.held.clear()
         self.epoch += 1
         for partition in range(PARTITIONS):
-            self.coordinator.elected(partition, self.epoch)
+            self.coordinator.topic.elected(partition, self.epoch)
         self.turn()
         while self.loads:
             self.load(self.loads.pop())
@@ -107,7 +108,7 @@ class Room:
 
     def resign(self) -> None:
         for partition in range(PARTITIONS):
-            self.coordinator.resigned(partition, self.epoch + 1, self.now)
+            self.coordinator.topic.resigned(partition, self.epoch + 1, self.now)
         self.turn()
 
     # -- time and disks --------------------------------------------------------------------------------------
@@ -125,11 +126,11 @@ class Room:
                 return
             self.write(self.held.pop(0))
 
-    def write(self, append: Append) -> None:
+    def write(self, append: GroupAppend) -> None:
         at = self.store(append)
-        self.coordinator.appended(append.id, E.NONE, at, self.now)
+        self.coordinator.topic.appended(append.id, E.NONE, at, self.now)
 
-    def store(self, append: Append) -> int:
+    def store(self, append: GroupAppend) -> int:
         log = self.topic[append.partition]
         producer = None if append.producer is None else append.producer[0]
         log.extend((record, producer) for record in append.records)
@@ -142,7 +143,7 @@ class Room:
         return partition, producer, committed, len(self.topic[partition]) - 1
 
     def ended(self, producer: int, committed: bool, group: str = GROUP) -> None:
-        self.coordinator.transaction_ended(*self.end(producer, committed, group))
+        self.coordinator.groups.complete_transaction(*self.end(producer, committed, group))
         self.turn()
 
     def release(self) -> None:
@@ -152,7 +153,7 @@ class Room:
     def fail(self, error: ErrorCode) -> None:
         """The oldest write comes to nothing."""
         append = self.held.pop(0)
-        self.coordinator.appended(append.id, error, -1, self.now)
+        self.coordinator.topic.appended(append.id, error, -1, self.now)
         self.turn()
 
     def wait(self, ms: int) -> None:
@@ -175,8 +176,8 @@ class Room:
         return self.answers.get(ticket)
 
     def commit(self, positions: dict[TopicPartition, int], group: str = GROUP, **who: int | str) -> Ticket:
-        identity = Identity(group, **who)  # type: ignore[arg-type]
-        return self.ask(Commit(identity, {where: Position(offset) for where, offset in positions.items()}))
+        identity = GroupIdentity(group, **who)  # type: ignore[arg-type]
+        return self.ask(Commit(identity, {where: OffsetAndMetadata(offset) for where, offset in positions.items()}))
 
     def committed(self, positions: dict[TopicPartition, int], group: str = GROUP) -> ErrorCode:
         reply = self.answers[self.commit(positions, group)]
@@ -185,16 +186,16 @@ class Room:
         return error
 
     def fetch(self, *wheres: TopicPartition, group: str = GROUP) -> dict[TopicPartition, int | None]:
-        reply = self.answers[self.ask(Fetch(group, wheres or None))]
-        assert isinstance(reply, Fetched), reply
+        reply = self.answers[self.ask(OffsetFetch(group, wheres or None))]
+        assert isinstance(reply, OffsetsFetched), reply
         assert reply.error is E.NONE, reply
         return {
-            where: position.offset if isinstance(position, Position) else None
+            where: position.offset if isinstance(position, OffsetAndMetadata) else None
             for where, position in reply.positions.items()
         }
 
-    def group(self, name: str = GROUP) -> Group:
-        return next(group for group in self.coordinator.groups() if group.id == name)
+    def group(self, name: str = GROUP) -> GroupMetadata:
+        return next(group for group in self.coordinator.groups if group.id == name)
 
     def state(self) -> GroupState:
         return self.group().state
@@ -226,14 +227,14 @@ class Client:
     syncing: Ticket | None = None
 
     @property
-    def identity(self) -> Identity:
-        return Identity(GROUP, self.member, self.generation, self.instance)
+    def identity(self) -> GroupIdentity:
+        return GroupIdentity(GROUP, self.member, self.generation, self.instance)
 
     def join(self) -> Joined | None:
         """Asks, and comes again with the id that it is given first, as clients do. None: it has to wait."""
         self.joining = self.room.ask(
             Join(
-                Identity(GROUP, self.member, instance=self.instance),
+                GroupIdentity(GROUP, self.member, instance=self.instance),
                 self.protocol_type,
                 self.offers,
                 self.session_ms,
@@ -275,11 +276,11 @@ class Client:
     def leave(self, reason: str = "") -> ErrorCode:
         leaver = Leaver(self.member, self.instance, reason)
         reply = self.room.answers[self.room.ask(Leave(GROUP, (leaver,)))]
-        assert isinstance(reply, Left)
+        assert isinstance(reply, MembersLeft)
         return reply.each[0][1] if reply.each else reply.error
 
     def commit(self, positions: dict[TopicPartition, int]) -> ErrorCode | None:
-        ticket = self.room.ask(Commit(self.identity, {where: Position(at) for where, at in positions.items()}))
+        ticket = self.room.ask(Commit(self.identity, {where: OffsetAndMetadata(at) for where, at in positions.items()}))
         reply = self.room.heard(ticket)
         if reply is None:
             return None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.groups.alarms import Alarm, Alarms, Kind
+from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
 
-NAMES = [Alarm("g", Kind.SESSION, name) for name in "abc"]
+NAMES = [GroupTimer("g", TimerKind.SESSION, name) for name in "abc"]
 steps = st.lists(
     st.tuples(st.sampled_from(["set", "clear", "pass"]), st.sampled_from(NAMES), st.integers(0, 20)), max_size=60
 )
 
 
 @given(steps)
-def test_like_a_dict_that_is_looked_through(moves: list[tuple[str, Alarm, int]]) -> None:
-    alarms, model, now = Alarms(), dict[Alarm, int](), 0
+def test_like_a_dict_that_is_looked_through(moves: list[tuple[str, GroupTimer, int]]) -> None:
+    alarms, model, now = GroupTimers(), dict[GroupTimer, int](), 0
     for what, alarm, ms in moves:
         if what == "set":
             alarms.set(alarm, now + ms)
@@ -41,7 +41,7 @@ def test_like_a_dict_that_is_looked_through(moves: list[tuple[str, Alarm, int]])
 
 
 def test_a_heartbeat_leaves_nothing_in_the_heap() -> None:
-    alarms = Alarms()
+    alarms = GroupTimers()
     for now in range(10_000):
         alarms.set(NAMES[0], now + 1_000)
         assert alarms.pop(now) is None

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.desk import Settings
-from replica.core.groups.messages import Identity, Join, Joined, Leave, Leaver, Offer
-from replica.core.groups.ready import Refused
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_effects import MemberRefused
+from replica.core.groups.group_messages import GroupIdentity, Join, Joined, Leave, Leaver, Offer
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import GroupState
 from tests.unit.replica.groups.room import GROUP, Client, Room, stable, subscription
 from tests.unit.replica.groups.test_random import World
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 def hostile(room: Room, *offers: Offer, group: str = GROUP, session_ms: int = 1_800_000, host: str = "") -> E | None:
     """An old client, which is a member at once, and hangs up without an answer. None: it waits."""
-    ask = Join(Identity(group), "consumer", offers, session_ms, session_ms, client_host=host, id_first=False)
+    ask = Join(GroupIdentity(group), "consumer", offers, session_ms, session_ms, client_host=host, id_first=False)
     reply = room.heard(room.ask(ask))
     assert reply is None or isinstance(reply, Joined)
     return None if reply is None else reply.error
@@ -26,8 +26,8 @@ def hostile(room: Room, *offers: Offer, group: str = GROUP, session_ms: int = 1_
 
 def held(room: Room) -> int:
     """As it is counted; and counted anew it is the same."""
-    counted: int = room.coordinator._desk.ledger.bytes
-    assert counted == sum(group.held_bytes for group in room.coordinator.groups())
+    counted: int = room.coordinator.groups.memory.bytes
+    assert counted == sum(group.held_bytes for group in room.coordinator.groups)
     return counted
 
 
@@ -37,9 +37,9 @@ def test_one_member_has_a_bound() -> None:
     assert hostile(room, *(Offer(f"{number}", b"") for number in range(10_000))) is E.INVALID_REQUEST
     assert hostile(room, Offer("r" * MIB, b"")) is E.INVALID_REQUEST
     assert hostile(room, Offer("range", b""), host="h" * MIB) is E.INVALID_REQUEST
-    assert not list(room.coordinator.groups())  # nothing is left of them
+    assert not list(room.coordinator.groups)  # nothing is left of them
     assert held(room) == 0
-    whys = [note.why for note in room.notes if isinstance(note, Refused)]
+    whys = [note.why for note in room.notes if isinstance(note, MemberRefused)]
     assert "and 1048576 is the most of one member" in whys[0]
     assert hostile(room, Offer("range", bytes(MIB - 8_192))) is None
 
@@ -51,8 +51,8 @@ def test_all_members_together_have_a_bound_and_who_is_one_stays_one() -> None:
     answers = [hostile(room, Offer("range", bytes(MIB // 2)), group=f"g{number}") for number in range(20)]
     assert answers == [None] * 7 + [E.GROUP_MAX_SIZE_REACHED] * 13
     assert 3 * MIB < held(room) <= 4 * MIB
-    assert len(list(room.coordinator.groups())) == 8  # a group into which nobody was let is none
-    [why] = {note.why for note in room.notes if isinstance(note, Refused)}
+    assert len(list(room.coordinator.groups)) == 8  # a group into which nobody was let is none
+    [why] = {note.why for note in room.notes if isinstance(note, MemberRefused)}
     assert "more than 4194304" in why
     client.offers = (Offer("range", subscription("t") + bytes(MIB)[: MIB // 2]),)
     reply = client.join()
@@ -80,7 +80,7 @@ def test_what_was_held_is_free_again() -> None:
 
 def test_ids_that_were_given_out_count_until_nobody_comes_with_them() -> None:
     room = Room(group_members_bytes_max=MIB)
-    ask = Join(Identity(GROUP), "consumer", (Offer("range", b""),), 10_000, 10_000, client_id="c" * 30_000)
+    ask = Join(GroupIdentity(GROUP), "consumer", (Offer("range", b""),), 10_000, 10_000, client_id="c" * 30_000)
     answers = []
     for _ in range(20):
         reply = room.heard(room.ask(ask))
@@ -126,7 +126,7 @@ def test_groups_that_go_to_another_coordinator_count_there() -> None:
     here = held(room)
     first = room.coordinator
     room.resign()
-    assert first._desk.ledger.bytes == 0
+    assert first.groups.memory.bytes == 0
     room.take_over()
     assert held(room) == here
 
@@ -146,8 +146,8 @@ def test_a_name_that_no_record_could_hold_is_no_name_of_a_group() -> None:
 
 
 def test_the_bounds_are_settings() -> None:
-    assert Settings().group_member_bytes_max == MIB
-    assert Settings().group_members_bytes_max == 256 * MIB
+    assert GroupSettings().group_member_bytes_max == MIB
+    assert GroupSettings().group_members_bytes_max == 256 * MIB
 
 
 @given(st.integers(0, 2**32))
@@ -158,6 +158,6 @@ def test_what_is_counted_is_what_is_there(seed: int) -> None:
     for _ in range(400):
         world.step()
         for broker in world.brokers:
-            found = sum(group.held_bytes for group in broker.coordinator.groups())
-            assert broker.coordinator._desk.ledger.bytes == found
+            found = sum(group.held_bytes for group in broker.coordinator.groups)
+            assert broker.coordinator.groups.memory.bytes == found
     world.settle()

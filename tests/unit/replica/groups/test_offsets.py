@@ -6,24 +6,24 @@ import pytest
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.messages import (
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord, OffsetsExpired
+from replica.core.groups.group_messages import (
     Commit,
     Committed,
-    Delete,
-    Deleted,
+    DeleteGroup,
     DeleteOffsets,
-    Describe,
-    Described,
-    Fetch,
-    Fetched,
-    Identity,
-    Listed,
+    DescribedGroup,
+    DescribeGroup,
+    GroupDeleted,
+    GroupIdentity,
+    ListedGroups,
     ListGroups,
+    OffsetAndMetadata,
+    OffsetFetch,
     OffsetsDeleted,
-    Position,
+    OffsetsFetched,
 )
-from replica.core.groups.ready import Expired, GroupRecord, OffsetRecord
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_states import GroupState
 from tests.unit.replica.groups.room import GROUP, T0, T1, Client, Room, stable
 
 S = GroupState
@@ -103,34 +103,34 @@ def test_of_two_commits_the_later_one_in_the_topic_holds_whichever_is_reported_f
     first, second = room.held
     room.held.clear()
     at = [room.store(append) for append in (first, second)]
-    room.coordinator.appended(second.id, E.NONE, at[1], room.now)
-    room.coordinator.appended(first.id, E.NONE, at[0], room.now)
+    room.coordinator.topic.appended(second.id, E.NONE, at[1], room.now)
+    room.coordinator.topic.appended(first.id, E.NONE, at[0], room.now)
     room.turn()
     assert room.fetch(T0) == {T0: 2}
 
 
 def test_metadata_has_a_bound_for_each_partition() -> None:
     room = Room()
-    long, short = Position(1, metadata="x" * 4097), Position(2, metadata="x" * 4096)
-    reply = room.answers[room.ask(Commit(Identity(GROUP), {T0: long, T1: short}))]
+    long, short = OffsetAndMetadata(1, metadata="x" * 4097), OffsetAndMetadata(2, metadata="x" * 4096)
+    reply = room.answers[room.ask(Commit(GroupIdentity(GROUP), {T0: long, T1: short}))]
     assert reply == Committed({T0: E.OFFSET_METADATA_TOO_LARGE, T1: E.NONE})
     assert room.fetch(T0, T1) == {T0: None, T1: 2}
-    reply = room.answers[room.ask(Commit(Identity(GROUP), {T0: long}))]
+    reply = room.answers[room.ask(Commit(GroupIdentity(GROUP), {T0: long}))]
     assert reply == Committed({T0: E.OFFSET_METADATA_TOO_LARGE})
 
 
 def test_everything_about_a_position_comes_back() -> None:
     room = Room()
-    room.ask(Commit(Identity(GROUP), {T0: Position(7, 3, "note")}))
-    reply = room.answers[room.ask(Fetch(GROUP, (T0,)))]
-    assert reply == Fetched(E.NONE, {T0: Position(7, 3, "note", committed_ms=room.now)})
+    room.ask(Commit(GroupIdentity(GROUP), {T0: OffsetAndMetadata(7, 3, "note")}))
+    reply = room.answers[room.ask(OffsetFetch(GROUP, (T0,)))]
+    assert reply == OffsetsFetched(E.NONE, {T0: OffsetAndMetadata(7, 3, "note", committed_ms=room.now)})
 
 
 def test_a_group_without_a_name_keeps_positions_as_it_always_could() -> None:
     room = Room()
     assert room.committed({T0: 4}, group="") is E.NONE
     assert room.fetch(T0, group="") == {T0: 4}
-    assert room.answers[room.ask(Describe(""))] == Described(E.NONE, S.EMPTY)
+    assert room.answers[room.ask(DescribeGroup(""))] == DescribedGroup(E.NONE, S.EMPTY)
 
 
 # -- looking -------------------------------------------------------------------------------------------------
@@ -140,18 +140,18 @@ def test_members_are_described_when_the_group_is_settled() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)
-    described = room.answers[room.ask(Describe(GROUP))]
-    assert isinstance(described, Described)
+    described = room.answers[room.ask(DescribeGroup(GROUP))]
+    assert isinstance(described, DescribedGroup)
     assert (described.state, described.protocol_type, described.protocol) == (S.STABLE, "consumer", "range")
     [member] = described.members
     assert (member.client_id, member.client_host, member.assignment) == ("a", "/127.0.0.1", b"a")
     assert member.metadata == first.offers[0].metadata
     Client(room, "b").join()
-    described = room.answers[room.ask(Describe(GROUP))]
-    assert isinstance(described, Described)
+    described = room.answers[room.ask(DescribeGroup(GROUP))]
+    assert isinstance(described, DescribedGroup)
     assert (described.state, described.protocol) == (S.PREPARING_REBALANCE, "")
     assert {(member.metadata, member.assignment) for member in described.members} == {(b"", b"")}
-    assert room.answers[room.ask(Describe("nobody"))] == Described(E.NONE, S.DEAD)
+    assert room.answers[room.ask(DescribeGroup("nobody"))] == DescribedGroup(E.NONE, S.DEAD)
 
 
 def test_groups_are_listed_by_state() -> None:
@@ -161,7 +161,7 @@ def test_groups_are_listed_by_state() -> None:
 
     def listed(*states: str) -> list[str]:
         reply = room.answers[room.ask(ListGroups(states))]
-        assert isinstance(reply, Listed)
+        assert isinstance(reply, ListedGroups)
         assert reply.error is E.NONE
         return [group.group for group in reply.groups]
 
@@ -179,26 +179,26 @@ def test_a_group_is_deleted_when_nobody_is_in_it_and_its_tombstones_are_safe() -
     first = Client(room, "a")
     stable(room, first)
     first.commit({T0: 5, T1: 6})
-    assert room.answers[room.ask(Delete(GROUP))] == Deleted(E.NON_EMPTY_GROUP)
+    assert room.answers[room.ask(DeleteGroup(GROUP))] == GroupDeleted(E.NON_EMPTY_GROUP)
     first.leave()
     room.holding = True
-    ticket = room.ask(Delete(GROUP))
+    ticket = room.ask(DeleteGroup(GROUP))
     assert room.heard(ticket) is None
     room.release()
-    assert room.heard(ticket) == Deleted(E.NONE)
-    assert room.answers[room.ask(Delete(GROUP))] == Deleted(E.GROUP_ID_NOT_FOUND)
+    assert room.heard(ticket) == GroupDeleted(E.NONE)
+    assert room.answers[room.ask(DeleteGroup(GROUP))] == GroupDeleted(E.GROUP_ID_NOT_FOUND)
     room.take_over()
     assert room.fetch(T0, T1) == {T0: None, T1: None}
-    assert list(room.coordinator.groups()) == []
+    assert list(room.coordinator.groups) == []
 
 
 def test_a_deletion_that_is_not_written_fails_and_leaves_the_group() -> None:
     room = Room()
     room.committed({T0: 5})
     room.holding = True
-    ticket = room.ask(Delete(GROUP))
+    ticket = room.ask(DeleteGroup(GROUP))
     room.fail(E.NOT_ENOUGH_REPLICAS)
-    assert room.heard(ticket) == Deleted(E.COORDINATOR_NOT_AVAILABLE)
+    assert room.heard(ticket) == GroupDeleted(E.COORDINATOR_NOT_AVAILABLE)
     assert room.fetch(T0) == {T0: 5}
 
 
@@ -206,7 +206,7 @@ def test_who_commits_or_joins_while_a_group_is_deleted_is_not_forgotten() -> Non
     room = Room()
     room.committed({T0: 5, T1: 6})
     room.holding = True
-    room.ask(Delete(GROUP))
+    room.ask(DeleteGroup(GROUP))
     room.commit({T0: 7})
     newcomer = Client(room, "a")
     newcomer.join()
@@ -221,10 +221,10 @@ def test_large_groups_are_deleted_in_several_batches() -> None:
     room = Room()
     room.committed({TopicPartition("wide", index): index for index in range(2_500)})
     room.holding = True
-    ticket = room.ask(Delete(GROUP))
+    ticket = room.ask(DeleteGroup(GROUP))
     assert [len(append.records) for append in room.held] == [1_000, 1_000, 500]
     room.release()
-    assert room.heard(ticket) == Deleted(E.NONE)
+    assert room.heard(ticket) == GroupDeleted(E.NONE)
 
 
 def test_positions_of_topics_that_are_read_are_not_deleted() -> None:
@@ -276,12 +276,12 @@ def test_positions_of_an_empty_group_live_seven_days_from_when_it_became_empty()
     room.wait(7 * DAY - 600_000)
     assert room.fetch() == {T0: 1}
     room.wait(1_200_000)
-    assert list(room.coordinator.groups()) == []
+    assert list(room.coordinator.groups) == []
     assert room.records()[-1] == GroupRecord(GROUP, None)
-    [expired] = [note for note in room.notes if isinstance(note, Expired)]
+    [expired] = [note for note in room.notes if isinstance(note, OffsetsExpired)]
     assert (expired.offsets, expired.group_too) == (1, True)
     room.take_over()
-    assert list(room.coordinator.groups()) == []
+    assert list(room.coordinator.groups) == []
 
 
 def test_positions_of_who_is_no_member_live_seven_days_from_their_commit() -> None:
@@ -292,7 +292,7 @@ def test_positions_of_who_is_no_member_live_seven_days_from_their_commit() -> No
     room.wait(3 * DAY + 600_000)
     assert room.fetch() == {T1: 1}
     room.wait(4 * DAY)
-    assert list(room.coordinator.groups()) == []
+    assert list(room.coordinator.groups) == []
 
 
 def test_a_group_at_work_keeps_what_it_reads_and_loses_what_it_does_not() -> None:
@@ -308,8 +308,8 @@ def test_a_group_at_work_keeps_what_it_reads_and_loses_what_it_does_not() -> Non
 
 def test_a_time_that_was_asked_for_holds() -> None:
     room = Room()
-    room.ask(Commit(Identity(GROUP), {T0: Position(1)}, retention_ms=DAY))
-    room.ask(Commit(Identity(GROUP), {T1: Position(1)}, retention_ms=30 * DAY))
+    room.ask(Commit(GroupIdentity(GROUP), {T0: OffsetAndMetadata(1)}, retention_ms=DAY))
+    room.ask(Commit(GroupIdentity(GROUP), {T1: OffsetAndMetadata(1)}, retention_ms=30 * DAY))
     room.wait(DAY + 600_000)
     assert room.fetch() == {T1: 1}
     room.take_over()
@@ -325,7 +325,7 @@ def test_a_position_that_is_being_committed_does_not_expire() -> None:
     room.commit({T0: 2})
     room.wait(600_000)
     assert [record for append in room.held for record in append.records if isinstance(record, OffsetRecord)] == [
-        OffsetRecord(GROUP, T0, Position(2, committed_ms=room.now - 600_000))
+        OffsetRecord(GROUP, T0, OffsetAndMetadata(2, committed_ms=room.now - 600_000))
     ]
     room.release()
     assert room.fetch() == {T0: 2}

@@ -6,40 +6,40 @@ import pytest
 from attrs import evolve
 
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.messages import (
+from replica.core.groups.group_effects import GroupsLoaded, GroupsUnloaded
+from replica.core.groups.group_messages import (
     Ask,
     Beaten,
     Commit,
     Committed,
-    Delete,
-    Deleted,
+    DeleteGroup,
     DeleteOffsets,
-    Describe,
-    Described,
-    Fetch,
-    Fetched,
+    DescribedGroup,
+    DescribeGroup,
+    GroupDeleted,
+    GroupIdentity,
     Heartbeat,
-    Identity,
     Join,
     Joined,
     Leave,
     Leaver,
-    Left,
-    Listed,
+    ListedGroups,
     ListGroups,
+    MembersLeft,
     Offer,
+    OffsetAndMetadata,
+    OffsetFetch,
     OffsetsDeleted,
-    Position,
+    OffsetsFetched,
     Reply,
     Sync,
     Synced,
 )
+from replica.core.groups.group_states import GroupState
 from replica.core.groups.partitioning import java_hash, partition_of
-from replica.core.groups.ready import Loaded, Unloaded
-from replica.core.groups.states import GroupState
 from tests.unit.replica.groups.room import GROUP, PARTITIONS, T0, Client, Room, share, stable
 
-WHO = Identity(GROUP, "m", 1)
+WHO = GroupIdentity(GROUP, "m", 1)
 JOIN = Join(WHO, "consumer", (Offer("range", b""),), 10_000, 60_000)
 
 
@@ -62,23 +62,23 @@ def test_groups_fall_into_partitions_as_java_hashes_them(name: str, value: int, 
 def errors(code: E) -> list[tuple[Ask, Reply]]:
     return [
         (JOIN, Joined(code, member="m")),
-        (Leave(GROUP, (Leaver("m"),)), Left(code)),
-        (Commit(WHO, {T0: Position(1)}), Committed({T0: code})),
-        (Fetch(GROUP, (T0,)), Fetched(code)),
-        (Describe(GROUP), Described(code)),
-        (Delete(GROUP), Deleted(code)),
+        (Leave(GROUP, (Leaver("m"),)), MembersLeft(code)),
+        (Commit(WHO, {T0: OffsetAndMetadata(1)}), Committed({T0: code})),
+        (OffsetFetch(GROUP, (T0,)), OffsetsFetched(code)),
+        (DescribeGroup(GROUP), DescribedGroup(code)),
+        (DeleteGroup(GROUP), GroupDeleted(code)),
         (DeleteOffsets(GROUP, (T0,)), OffsetsDeleted(code)),
     ]
 
 
 def test_nobody_is_answered_before_there_is_an_offsets_topic() -> None:
     room = Room(lead=False)
-    room.coordinator.partitions = None
+    room.coordinator.topic.partitions = None
     for ask, reply in [
         *errors(E.COORDINATOR_NOT_AVAILABLE),
         (Sync(WHO), Synced(E.COORDINATOR_NOT_AVAILABLE)),
         (Heartbeat(WHO), Beaten(E.COORDINATOR_NOT_AVAILABLE)),
-        (ListGroups(), Listed(E.COORDINATOR_NOT_AVAILABLE)),
+        (ListGroups(), ListedGroups(E.COORDINATOR_NOT_AVAILABLE)),
     ]:
         assert room.answers[room.ask(ask)] == reply
 
@@ -89,7 +89,7 @@ def test_whoever_does_not_lead_the_partition_says_so() -> None:
         *errors(E.NOT_COORDINATOR),
         (Sync(WHO), Synced(E.NOT_COORDINATOR)),
         (Heartbeat(WHO), Beaten(E.NOT_COORDINATOR)),
-        (ListGroups(), Listed(E.NONE)),
+        (ListGroups(), ListedGroups(E.NONE)),
     ]:
         assert room.answers[room.ask(ask)] == reply
 
@@ -97,22 +97,22 @@ def test_whoever_does_not_lead_the_partition_says_so() -> None:
 def test_while_it_loads_nobody_is_sent_away_for_good() -> None:
     room = Room(lead=False)
     for partition in range(PARTITIONS):
-        room.coordinator.elected(partition, 1)
+        room.coordinator.topic.elected(partition, 1)
     for ask, reply in [
         *errors(E.COORDINATOR_LOAD_IN_PROGRESS),
         (Sync(WHO), Synced(E.REBALANCE_IN_PROGRESS)),
         (Heartbeat(WHO), Beaten(E.NONE)),
-        (ListGroups(), Listed(E.COORDINATOR_LOAD_IN_PROGRESS)),
+        (ListGroups(), ListedGroups(E.COORDINATOR_LOAD_IN_PROGRESS)),
     ]:
         assert room.answers[room.ask(ask)] == reply
 
 
 def test_a_group_needs_a_name() -> None:
     room = Room()
-    who = Identity("")
+    who = GroupIdentity("")
     for ask in (Join(who, "consumer", (), 10_000, 10_000), Sync(who), Heartbeat(who), Leave("", ())):
         reply = room.answers[room.ask(ask)]
-        assert not isinstance(reply, Committed | Listed)
+        assert not isinstance(reply, Committed | ListedGroups)
         assert reply.error is E.INVALID_GROUP_ID
 
 
@@ -129,7 +129,7 @@ def test_whoever_waits_when_its_coordinator_goes_looks_for_another() -> None:
     assert joined.error is E.NOT_COORDINATOR
     assert room.heard(commit) == Committed({T0: E.NOT_COORDINATOR})
     assert first.heartbeat() is E.NOT_COORDINATOR
-    assert [note.groups for note in room.notes if isinstance(note, Unloaded)] != []
+    assert [note.groups for note in room.notes if isinstance(note, GroupsUnloaded)] != []
     room.release()  # what was written before is reported now, and is nobody's business any more
     assert room.coordinator.deadline >= room.now
 
@@ -202,9 +202,9 @@ def test_a_leader_that_stays_leader_goes_on_under_its_new_epoch() -> None:
     first = Client(room, "a")
     stable(room, first)
     for partition in range(PARTITIONS):
-        room.coordinator.elected(partition, 5)
+        room.coordinator.topic.elected(partition, 5)
     room.turn()
-    assert room.coordinator.epoch(0) == 5
+    assert room.coordinator.topic.epochs.get(0) == 5
     assert first.heartbeat() is E.NONE
     room.holding = True
     room.commit({T0: 1}, group="other")
@@ -214,34 +214,34 @@ def test_a_leader_that_stays_leader_goes_on_under_its_new_epoch() -> None:
 def test_news_of_an_older_epoch_comes_too_late() -> None:
     room = Room()
     for partition in range(PARTITIONS):
-        room.coordinator.elected(partition, 7)
-        room.coordinator.resigned(partition, 6, room.now)
+        room.coordinator.topic.elected(partition, 7)
+        room.coordinator.topic.resigned(partition, 6, room.now)
     room.turn()
     assert room.committed({T0: 1}) is E.NONE
     for partition in range(PARTITIONS):
-        room.coordinator.resigned(partition, 8, room.now)
-        room.coordinator.elected(partition, 8)
-        room.coordinator.elected(partition, 7)
+        room.coordinator.topic.resigned(partition, 8, room.now)
+        room.coordinator.topic.elected(partition, 8)
+        room.coordinator.topic.elected(partition, 7)
     room.turn()
-    assert list(room.coordinator.loading) == []
+    assert list(room.coordinator.topic.loading) == []
     room.answers.clear()
     assert room.committed({T0: 1}) is E.NOT_COORDINATOR
 
 
 def test_a_load_that_ends_after_the_partition_was_lost_changes_nothing() -> None:
     room = Room(lead=False)
-    room.coordinator.elected(0, 1)
-    room.coordinator.resigned(0, 2, room.now)
-    room.coordinator.elected(1, 1)
-    room.coordinator.resigned(1, None, room.now)  # its replica was taken away
-    room.coordinator.elected(0, 3)
+    room.coordinator.topic.elected(0, 1)
+    room.coordinator.topic.resigned(0, 2, room.now)
+    room.coordinator.topic.elected(1, 1)
+    room.coordinator.topic.resigned(1, None, room.now)  # its replica was taken away
+    room.coordinator.topic.elected(0, 3)
     room.turn()
     first, second, third = room.loads
     room.coordinator.loaded(first, room.now)
     room.coordinator.loaded(second, room.now)
-    assert (room.coordinator.epoch(0), room.coordinator.epoch(1)) == (None, None)
+    assert (room.coordinator.topic.epochs.get(0), room.coordinator.topic.epochs.get(1)) == (None, None)
     room.coordinator.loaded(third, room.now)
-    assert room.coordinator.epoch(0) == 3
+    assert room.coordinator.topic.epochs.get(0) == 3
 
 
 def test_a_topic_that_is_made_anew_counts_its_epochs_anew() -> None:
@@ -249,25 +249,25 @@ def test_a_topic_that_is_made_anew_counts_its_epochs_anew() -> None:
     for _ in range(4):
         room.epoch += 1
         for partition in range(PARTITIONS):
-            room.coordinator.elected(partition, room.epoch)
+            room.coordinator.topic.elected(partition, room.epoch)
     for partition in range(PARTITIONS):
-        room.coordinator.resigned(partition, None, room.now)
-        room.coordinator.elected(partition, 0)
+        room.coordinator.topic.resigned(partition, None, room.now)
+        room.coordinator.topic.elected(partition, 0)
     room.turn()
-    assert len(room.coordinator.loading) == PARTITIONS
+    assert len(room.coordinator.topic.loading) == PARTITIONS
 
 
 def test_a_session_that_is_over_while_the_topic_is_being_deleted_is_nobodys_business() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)
-    room.coordinator.partitions = None
+    room.coordinator.topic.partitions = None
     room.wait(3_600_000)
     assert first.heartbeat() is E.COORDINATOR_NOT_AVAILABLE
     for partition in range(PARTITIONS):
-        room.coordinator.resigned(partition, None, room.now)
+        room.coordinator.topic.resigned(partition, None, room.now)
     room.turn()
-    assert list(room.coordinator.groups()) == []
+    assert list(room.coordinator.groups) == []
 
 
 def test_a_group_that_has_become_too_large_is_made_smaller() -> None:
@@ -283,5 +283,5 @@ def test_a_group_that_has_become_too_large_is_made_smaller() -> None:
     assert reply is not None
     assert reply.error is E.GROUP_MAX_SIZE_REACHED
     share(room, (first, second))
-    [*_, loaded] = [note for note in room.notes if isinstance(note, Loaded) and note.groups]
+    [*_, loaded] = [note for note in room.notes if isinstance(note, GroupsLoaded) and note.groups]
     assert loaded.groups == 1

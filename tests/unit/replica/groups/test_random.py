@@ -17,32 +17,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinator_topic import AppendId, Load
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.coordinator import Coordinator
-from replica.core.groups.desk import Settings
-from replica.core.groups.group import Group
-from replica.core.groups.messages import (
+from replica.core.groups.group_coordinator import GroupCoordinator
+from replica.core.groups.group_effects import GroupAppend, OffsetRecord, Record
+from replica.core.groups.group_messages import (
     Ask,
     Beaten,
     Commit,
     Committed,
-    Fetch,
-    Fetched,
+    GroupIdentity,
     Heartbeat,
-    Identity,
     Join,
     Joined,
     Leave,
     Leaver,
     Offer,
-    Position,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
     Reply,
     Sync,
     Synced,
     Ticket,
 )
-from replica.core.groups.ready import Append, AppendId, Load, OffsetRecord, Record
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_metadata import GroupMetadata
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import GroupState
 from replica.wire.group_records import topics_of
 from tests.unit.replica.groups.room import GROUP, subscription
 
@@ -55,7 +56,7 @@ WRITE_MS = 5_000
 class Broker:
     """A coordinator, and what it knows of the log: a copy of its own from when it began to lead."""
 
-    coordinator: Coordinator
+    coordinator: GroupCoordinator
     log: list[Record]
     epoch: int
     safe: int
@@ -92,12 +93,12 @@ class World:
         return self.brokers[-1]
 
     def elect(self, log: list[Record], safe: int) -> None:
-        coordinator = Coordinator(
-            Settings(group_initial_rebalance_delay_ms=1_000), self.now, lambda: f"id{next(self.ids)}", topics_of
+        coordinator = GroupCoordinator(
+            GroupSettings(group_initial_rebalance_delay_ms=1_000), self.now, lambda: f"id{next(self.ids)}", topics_of
         )
-        coordinator.partitions = 1
+        coordinator.topic.partitions = 1
         broker = Broker(coordinator, log, next(self.epochs), safe)
-        coordinator.elected(0, broker.epoch)
+        coordinator.topic.elected(0, broker.epoch)
         self.brokers.append(broker)
         [load] = coordinator.ready().loads
         self.load(broker, load)
@@ -117,7 +118,7 @@ class World:
         old.deposed = True
         self.elect(old.log[:kept], old.safe)
         if self.random.random() < 0.5:
-            old.coordinator.resigned(0, self.leader.epoch, self.now)
+            old.coordinator.topic.resigned(0, self.leader.epoch, self.now)
             self.turn(old)
 
     # -- one thing after the other -------------------------------------------------------------------------
@@ -130,7 +131,7 @@ class World:
         for append in ready.appends:
             self.write(broker, append)
 
-    def write(self, broker: Broker, append: Append) -> None:
+    def write(self, broker: Broker, append: GroupAppend) -> None:
         assert append.epoch <= broker.epoch
         first = len(broker.log)
         broker.log.extend(append.records)
@@ -146,10 +147,10 @@ class World:
         for ident, (first, end, until) in list(broker.written.items()):
             if end <= broker.safe and not broker.deposed:
                 del broker.written[ident]
-                broker.coordinator.appended(ident, E.NONE, first, self.now)
+                broker.coordinator.topic.appended(ident, E.NONE, first, self.now)
             elif self.now >= until:
                 del broker.written[ident]
-                broker.coordinator.appended(ident, E.REQUEST_TIMED_OUT, -1, self.now)
+                broker.coordinator.topic.appended(ident, E.REQUEST_TIMED_OUT, -1, self.now)
         self.turn(broker)
 
     def pass_time(self) -> None:
@@ -187,7 +188,7 @@ class World:
         raise AssertionError("they do not come to rest")
 
     def settled(self) -> bool:
-        groups = [group for group in self.leader.coordinator.groups() if group.id == GROUP]
+        groups = [group for group in self.leader.coordinator.groups if group.id == GROUP]
         alive = [member for member in self.members if member.alive]
         if not groups or not alive:
             return not alive and (not groups or groups[0].state is GroupState.EMPTY)
@@ -201,7 +202,7 @@ class World:
 
     # -- what must hold --------------------------------------------------------------------------------------
 
-    def check_fetched(self, where: TopicPartition, position: Position | None, broker: Broker) -> None:
+    def check_fetched(self, where: TopicPartition, position: OffsetAndMetadata | None, broker: Broker) -> None:
         if broker.deposed:
             return  # it may not know yet what was committed elsewhere
         newest = self.acknowledged.get(where, 0)
@@ -265,8 +266,8 @@ class Member:
     def _lose(self) -> None:
         self.owns = self.joined = None
 
-    def _who(self) -> Identity:
-        return Identity(GROUP, self.id, self.generation, self.instance)
+    def _who(self) -> GroupIdentity:
+        return GroupIdentity(GROUP, self.id, self.generation, self.instance)
 
     def _ask(self, ask: Ask) -> None:
         assert self.broker is not None
@@ -293,7 +294,7 @@ class Member:
                 self._on_error(error)
             case Commit(), Committed(errors):
                 self._on_committed(ask, dict(errors))
-            case Fetch(), Fetched():
+            case OffsetFetch(), OffsetsFetched():
                 self._on_fetched(reply)
             case _:
                 raise AssertionError(f"{ask} was answered with {reply}")
@@ -314,7 +315,7 @@ class Member:
         offers = (Offer("range", subscription("t")), Offer("sticky", subscription("t")))
         self._ask(
             Join(
-                Identity(GROUP, self.id, instance=self.instance),
+                GroupIdentity(GROUP, self.id, instance=self.instance),
                 "consumer",
                 offers,
                 SESSION_MS,
@@ -348,7 +349,7 @@ class Member:
             self.owns = [WHERES[index] for index in reply.assignment]
             broker = self.broker
             assert broker is not None
-            group = next((group for group in broker.coordinator.groups() if group.id == GROUP), None)
+            group = next((group for group in broker.coordinator.groups if group.id == GROUP), None)
             if group is None:  # it has resigned since
                 return
             if group.generation == self.generation and group.state is GroupState.STABLE:
@@ -361,7 +362,7 @@ class Member:
                 assert given or static or not reply.assignment, f"nobody gave {reply.assignment!r} to {self.id}"
 
     @staticmethod
-    def _shares(group: Group) -> list[bytes]:
+    def _shares(group: GroupMetadata) -> list[bytes]:
         return [member.assignment for member in group.members.values()]
 
     # -- being one -------------------------------------------------------------------------------------------
@@ -380,10 +381,12 @@ class Member:
             mark = f"{self.index}/{self.commits}"
             some = random.sample(self.owns, random.randint(1, len(self.owns)))
             self._ask(
-                Commit(self._who(), {where: Position(self.commits, metadata=f"{mark}/{where}") for where in some})
+                Commit(
+                    self._who(), {where: OffsetAndMetadata(self.commits, metadata=f"{mark}/{where}") for where in some}
+                )
             )
         elif self.owns:
-            self._ask(Fetch(GROUP, tuple(self.owns)))
+            self._ask(OffsetFetch(GROUP, tuple(self.owns)))
 
     def _on_committed(self, ask: Commit, errors: dict[TopicPartition, E]) -> None:
         assert set(errors) == set(ask.positions)
@@ -395,7 +398,7 @@ class Member:
             if error is not E.NONE:
                 self._on_error(error)
 
-    def _on_fetched(self, reply: Fetched) -> None:
+    def _on_fetched(self, reply: OffsetsFetched) -> None:
         if self._on_error(reply.error):
             for where, position in reply.positions.items():
                 assert not isinstance(position, E)
@@ -409,9 +412,9 @@ def played(seed: int, steps: int) -> World:
         world.step()
     world.settle()
     for where in WHERES:
-        [ticket] = [world.ask(Fetch(GROUP, (where,)), world.leader)]
+        [ticket] = [world.ask(OffsetFetch(GROUP, (where,)), world.leader)]
         reply = world.replies[ticket]
-        assert isinstance(reply, Fetched)
+        assert isinstance(reply, OffsetsFetched)
         position = reply.positions[where]
         assert not isinstance(position, E)
         world.check_fetched(where, position, world.leader)

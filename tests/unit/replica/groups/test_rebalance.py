@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.messages import Identity, Join, Joined, Offer, Sync, Synced
-from replica.core.groups.ready import Dropped, GroupRecord, Refused
-from replica.core.groups.states import GROUP_FROM, GroupState, drawn, may
+from replica.core.groups.group_effects import GroupRecord, MemberDropped, MemberRefused
+from replica.core.groups.group_messages import GroupIdentity, Join, Joined, Offer, Sync, Synced
+from replica.core.groups.group_states import GROUP_FROM, GroupState, drawn, may
 from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subscription
 
 S = GroupState
@@ -83,7 +83,9 @@ def test_whoever_never_comes_back_with_its_id_holds_nobody_up() -> None:
 
 
 def _join(client: Client) -> Join:
-    return Join(Identity("readers", client.member), "consumer", client.offers, 10_000, 60_000, client_id=client.name)
+    return Join(
+        GroupIdentity("readers", client.member), "consumer", client.offers, 10_000, 60_000, client_id=client.name
+    )
 
 
 def test_a_newcomer_makes_everybody_join_again() -> None:
@@ -113,7 +115,7 @@ def test_who_does_not_join_again_in_time_is_out() -> None:
     room.wait(5_000)
     assert second.joined() is not None
     assert first.heartbeat() is E.UNKNOWN_MEMBER_ID
-    assert [note.member for note in room.notes if isinstance(note, Dropped)] == [first.member]
+    assert [note.member for note in room.notes if isinstance(note, MemberDropped)] == [first.member]
     share(room, (second, third))
     assert room.group().leader == second.member  # the first that joined, now that the leader is gone
 
@@ -285,17 +287,17 @@ def test_a_sync_of_another_generation_or_protocol_is_refused() -> None:
     first = Client(room, "a")
     stable(room, first)
     for ask, error in (
-        (Sync(Identity("readers", first.member, 7)), E.ILLEGAL_GENERATION),
-        (Sync(Identity("readers", "nobody", 1)), E.UNKNOWN_MEMBER_ID),
-        (Sync(Identity("readers", first.member, 1), {}, "connect"), E.INCONSISTENT_GROUP_PROTOCOL),
-        (Sync(Identity("readers", first.member, 1), {}, "consumer", "sticky"), E.INCONSISTENT_GROUP_PROTOCOL),
-        (Sync(Identity("others", first.member, 1)), E.UNKNOWN_MEMBER_ID),
-        (Sync(Identity("", first.member, 1)), E.INVALID_GROUP_ID),
+        (Sync(GroupIdentity("readers", first.member, 7)), E.ILLEGAL_GENERATION),
+        (Sync(GroupIdentity("readers", "nobody", 1)), E.UNKNOWN_MEMBER_ID),
+        (Sync(GroupIdentity("readers", first.member, 1), {}, "connect"), E.INCONSISTENT_GROUP_PROTOCOL),
+        (Sync(GroupIdentity("readers", first.member, 1), {}, "consumer", "sticky"), E.INCONSISTENT_GROUP_PROTOCOL),
+        (Sync(GroupIdentity("others", first.member, 1)), E.UNKNOWN_MEMBER_ID),
+        (Sync(GroupIdentity("", first.member, 1)), E.INVALID_GROUP_ID),
     ):
         reply = room.answers[room.ask(ask)]
         assert isinstance(reply, Synced)
         assert reply.error is error, ask
-    again = room.answers[room.ask(Sync(Identity("readers", first.member, 1), {}, "consumer", "range"))]
+    again = room.answers[room.ask(Sync(GroupIdentity("readers", first.member, 1), {}, "consumer", "range"))]
     assert again == Synced(E.NONE, b"a", "consumer", "range")
 
 
@@ -376,7 +378,7 @@ def test_who_has_nothing_in_common_is_refused_and_the_log_says_with_whom() -> No
     reply = odd.join()
     assert reply is not None
     assert reply.error is E.INCONSISTENT_GROUP_PROTOCOL
-    [refused] = [note for note in room.notes if isinstance(note, Refused)]
+    [refused] = [note for note in room.notes if isinstance(note, MemberRefused)]
     assert first.member in refused.why
     assert "RoundRobinAssigner" in refused.why
     connect = Client(room, "w", protocol_type="connect")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.alarms import Alarm, Alarms
-from replica.core.groups.messages import Identity, Joined, Leave, Leaver, Left, Offer
-from replica.core.groups.ready import GroupRecord
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_effects import GroupRecord
+from replica.core.groups.group_messages import GroupIdentity, Joined, Leave, Leaver, MembersLeft, Offer
+from replica.core.groups.group_states import GroupState
+from replica.core.groups.group_timers import GroupTimer, GroupTimers
 from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subscription
 
 S = GroupState
@@ -163,7 +163,7 @@ def test_leaving_by_name_is_for_those_who_do_not_know_their_ids() -> None:
     stable(room, first, second)
     leavers = (Leaver("", "one"), Leaver("", "nobody"), Leaver("wrong", "two"), Leaver(second.member, "two"))
     reply = room.answers[room.ask(Leave("readers", leavers))]
-    assert isinstance(reply, Left)
+    assert isinstance(reply, MembersLeft)
     assert [error for _, error in reply.each] == [E.NONE, E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.NONE]
     assert room.state() is S.EMPTY
 
@@ -207,7 +207,7 @@ def test_two_replacements_in_a_row_leave_the_last() -> None:
     assert joined is not None
     assert joined.error is E.NONE
     assert list(room.group().members) == [third.member]
-    assert Identity("readers", third.member).member in room.group().statics.values()
+    assert GroupIdentity("readers", third.member).member in room.group().statics.values()
 
 
 @pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0, 1])
@@ -219,15 +219,15 @@ def test_group_in_which_nobody_joins_is_looked_at_now_and_then(
     first = Client(room, "a", instance="one")
     second = Client(room, "b", instance="two", rebalance_ms=rebalance_ms)
     stable(room, first, second)
-    usual, looks = Alarms.pop, 0
+    usual, looks = GroupTimers.pop, 0
 
-    def counted(self: Alarms, now: int) -> Alarm | None:
+    def counted(self: GroupTimers, now: int) -> GroupTimer | None:
         nonlocal looks
         looks += 1
         assert looks < 100, "it looks again and again"
         return usual(self, now)
 
-    monkeypatch.setattr(Alarms, "pop", counted)
+    monkeypatch.setattr(GroupTimers, "pop", counted)
     assert first.leave() is E.NONE
     room.wait(9_000)  # the other one stays for its session
     assert room.state() is S.PREPARING_REBALANCE

@@ -6,16 +6,16 @@ import pytest
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode as E
-from replica.core.groups.messages import (
+from replica.core.groups.group_messages import (
     CommitInTransaction,
     Committed,
-    Delete,
-    Deleted,
+    DeleteGroup,
     DeleteOffsets,
-    Fetch,
-    Fetched,
-    Identity,
-    Position,
+    GroupDeleted,
+    GroupIdentity,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
     Ticket,
 )
 from tests.unit.replica.groups.room import GROUP, T0, T1, Client, Room, stable
@@ -26,8 +26,8 @@ DAY = 24 * 3_600_000
 
 
 def post(room: Room, positions: dict[TopicPartition, int], producer: int = ANN, **who: int | str) -> Ticket:
-    identity = Identity(GROUP, **who)  # type: ignore[arg-type]
-    entries = {where: Position(offset) for where, offset in positions.items()}
+    identity = GroupIdentity(GROUP, **who)  # type: ignore[arg-type]
+    entries = {where: OffsetAndMetadata(offset) for where, offset in positions.items()}
     return room.ask(CommitInTransaction(identity, producer, 0, entries))
 
 
@@ -40,8 +40,8 @@ def commit(room: Room, positions: dict[TopicPartition, int], producer: int = ANN
 
 def hangs(room: Room, *wheres: TopicPartition) -> set[TopicPartition]:
     """Those of which a reader is told that he should come again."""
-    reply = room.answers[room.ask(Fetch(GROUP, wheres, stable=True))]
-    assert isinstance(reply, Fetched)
+    reply = room.answers[room.ask(OffsetFetch(GROUP, wheres, stable=True))]
+    assert isinstance(reply, OffsetsFetched)
     return {where for where, found in reply.positions.items() if found is E.UNSTABLE_OFFSET_COMMIT}
 
 
@@ -138,8 +138,8 @@ def test_an_end_may_be_heard_of_before_what_stands_before_it(committed: bool) ->
     [append] = room.held
     at = room.store(append)
     end = room.end(ANN, committed)
-    room.coordinator.transaction_ended(*end)
-    room.coordinator.appended(append.id, E.NONE, at, room.now)
+    room.coordinator.groups.complete_transaction(*end)
+    room.coordinator.topic.appended(append.id, E.NONE, at, room.now)
     room.held.clear()
     room.release()
     assert room.heard(first) == Committed({T0: E.NONE})
@@ -153,7 +153,7 @@ def test_an_end_ends_nothing_that_stands_behind_it() -> None:
     end = room.end(ANN, True)
     room.holding = True
     ticket = post(room, {T1: 6})
-    room.coordinator.transaction_ended(*end)
+    room.coordinator.groups.complete_transaction(*end)
     room.release()
     assert room.heard(ticket) == Committed({T1: E.NONE})
     assert room.fetch(T0, T1) == {T0: 5, T1: None}
@@ -180,9 +180,11 @@ def test_who_says_which_member_it_is_has_to_be_one() -> None:
 
 def test_a_group_needs_a_name_and_metadata_have_a_bound() -> None:
     room = Room()
-    nameless = CommitInTransaction(Identity(""), ANN, 0, {T0: Position(1)})
+    nameless = CommitInTransaction(GroupIdentity(""), ANN, 0, {T0: OffsetAndMetadata(1)})
     assert room.answers[room.ask(nameless)] == Committed({T0: E.INVALID_GROUP_ID})
-    long = CommitInTransaction(Identity(GROUP), ANN, 0, {T0: Position(1, metadata="x" * 5_000), T1: Position(2)})
+    long = CommitInTransaction(
+        GroupIdentity(GROUP), ANN, 0, {T0: OffsetAndMetadata(1, metadata="x" * 5_000), T1: OffsetAndMetadata(2)}
+    )
     assert room.answers[room.ask(long)] == Committed({T0: E.OFFSET_METADATA_TOO_LARGE, T1: E.NONE})
     room.ended(ANN, True)
     assert room.fetch(T0, T1) == {T0: None, T1: 2}
@@ -212,10 +214,10 @@ def test_an_end_that_is_written_while_it_loads_is_an_end(committed: bool) -> Non
     room.resign()
     room.epoch += 2
     partition = room.end(BOB, True)[0]
-    room.coordinator.elected(partition, room.epoch)
+    room.coordinator.topic.elected(partition, room.epoch)
     room.turn()
     [load] = room.loads
-    room.coordinator.transaction_ended(partition, ANN, committed, len(room.topic[partition]))
+    room.coordinator.groups.complete_transaction(partition, ANN, committed, len(room.topic[partition]))
     room.load(load)
     assert room.fetch(T0) == {T0: 5 if committed else None}
     assert not hangs(room, T0)
@@ -227,7 +229,7 @@ def test_what_was_lost_with_its_coordinator_is_not_brought_back() -> None:
     ticket = post(room, {T0: 5})
     room.resign()
     assert room.heard(ticket) == Committed({T0: E.NOT_COORDINATOR})
-    room.coordinator.transaction_ended(*room.end(ANN, True))  # it is not ours any more
+    room.coordinator.groups.complete_transaction(*room.end(ANN, True))  # it is not ours any more
     room.release()
     room.take_over()
     assert room.fetch(T0) == {T0: None}
@@ -244,7 +246,7 @@ def test_a_group_is_not_forgotten_while_something_hangs_in_it() -> None:
     assert room.fetch(T0) == {T0: 5}
     room.wait(30 * DAY)
     assert room.fetch(T0) == {T0: None}
-    assert not list(room.coordinator.groups())
+    assert not list(room.coordinator.groups)
 
 
 def test_a_group_of_which_an_aborted_transaction_left_nothing_is_forgotten() -> None:
@@ -252,14 +254,14 @@ def test_a_group_of_which_an_aborted_transaction_left_nothing_is_forgotten() -> 
     commit(room, {T0: 5})
     room.ended(ANN, False)
     room.wait(DAY)
-    assert not list(room.coordinator.groups())
+    assert not list(room.coordinator.groups)
 
 
 def test_a_group_that_is_deleted_comes_back_with_what_is_committed_afterwards() -> None:
     room = Room()
     room.committed({T0: 1})
     commit(room, {T1: 5})
-    assert room.answers[room.ask(Delete(GROUP))] == Deleted(E.NONE)
+    assert room.answers[room.ask(DeleteGroup(GROUP))] == GroupDeleted(E.NONE)
     assert room.fetch(T0, T1) == {T0: None, T1: None}
     room.ended(ANN, True)
     assert room.fetch(T0, T1) == {T0: None, T1: 5}

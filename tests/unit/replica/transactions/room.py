@@ -5,25 +5,26 @@ from __future__ import annotations
 import itertools
 
 from kraft_controller.core.names import TopicPartition
+from replica.core.coordinator_topic import Load
 from replica.core.errors import ErrorCode
-from replica.core.transactions.coordinator import Coordinator
-from replica.core.transactions.desk import Settings
-from replica.core.transactions.messages import (
+from replica.core.transactions.transaction_coordinator import TransactionCoordinator
+from replica.core.transactions.transaction_effects import Marker, Note, Saved, TransactionAppend, TxnRecord
+from replica.core.transactions.transaction_messages import (
     AddPartitions,
     Ask,
-    Describe,
-    Described,
-    Done,
+    DescribedTransaction,
+    DescribeTransaction,
     End,
-    Identity,
     Init,
     Initialized,
     NeedsId,
+    ProducerIdentity,
     Reply,
     Ticket,
+    TransactionDone,
 )
-from replica.core.transactions.ready import Append, Load, Marker, Note, Saved, TxnRecord
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_settings import TransactionSettings
+from replica.core.transactions.transaction_states import TxnState
 from replica.wire import transaction_records
 
 E = ErrorCode
@@ -40,12 +41,12 @@ class Room:
     """
 
     def __init__(self, *, lead: bool = True, **settings: int) -> None:
-        self.settings = Settings(**settings)
+        self.settings = TransactionSettings(**settings)
         self.now = 1_000_000
         self.topic: dict[int, list[tuple[bytes, bytes | None]]] = {partition: [] for partition in range(PARTITIONS)}
         self.answers: dict[Ticket, Reply] = {}
         self.notes: list[Note] = []
-        self.held: list[Append] = []
+        self.held: list[TransactionAppend] = []
         self.loads: list[Load] = []
         self.markers: list[Marker] = []
         """Of which partitions were not told yet."""
@@ -59,9 +60,9 @@ class Room:
         if lead:
             self.take_over()
 
-    def _new(self) -> Coordinator:
-        coordinator = Coordinator(self.settings, self.now)
-        coordinator.partitions = PARTITIONS
+    def _new(self) -> TransactionCoordinator:
+        coordinator = TransactionCoordinator(self.settings, self.now)
+        coordinator.topic.partitions = PARTITIONS
         return coordinator
 
     # -- who coordinates -----------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ class Room:
         self.markers.clear()
         self.epoch += 1
         for partition in range(PARTITIONS):
-            self.coordinator.elected(partition, self.epoch)
+            self.coordinator.topic.elected(partition, self.epoch)
         self.turn()
         while self.loads:
             self.load(self.loads.pop())
@@ -88,7 +89,7 @@ class Room:
 
     def resign(self) -> None:
         for partition in range(PARTITIONS):
-            self.coordinator.resigned(partition, self.epoch + 1, self.now)
+            self.coordinator.topic.resigned(partition, self.epoch + 1, self.now)
         self.turn()
 
     # -- time, disks and partitions ------------------------------------------------------------------------
@@ -110,9 +111,9 @@ class Room:
             else:
                 return
 
-    def write(self, append: Append) -> None:
+    def write(self, append: TransactionAppend) -> None:
         self.store(append.partition, append.record)
-        self.coordinator.appended(append.id, E.NONE, 0, self.now)
+        self.coordinator.topic.appended(append.id, E.NONE, 0, self.now)
 
     def store(self, partition: int, record: TxnRecord) -> None:
         """As bytes, so that whoever loads it has read it."""
@@ -135,18 +136,18 @@ class Room:
         append = self.held.pop(0)
         if written:
             self.store(append.partition, append.record)
-        self.coordinator.appended(append.id, error, -1, self.now)
+        self.coordinator.topic.appended(append.id, error, -1, self.now)
         self.turn()
 
     def mark(self, marker: Marker) -> None:
-        for where in marker.partitions if self.coordinator.awaits_marks(marker.number) else ():
+        for where in marker.partitions if self.coordinator.completion.awaits(marker.number) else ():
             self.tell(marker, where)
 
     def tell(self, marker: Marker, where: TopicPartition) -> None:
         decided = S.PREPARE_COMMIT if marker.commit else S.PREPARE_ABORT
         assert self.last(marker.partition, marker.id).state is decided, "what a partition is told stands in the topic"
         self.told.append((where, marker.producer, marker.epoch, marker.commit))
-        self.coordinator.marked(marker.number, where, self.now)
+        self.coordinator.completion.marked(marker.number, where, self.now)
 
     def hear(self) -> None:
         self.deaf = False
@@ -184,30 +185,30 @@ class Room:
         assert isinstance(reply, Initialized)
         return reply
 
-    def producer(self, ident: str = ID, timeout_ms: int = TIMEOUT_MS) -> Identity:
+    def producer(self, ident: str = ID, timeout_ms: int = TIMEOUT_MS) -> ProducerIdentity:
         """A new one, that has waited until what was open before it is aborted."""
         while (made := self.init(ident, timeout_ms)).error is E.CONCURRENT_TRANSACTIONS:
             self.turn()
         assert made.error is E.NONE
-        return Identity(ident, made.producer, made.epoch)
+        return ProducerIdentity(ident, made.producer, made.epoch)
 
-    def add(self, who: Identity, *partitions: TopicPartition) -> ErrorCode:
+    def add(self, who: ProducerIdentity, *partitions: TopicPartition) -> ErrorCode:
         return self.done(AddPartitions(who, frozenset(partitions)))
 
-    def commit(self, who: Identity) -> ErrorCode:
+    def commit(self, who: ProducerIdentity) -> ErrorCode:
         return self.done(End(who, True))
 
-    def abort(self, who: Identity) -> ErrorCode:
+    def abort(self, who: ProducerIdentity) -> ErrorCode:
         return self.done(End(who, False))
 
     def done(self, ask: Ask) -> ErrorCode:
         reply = self.ask(ask)
-        assert isinstance(reply, Done)
+        assert isinstance(reply, TransactionDone)
         return reply.error
 
-    def described(self, ident: str = ID) -> Described:
-        reply = self.ask(Describe(ident))
-        assert isinstance(reply, Described)
+    def described(self, ident: str = ID) -> DescribedTransaction:
+        reply = self.ask(DescribeTransaction(ident))
+        assert isinstance(reply, DescribedTransaction)
         return reply
 
     def state(self, ident: str = ID) -> TxnState:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.messages import Done, End, Identity, Initialized
-from replica.core.transactions.ready import Forgotten, NotWritten, Stuck, TimedOut
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_effects import Forgotten, Stuck, TimedOut, TransactionNotWritten
+from replica.core.transactions.transaction_messages import End, Initialized, ProducerIdentity, TransactionDone
+from replica.core.transactions.transaction_states import TxnState
 from tests.unit.replica.transactions.room import ID, T0, T1, TIMEOUT_MS, U0, Room
 
 S = TxnState
 
 
-def begun(room: Room) -> Identity:
+def begun(room: Room) -> ProducerIdentity:
     who = room.producer()
     assert room.add(who, T0, T1) is E.NONE
     return who
@@ -24,7 +24,7 @@ def test_partitions_are_in_a_transaction_when_that_is_safe() -> None:
     who = room.producer()
     room.holding = True
     ticket = room.post(End(who, True))
-    assert room.heard(ticket) == Done(E.INVALID_TXN_STATE)  # nothing was begun
+    assert room.heard(ticket) == TransactionDone(E.INVALID_TXN_STATE)  # nothing was begun
     room.holding = False
     assert room.add(who, T1) is E.NONE
     assert room.add(who, T0, T1) is E.NONE
@@ -48,7 +48,7 @@ def test_an_end_is_decided_then_told_to_all_then_complete(commit: bool) -> None:
     assert room.heard(ticket) is None
     room.write(room.held.pop())
     room.turn()
-    assert room.heard(ticket) == Done(E.NONE)  # it is decided, whatever happens
+    assert room.heard(ticket) == TransactionDone(E.NONE)  # it is decided, whatever happens
     assert room.state() is prepared
     [marker] = room.markers
     assert (marker.producer, marker.epoch, marker.commit, marker.partitions) == (*_of(who), commit, (T0, T1))
@@ -69,7 +69,7 @@ def test_an_end_is_decided_then_told_to_all_then_complete(commit: bool) -> None:
     assert room.described().partitions == (U0,)
 
 
-def _of(who: Identity) -> tuple[int, int]:
+def _of(who: ProducerIdentity) -> tuple[int, int]:
     return who.producer, who.epoch
 
 
@@ -79,7 +79,7 @@ def test_nobody_is_told_of_what_could_not_be_written() -> None:
     room.holding = True
     ticket = room.post(End(who, True))
     room.fail(E.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    assert room.heard(ticket) == Done(E.COORDINATOR_NOT_AVAILABLE)
+    assert room.heard(ticket) == TransactionDone(E.COORDINATOR_NOT_AVAILABLE)
     assert room.state() is S.ONGOING
     assert not room.markers
     room.release()
@@ -104,8 +104,8 @@ def test_what_a_producer_hears_whose_record_could_not_be_written(error: E, heard
     room.holding = True
     ticket = room.post(End(who, True))
     room.fail(error)
-    assert room.heard(ticket) == Done(heard)
-    assert room.notes[-1] == NotWritten(ID, S.PREPARE_COMMIT, error)
+    assert room.heard(ticket) == TransactionDone(heard)
+    assert room.notes[-1] == TransactionNotWritten(ID, S.PREPARE_COMMIT, error)
 
 
 def test_that_all_know_is_written_until_it_is_safe() -> None:
@@ -141,7 +141,7 @@ def test_a_partition_that_will_not_listen_holds_up_its_transaction_and_says_so()
     room.commit(who)
     [marker] = room.markers
     room.tell(marker, T0)
-    room.coordinator.refused(marker.number, T1, E.TRANSACTION_COORDINATOR_FENCED)
+    room.coordinator.completion.refused(marker.number, T1, E.TRANSACTION_COORDINATOR_FENCED)
     room.turn()
     assert room.notes[-1] == Stuck(ID, T1, E.TRANSACTION_COORDINATOR_FENCED)
     assert room.described().partitions == (T1,)

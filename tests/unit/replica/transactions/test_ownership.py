@@ -7,58 +7,61 @@ from pathlib import Path
 import pytest
 
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.messages import (
+from replica.core.transactions.transaction_effects import TransactionsLoaded, TransactionsUnloaded
+from replica.core.transactions.transaction_messages import (
     AddPartitions,
     Ask,
-    Describe,
-    Described,
-    Done,
+    DescribedTransaction,
+    DescribeTransaction,
     End,
-    Identity,
     Init,
     Initialized,
-    Listed,
     ListedTransaction,
+    ListedTransactions,
     ListTransactions,
+    ProducerIdentity,
     Reply,
+    TransactionDone,
 )
-from replica.core.transactions.ready import Loaded, Unloaded
-from replica.core.transactions.states import TXN_FROM, TxnState, drawn, may
+from replica.core.transactions.transaction_states import TXN_FROM, TxnState, drawn, may
 from tests.unit.replica.transactions.room import ID, PARTITIONS, T0, T1, TIMEOUT_MS, Room
 
 S = TxnState
-WHO = Identity(ID, 1, 1)
+WHO = ProducerIdentity(ID, 1, 1)
 
 
 def asks(error: E) -> list[tuple[Ask, Reply]]:
     return [
         (Init(ID, TIMEOUT_MS), Initialized(error)),
-        (AddPartitions(WHO, frozenset({T0})), Done(error)),
-        (End(WHO, True), Done(error)),
-        (Describe(ID), Described(error)),
+        (AddPartitions(WHO, frozenset({T0})), TransactionDone(error)),
+        (End(WHO, True), TransactionDone(error)),
+        (DescribeTransaction(ID), DescribedTransaction(error)),
     ]
 
 
 def test_nobody_is_answered_before_there_is_a_topic_to_remember_it_in() -> None:
     room = Room(lead=False)
-    room.coordinator.partitions = None
-    for ask, reply in [*asks(E.COORDINATOR_NOT_AVAILABLE), (ListTransactions(), Listed(E.COORDINATOR_NOT_AVAILABLE))]:
+    room.coordinator.topic.partitions = None
+    for ask, reply in [
+        *asks(E.COORDINATOR_NOT_AVAILABLE),
+        (ListTransactions(), ListedTransactions(E.COORDINATOR_NOT_AVAILABLE)),
+    ]:
         assert room.ask(ask) == reply
 
 
 def test_whoever_does_not_lead_the_partition_says_so() -> None:
     room = Room(lead=False)
-    for ask, reply in [*asks(E.NOT_COORDINATOR), (ListTransactions(), Listed(E.NONE))]:
+    for ask, reply in [*asks(E.NOT_COORDINATOR), (ListTransactions(), ListedTransactions(E.NONE))]:
         assert room.ask(ask) == reply
 
 
 def test_while_it_loads_everybody_is_asked_to_come_again() -> None:
     room = Room(lead=False)
     for partition in range(PARTITIONS):
-        room.coordinator.elected(partition, 1)
+        room.coordinator.topic.elected(partition, 1)
     for ask, reply in [
         *asks(E.COORDINATOR_LOAD_IN_PROGRESS),
-        (ListTransactions(), Listed(E.COORDINATOR_LOAD_IN_PROGRESS)),
+        (ListTransactions(), ListedTransactions(E.COORDINATOR_LOAD_IN_PROGRESS)),
     ]:
         assert room.ask(ask) == reply
 
@@ -70,9 +73,9 @@ def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
     ticket = room.post(AddPartitions(who, frozenset({T0})))
     append = room.held[0]
     room.resign()
-    assert room.heard(ticket) == Done(E.NOT_COORDINATOR)
-    assert any(isinstance(note, Unloaded) for note in room.notes)
-    room.coordinator.appended(append.id, E.NONE, 0, room.now)  # nobody listens
+    assert room.heard(ticket) == TransactionDone(E.NOT_COORDINATOR)
+    assert any(isinstance(note, TransactionsUnloaded) for note in room.notes)
+    room.coordinator.topic.appended(append.id, E.NONE, 0, room.now)  # nobody listens
     room.turn()
     assert room.done(End(who, True)) is E.NOT_COORDINATOR
 
@@ -118,7 +121,7 @@ def test_a_decision_that_nobody_was_told_of_and_that_stands_in_the_topic_holds()
     room.holding = True
     ticket = room.post(End(who, True))
     room.fail(E.REQUEST_TIMED_OUT, written=True)
-    assert room.heard(ticket) == Done(E.COORDINATOR_NOT_AVAILABLE)
+    assert room.heard(ticket) == TransactionDone(E.COORDINATOR_NOT_AVAILABLE)
     room.take_over()
     room.release()
     assert room.state() is S.COMPLETE_COMMIT
@@ -132,11 +135,11 @@ def test_marks_that_come_when_it_is_over_are_of_no_use() -> None:
     room.deaf = True
     room.commit(who)
     [marker] = room.markers
-    assert room.coordinator.awaits_marks(marker.number)
+    assert room.coordinator.completion.awaits(marker.number)
     room.resign()
-    assert not room.coordinator.awaits_marks(marker.number)
-    room.coordinator.marked(marker.number, T0, room.now)
-    room.coordinator.refused(marker.number, T0, E.INVALID_PRODUCER_EPOCH)
+    assert not room.coordinator.completion.awaits(marker.number)
+    room.coordinator.completion.marked(marker.number, T0, room.now)
+    room.coordinator.completion.refused(marker.number, T0, E.INVALID_PRODUCER_EPOCH)
     room.turn()
     assert not room.held
 
@@ -146,27 +149,29 @@ def test_a_coordinator_that_is_elected_anew_reads_anew_and_old_news_changes_noth
     room.producer()
     coordinator = room.coordinator
     for partition in range(PARTITIONS):
-        coordinator.elected(partition, 1)  # heard before
-        coordinator.elected(partition, 5)  # it led already
-        assert coordinator.epoch(partition) == 5
-        coordinator.resigned(partition, 3, room.now)
-        assert coordinator.epoch(partition) == 5
-        coordinator.resigned(partition, 6, room.now)
-        coordinator.elected(partition, 4)
-        assert coordinator.epoch(partition) is None
-        coordinator.elected(partition, 7)
+        coordinator.topic.elected(partition, 1)  # heard before
+        coordinator.topic.elected(partition, 5)  # it led already
+        assert coordinator.topic.epochs.get(partition) == 5
+        coordinator.topic.resigned(partition, 3, room.now)
+        assert coordinator.topic.epochs.get(partition) == 5
+        coordinator.topic.resigned(partition, 6, room.now)
+        coordinator.topic.elected(partition, 4)
+        assert coordinator.topic.epochs.get(partition) is None
+        coordinator.topic.elected(partition, 7)
     room.turn()
     [old, *loads] = room.loads
-    coordinator.elected(old.partition, 8)
-    coordinator.resigned(old.partition, None, room.now)
-    coordinator.elected(old.partition, 0)  # another topic of that name
+    coordinator.topic.elected(old.partition, 8)
+    coordinator.topic.resigned(old.partition, None, room.now)
+    coordinator.topic.elected(old.partition, 0)  # another topic of that name
     room.turn()
     room.load(old)
-    assert coordinator.loading == {each.partition for each in room.loads}
+    assert coordinator.topic.loading == {each.partition for each in room.loads}
     for load in [*loads, room.loads[-1]]:
         room.load(load)
-    assert not coordinator.loading
-    assert [note.transactions for note in room.notes if isinstance(note, Loaded)][-PARTITIONS:].count(1) == 1
+    assert not coordinator.topic.loading
+    assert [note.transactions for note in room.notes if isinstance(note, TransactionsLoaded)][-PARTITIONS:].count(
+        1
+    ) == 1
 
 
 def test_transactions_are_listed_by_what_they_are_and_how_long_they_have_been_open() -> None:
@@ -179,10 +184,10 @@ def test_transactions_are_listed_by_what_they_are_and_how_long_they_have_been_op
     room.add(opened, T1)
     a = ListedTransaction("a", done.producer, S.COMPLETE_COMMIT)
     b = ListedTransaction("b", opened.producer, S.ONGOING)
-    assert room.ask(ListTransactions()) == Listed(E.NONE, (a, b))
-    assert room.ask(ListTransactions(frozenset({S.ONGOING}))) == Listed(E.NONE, (b,))
-    assert room.ask(ListTransactions(producers=frozenset({done.producer}))) == Listed(E.NONE, (a,))
-    assert room.ask(ListTransactions(longer_than_ms=5)) == Listed(E.NONE, (a,))
+    assert room.ask(ListTransactions()) == ListedTransactions(E.NONE, (a, b))
+    assert room.ask(ListTransactions(frozenset({S.ONGOING}))) == ListedTransactions(E.NONE, (b,))
+    assert room.ask(ListTransactions(producers=frozenset({done.producer}))) == ListedTransactions(E.NONE, (a,))
+    assert room.ask(ListTransactions(longer_than_ms=5)) == ListedTransactions(E.NONE, (a,))
     assert room.described("b").partitions == (T1,)
     assert room.described("c").error is E.TRANSACTIONAL_ID_NOT_FOUND
     assert room.described("").error is E.INVALID_REQUEST

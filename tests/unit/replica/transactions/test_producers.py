@@ -6,9 +6,9 @@ import pytest
 from attrs import evolve
 
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.messages import GREATEST_EPOCH, Identity, Init, Initialized, NeedsId
-from replica.core.transactions.ready import Saved, TxnRecord
-from replica.core.transactions.states import TxnState
+from replica.core.transactions.transaction_effects import Saved, TxnRecord
+from replica.core.transactions.transaction_messages import GREATEST_EPOCH, Init, Initialized, NeedsId, ProducerIdentity
+from replica.core.transactions.transaction_states import TxnState
 from tests.unit.replica.transactions.room import ID, T0, T1, TIMEOUT_MS, Room
 
 S = TxnState
@@ -100,7 +100,7 @@ def test_fencing_that_could_not_be_written_counts_one_epoch_and_not_two() -> Non
     assert room.heard(ticket) == Initialized(E.COORDINATOR_NOT_AVAILABLE)
     assert room.commit(zombie) is E.PRODUCER_FENCED  # nobody shall think that it goes on
     room.release()
-    assert room.producer() == Identity(ID, MINE, 2)
+    assert room.producer() == ProducerIdentity(ID, MINE, 2)
     assert room.told == [(T0, MINE, 1, False)]
 
 
@@ -152,7 +152,7 @@ def test_a_zombie_of_the_last_epoch_is_still_fenced() -> None:
     room = worn_out(GREATEST_EPOCH - 2)
     zombie = room.producer()
     room.add(zombie, T0)
-    assert room.producer() == Identity(ID, MINE, 0)
+    assert room.producer() == ProducerIdentity(ID, MINE, 0)
     assert room.told == [(T0, 7, GREATEST_EPOCH, False)]
     assert room.commit(zombie) is E.INVALID_PRODUCER_ID_MAPPING
 

@@ -17,8 +17,16 @@ from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.messages import AddPartitions, Done, End, Identity, Init, Initialized, Ticket
-from replica.core.transactions.states import AT_REST
+from replica.core.transactions.transaction_messages import (
+    AddPartitions,
+    End,
+    Init,
+    Initialized,
+    ProducerIdentity,
+    Ticket,
+    TransactionDone,
+)
+from replica.core.transactions.transaction_states import AT_REST
 from tests.unit.replica.transactions.room import ID, TIMEOUT_MS, Room
 
 WHERES = [TopicPartition("t", number) for number in range(3)]
@@ -35,7 +43,7 @@ class Bearer:
     wants       how it is to end: it asks for that until it knows, as clients do
     """
 
-    who: Identity
+    who: ProducerIdentity
     since: int = 0
     partitions: set[TopicPartition] = field(factory=set)
     asked: Ticket | None = None
@@ -68,7 +76,9 @@ class Play:
             case 7:
                 room.deaf = not room.deaf
                 room.turn()
-            case 8 if room.markers and room.coordinator.awaits_marks((marker := chance.choice(room.markers)).number):
+            case 8 if room.markers and room.coordinator.completion.awaits(
+                (marker := chance.choice(room.markers)).number
+            ):
                 room.tell(marker, chance.choice(marker.partitions))
                 room.turn()
             case 9 if chance.random() < 0.3:
@@ -107,13 +117,13 @@ class Play:
             self.init = None
             assert isinstance(reply, Initialized)
             if reply.error is E.NONE:
-                who = Identity(ID, reply.producer, reply.epoch)
+                who = ProducerIdentity(ID, reply.producer, reply.epoch)
                 assert all(each.who.epoch < who.epoch for each in self.bearers), "each epoch is one producer's"
                 self.bearers.append(Bearer(who))
         for each in self.bearers:
             if each.asked is not None and (answer := room.heard(each.asked)) is not None:
                 each.asked = None
-                assert isinstance(answer, Done)
+                assert isinstance(answer, TransactionDone)
                 self._answered(each, answer.error)
 
     def _answered(self, bearer: Bearer, error: E) -> None:
@@ -143,7 +153,7 @@ class Play:
         self.room.holding = self.room.deaf = False
         self.room.turn()
         self.room.wait(self.room.settings.again_ms)
-        for transaction in self.room.coordinator.transactions():
+        for transaction in self.room.coordinator.transactions:
             assert transaction.pending is None
 
 
@@ -163,7 +173,7 @@ def test_all_or_nothing(seed: int) -> None:
         play.step()
     play.calm()
     play.room.wait(TIMEOUT_MS + play.room.settings.abort_check_ms)
-    assert all(each.state in AT_REST for each in play.room.coordinator.transactions())
+    assert all(each.state in AT_REST for each in play.room.coordinator.transactions)
     who = play.room.producer()
     assert play.room.add(who, WHERES[0]) is E.NONE
     assert play.room.commit(who) is E.NONE

@@ -1,12 +1,10 @@
-"""How much who may produce or fetch in a second, and how long whoever took more has to wait before he is served again.
+"""Client quotas: the rates of producers and consumers, and the waiting time of a client that exceeds its rate.
 
-A rate is configured for a user, for a client id, or for both together, by name or for all that have none of their own.
-The first of `LEVELS` at which something is said is the one that counts, and whoever it names shares it: a user's rate
-is for all of his clients together.
+A rate is configured for a user, for a client id, or for both, by name or as a default. The first of `LEVELS` with a
+rate counts, and all clients that it names share the rate: a user's rate holds for all clients of the user together.
 
-What is taken in one go is never refused, since it cannot be taken apart; it is made up for by waiting. Whoever has
-taken nothing for a while may take as much at once as in `burst_ms`.
-"""
+One request is never refused, since it cannot be divided: the client waits afterwards. A client that was idle may take
+as much at once as in `burst_ms`."""
 
 from __future__ import annotations
 
@@ -19,21 +17,25 @@ from attrs import define, frozen
 DEFAULT: Final = "<default>"
 
 
-class Kind(Enum):
+class QuotaType(Enum):
+    """Each type by the key of its configuration."""
+
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
 
 
 @frozen
-class Who:
+class QuotaClient:
+    """The user and client id of a request."""
+
     user: str
     client: str
 
 
 Entity = tuple[str | None, str | None]
-"""User and client id; None: whichever it is."""
+"""User and client id; None: any."""
 
-LEVELS: Final[tuple[Callable[[Who], Entity], ...]] = (
+LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
     lambda who: (who.user, who.client),
     lambda who: (who.user, DEFAULT),
     lambda who: (who.user, None),
@@ -43,24 +45,24 @@ LEVELS: Final[tuple[Callable[[Who], Entity], ...]] = (
     lambda who: (None, who.client),
     lambda who: (None, DEFAULT),
 )
-"""In Kafka's order."""
+"""The levels of quotas, in Kafka's order of precedence."""
 
 
 @frozen
-class Limits:
-    """burst_ms      what may be taken at once by who has taken nothing
-    wait_ms_max   the longest that anybody waits for one request; what is left is added to his next one
-    sharers_max   of whom it is remembered what they took
-    """
+class ClientQuotaLimits:
+    """The bounds of quotas."""
 
     burst_ms: int = 1_000
+    """An idle client may take as much at once as its rate allows in this time."""
     wait_ms_max: int = 30_000
+    """The longest wait for one request. The rest is added to the next one."""
     sharers_max: int = 10_000
+    """The number of users and clients whose use is remembered."""
 
 
 @define
 class _Debt:
-    """What was taken and is not made up for yet, as of a moment."""
+    """The bytes that time has not made up for yet, as of a moment."""
 
     owed: float = 0.0
     at_ms: int = 0
@@ -69,44 +71,46 @@ class _Debt:
         return max(0.0, self.owed - rate * max(now - self.at_ms, 0) / 1000)
 
 
-class Quotas:
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
-        self._rates: dict[Entity, Mapping[Kind, float]] = {}
-        self._debts: dict[tuple[Kind, Entity], _Debt] = {}
+class ClientQuotaManager:
+    """Applies the configured rates to clients, as Kafka's class of this name."""
 
-    def heard(self, user: str | None, client: str | None, rates: Mapping[Kind, float]) -> None:
-        """What is configured from now on; nothing: no rates any more. What was taken before is not forgotten."""
+    def __init__(self, limits: ClientQuotaLimits | None = None) -> None:
+        self.limits = limits or ClientQuotaLimits()
+        self._rates: dict[Entity, Mapping[QuotaType, float]] = {}
+        self._debts: dict[tuple[QuotaType, Entity], _Debt] = {}
+
+    def update(self, user: str | None, client: str | None, rates: Mapping[QuotaType, float]) -> None:
+        """Set the rates of an entity; empty: none. The use so far is remembered."""
         if rates:
             self._rates[user, client] = dict(rates)
         else:
             self._rates.pop((user, client), None)
 
-    def rate(self, kind: Kind, who: Who) -> float | None:
+    def rate(self, kind: QuotaType, who: QuotaClient) -> float | None:
         found = self._applies(kind, who)
         return None if found is None else found[0]
 
-    def at_once(self, kind: Kind, who: Who) -> int | None:
-        """So much at most, or he would wait for longer than need be. None: as much as he likes."""
+    def request_bytes_max(self, kind: QuotaType, who: QuotaClient) -> int | None:
+        """Return the most bytes for one request, so that the client need not wait longer; None: unlimited."""
         rate = self.rate(kind, who)
         return None if rate is None else max(int(rate * self.limits.burst_ms / 1000), 1)
 
-    def took(self, kind: Kind, who: Who, size: int, now: int) -> int:
-        """How many milliseconds he has to wait now."""
+    def record(self, kind: QuotaType, who: QuotaClient, size: int, now: int) -> int:
+        """Record a use. Return how many milliseconds the client has to wait."""
         found = self._applies(kind, who)
         if found is None:
             return 0
         rate, sharer = found
         debt = self._debts.pop((kind, sharer), None) or _Debt()
         if len(self._debts) >= self.limits.sharers_max:
-            # Client ids are made up by clients. Whoever has not taken anything for longest is forgotten.
+            # Clients make up client ids, so the one that was idle longest is forgotten.
             del self._debts[next(iter(self._debts))]
         self._debts[kind, sharer] = debt
         debt.owed, debt.at_ms = debt.left(rate, now) + size, max(now, debt.at_ms)
         return self._wait(debt.owed, rate)
 
-    def waits(self, kind: Kind, who: Who, now: int) -> int:
-        """The same of who takes nothing more."""
+    def throttle_ms(self, kind: QuotaType, who: QuotaClient, now: int) -> int:
+        """Return how long the client has to wait without a further use."""
         found = self._applies(kind, who)
         debt = None if found is None else self._debts.get((kind, found[1]))
         return 0 if found is None or debt is None else self._wait(debt.left(found[0], now), found[0])
@@ -117,8 +121,8 @@ class Quotas:
             return 0
         return min(int((owed - allowed) * 1000 / rate) + 1, self.limits.wait_ms_max)
 
-    def _applies(self, kind: Kind, who: Who) -> tuple[float, Entity] | None:
-        """The rate, and who shares it."""
+    def _applies(self, kind: QuotaType, who: QuotaClient) -> tuple[float, Entity] | None:
+        """Return the rate, and the entity that shares it."""
         if not self._rates:
             return None
         for level in LEVELS:

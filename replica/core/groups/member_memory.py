@@ -1,7 +1,6 @@
-"""What members keep in memory here, counted: whoever says much and hangs up stays a member for a whole session.
+"""The memory that members hold: a client that sends much and disconnects stays a member for a whole session.
 
-Each group counts what its members hold into one ledger, at the moment in which it changes: so the sum of all of
-them is there when it is asked for.
+Each group counts what its members hold at the moment in which it changes, so the sum of all groups is always known.
 """
 
 from __future__ import annotations
@@ -10,18 +9,18 @@ from typing import Final
 
 from attrs import define
 
-from replica.core.groups.messages import Join, Offer
+from replica.core.groups.group_messages import Join, Offer
 
 CHARACTER_BYTES: Final = 4
-"""A text with one rare character in it needs so much for each of them."""
+"""A text with one character beyond the basic plane needs this much for each character."""
 OFFER_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
-"""What one needs beside what it says: else millions of empty ones would be free."""
+"""A member without its metadata. Else millions of empty members would be free."""
 
 
 @define(eq=False)
-class Ledger:
-    """What all members of all groups that count into it hold."""
+class MemberMemory:
+    """The sum of what the members of all groups of a coordinator hold."""
 
     bytes: int = 0
 
@@ -35,10 +34,10 @@ def of_offers(offers: tuple[Offer, ...]) -> int:
 
 
 def of_join(ask: Join, ident: str) -> int:
-    """What there will be of it, once it is a member under this id and nothing is assigned to it."""
+    """Return what the member will hold under this id, without an assignment."""
     return MEMBER_BYTES + of_words(ident, ask.who.instance, ask.client_id, ask.client_host) + of_offers(ask.offers)
 
 
 def of_request(ask: Join) -> int:
-    """All that it says, of which its group may keep the name and the protocol type."""
+    """Return what the whole request holds; the group may keep its name and the protocol type."""
     return of_join(ask, ask.who.member) + of_words(ask.who.group, ask.protocol_type)

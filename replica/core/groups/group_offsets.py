@@ -1,9 +1,8 @@
-"""How far a group has come: what is safe, and what is on its way to be.
+"""The offsets of a group: recorded ones, and writes under way.
 
-Of two positions in one partition, the one that stands later in the offsets topic holds, in whatever order their writes
-were reported. So a coordinator that has only heard of them and one that has read the topic agree. That is so also
-of one that was committed in a transaction, which counts from the end of that on: it stands where it was written.
-"""
+Of two positions in one partition, the one with the later record in the offsets topic holds, in whatever order their
+writes were reported. So the coordinator that wrote them agrees with one that reads the topic. The same is true of a
+position in a transaction, which holds from the transaction's end on: its place is that of its own record."""
 
 from __future__ import annotations
 
@@ -12,21 +11,19 @@ from collections.abc import Callable, Collection, Iterator
 from attrs import define, evolve, field
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.groups.messages import Position
+from replica.core.groups.group_messages import OffsetAndMetadata
 
 
 @define(eq=False)
-class Open:
-    """What a producer has committed in its transaction.
+class OpenTransaction:
+    """The positions that a producer has committed in its transaction."""
 
-    safe      the newest position of each partition, of those that stand in the topic
-    writing   how many writes for a partition are under way
-    ends      transactions of this producer that ended meanwhile: where their ends stand, and how they were
-    """
-
-    safe: dict[TopicPartition, Position] = field(factory=dict)
+    safe: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
+    """The newest recorded position of each partition."""
     writing: dict[TopicPartition, int] = field(factory=dict)
+    """The number of writes under way for each partition."""
     ends: list[tuple[int, bool]] = field(factory=list)
+    """Transactions of this producer that ended meanwhile: the offset of the marker, and whether it committed."""
 
     def wrote(self, where: TopicPartition) -> None:
         left = self.writing[where] - 1
@@ -37,14 +34,16 @@ class Open:
 
 
 @define(eq=False)
-class Offsets:
-    positions: dict[TopicPartition, Position] = field(factory=dict)
+class GroupOffsets:
+    """The positions of one group, and the writes that may change them."""
+
+    positions: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
     on_the_way: dict[TopicPartition, int] = field(factory=dict)
-    """How many writes for it are under way, or hang on a transaction that has not ended."""
-    _open: dict[int, Open] = field(factory=dict)
-    """By producer."""
+    """The number of writes that are under way, or wait for the end of a transaction."""
+    _open: dict[int, OpenTransaction] = field(factory=dict)
+    """By producer: the transactions that have not ended."""
     _dropped: dict[TopicPartition, int] = field(factory=dict)
-    """Where the newest deletion stands, of those that may still be overtaken by an older position."""
+    """The offset of the newest tombstone, while an older position may still be reported."""
 
     def __bool__(self) -> bool:
         return bool(self.positions or self.on_the_way)
@@ -66,21 +65,21 @@ class Offsets:
 
     @property
     def producers(self) -> Collection[int]:
-        """Whose transactions have positions here."""
+        """The producers with an open transaction that has positions here."""
         return self._open.keys()
 
     def hangs(self, where: TopicPartition) -> bool:
-        """A transaction that has not ended may give it another position."""
+        """Return whether an open transaction may change the position."""
         return any(where in each.safe or where in each.writing for each in self._open.values())
 
     def begin_in(self, producer: int, where: Collection[TopicPartition]) -> None:
         self.begin(where)
-        writing = self._open.setdefault(producer, Open()).writing
+        writing = self._open.setdefault(producer, OpenTransaction()).writing
         for partition in where:
             writing[partition] = writing.get(partition, 0) + 1
 
-    def kept_in(self, producer: int, where: TopicPartition, position: Position, written: int) -> None:
-        """It is safe. The end of the transaction may be so already: they are reported in any order."""
+    def kept_in(self, producer: int, where: TopicPartition, position: OffsetAndMetadata, written: int) -> None:
+        """Note a recorded position. The marker of the transaction may have been reported before it."""
         known = self._open[producer]
         known.wrote(where)
         ended = next((committed for at, committed in sorted(known.ends) if at > written), None)
@@ -97,13 +96,13 @@ class Offsets:
         self._tidy(producer)
 
     def lost_in(self, producer: int, where: TopicPartition) -> None:
-        """It could not be written."""
+        """Note that a position could not be written."""
         self._open[producer].wrote(where)
         self.end((where,))
         self._tidy(producer)
 
     def end_of(self, producer: int, committed: bool, at: int) -> None:
-        """The end of the producer's transaction stands there, and is safe."""
+        """Apply or drop the positions before a recorded marker of the producer."""
         known = self._open.get(producer)
         if known is None:
             return
@@ -124,9 +123,9 @@ class Offsets:
             if not known.safe:
                 del self._open[producer]
 
-    # -- what holds --------------------------------------------------------------------------------------
+    # -- positions --------------------------------------------------------------------------------------
 
-    def put(self, where: TopicPartition, position: Position, written: int) -> None:
+    def put(self, where: TopicPartition, position: OffsetAndMetadata, written: int) -> None:
         if written > max(self._newest(where), self._dropped.get(where, -1)):
             self.positions[where] = evolve(position, written=written)
 
@@ -144,10 +143,10 @@ class Offsets:
         self,
         now: int,
         retention_ms: int,
-        base: Callable[[Position], int],
+        base: Callable[[OffsetAndMetadata], int],
         subscribed: Collection[str] = (),
     ) -> Iterator[TopicPartition]:
-        """Older than they may become. `base`: from when on their age counts."""
+        """Find expired positions. `base` returns the time from which on the age of a position counts."""
         for where, position in self.positions.items():
             if where.topic in subscribed or where in self.on_the_way:
                 continue

@@ -1,4 +1,4 @@
-"""What a replica manager wants from the world, and what it answers, as values."""
+"""Requests to a replica manager, its answers and its effects, as values."""
 
 from __future__ import annotations
 
@@ -15,70 +15,62 @@ from replica.core.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, Epoch
 CONSUMER = BrokerId(-1)
 
 
-# -- what is asked ---------------------------------------------------------------------------------------
+# -- fetches ---------------------------------------------------------------------------------------
 
 
 @frozen
-class Wanted:
-    """Of one partition: what begins at `offset`.
-
-    leader_epoch   the one in which the partition is, for all that who asks knows; -1: he does not say
-    last_epoch     of his last record before `offset`; -1: he does not say
-    start_offset   where his own log begins
-    """
+class FetchPartition:
+    """One partition of a fetch: the records from `offset` on."""
 
     where: TopicPartition
     offset: int
     bytes_max: int
     leader_epoch: int = -1
+    """The leader epoch that the client knows; -1: not named."""
     last_epoch: int = NO_EPOCH
+    """The epoch of the follower's last record before `offset`; -1: not named."""
     start_offset: int = -1
+    """The start of the follower's own log."""
 
 
 @frozen
-class InSession:
-    """The place of a follower's request in its fetch session (KIP-227).
-
-    epoch       0: the request is complete and begins a session. Else the request names only what changed
-    forgotten   partitions that leave the session
-    """
+class FetchSessionPlace:
+    """The place of a follower's request in its fetch session (KIP-227)."""
 
     id: int = 0
     epoch: int = 0
+    """0: the request is complete and begins a session. Else the request names only what changed."""
     forgotten: tuple[TopicPartition, ...] = ()
+    """Partitions that leave the session."""
 
 
 @frozen
 class Fetch:
-    """replica        who asks; `CONSUMER` if it is none
-    broker_epoch   of which life of his; -1: he does not say
-    committed      read_committed
-    any_replica    who asks knows that a follower may answer
-    session        only of a follower; None: the request is complete and belongs to no session
-    """
+    """A fetch of a follower or a consumer."""
 
-    parts: tuple[Wanted, ...]
+    parts: tuple[FetchPartition, ...]
     replica: BrokerId = CONSUMER
+    """The follower that fetches; `CONSUMER` for a consumer."""
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
+    """The broker epoch of the follower's process; -1: not named."""
     wait_ms: int = 0
     bytes_min: int = 1
     bytes_max: int = 0x7FFFFFFF
     committed: bool = False
+    """Whether the isolation level is read_committed."""
     rack: str = ""
     any_replica: bool = False
-    session: InSession | None = None
+    """Whether the client knows that a follower may answer (KIP-392)."""
+    session: FetchSessionPlace | None = None
+    """None: the request is complete and belongs to no session."""
 
 
-# -- what is answered ------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------------------------
 
 
 @frozen
 class Fetched:
-    """aborted     transactions that reach into these records, and of which nobody shall see any; told to who reads only
-                what is committed
-    preferred   the replica to ask instead; -1: none
-    leader      who leads, and in which epoch, where the error is that who asked does not know
-    """
+    """The answer for one partition of a fetch."""
 
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
@@ -87,27 +79,29 @@ class Fetched:
     start_offset: int = -1
     records: bytes = b""
     diverging: EpochEndOffset | None = None
+    """Where the follower's history ends in the leader's log: it has to truncate."""
     preferred: BrokerId = NOBODY
+    """The replica to fetch from instead; -1: none."""
     leader: tuple[BrokerId, LeaderEpoch] | None = None
+    """Leader and leader epoch, for a client with stale metadata."""
     aborted: tuple[AbortedTxn, ...] = ()
+    """Aborted transactions with records in the answer, for read_committed."""
 
 
 class SessionFetched(list[Fetched]):
-    """The answer to a fetch in a session: only partitions with news.
-
-    id      of the session; 0: the leader keeps none
-    error   refuses the whole request
-    """
+    """The answer to a fetch in a session: only partitions with news."""
 
     def __init__(self, id: int, parts: Iterable[Fetched] = (), error: ErrorCode = ErrorCode.NONE) -> None:  # noqa: A002
         super().__init__(parts)
         self.id = id
+        """0: the leader keeps no session."""
         self.error = error
+        """Refuses the whole request."""
 
 
 @frozen
 class Produced:
-    """record_errors   index in the batch, and reason, of the records for which the batch was refused"""
+    """The answer for one partition of a produce request."""
 
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
@@ -116,15 +110,17 @@ class Produced:
     append_time: int = NO_TIMESTAMP
     start_offset: int = -1
     record_errors: tuple[tuple[int, str], ...] = ()
+    """Index in the batch and reason of the records for which the batch was refused."""
 
 
 @frozen
 class Deleted:
-    """low_watermark   nothing before it is there any more, with nobody who is alive"""
+    """The answer for one partition of a request to delete records."""
 
     where: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     low_watermark: int = -1
+    """No live replica has records before it."""
 
 
 Results: TypeAlias = list[Produced] | list[Deleted] | list[Fetched]
@@ -132,45 +128,47 @@ Results: TypeAlias = list[Produced] | list[Deleted] | list[Fetched]
 
 @frozen
 class Reply:
-    """To what was parked under this token."""
+    """The answer to the delayed operation of this token."""
 
     token: int
     results: Results
 
 
-# -- what is wanted ----------------------------------------------------------------------------------------
+# -- effects ----------------------------------------------------------------------------------------
 
 
 @frozen
 class WriteIsr:
-    """To the partition's state node, if it is still at `state.version`. The answer goes to `Replicas.isr_written` or
-    another of these."""
+    """Write an ISR to the partition's node if it is still at `state.version`. Report the outcome to the
+    `AlterPartitionManager`."""
 
     where: TopicPartition
     state: PartitionState
     joins: tuple[BrokerId, ...] = ()
-    """Who is new in it, and has to be registered when it is written."""
+    """New members, which have to be registered when it is written."""
     lives: tuple[BrokerEpoch, ...] = ()
-    """Of each of these, as which life; -1: whichever."""
+    """The broker epoch of each of them; -1: any."""
 
 
 @frozen
 class ReadIsr:
-    """As it is in the store now, after all that was written before."""
+    """Read the partition's node, after all earlier writes."""
 
     where: TopicPartition
     epoch: LeaderEpoch
 
 
 @frozen
-class Flush:
+class LogFlush:
+    """Flush the log of a partition, and report `ReplicaManager.flushed`."""
+
     where: TopicPartition
     cuts: int
 
 
 @frozen
 class RoleTaken:
-    """leads   None: this broker has nothing to do with it any more"""
+    """A new role of this broker. `leads` None: it has no role in the partition any more."""
 
     where: TopicPartition
     leads: bool | None
@@ -179,7 +177,7 @@ class RoleTaken:
 
 @frozen
 class Note:
-    """Something an operator may want to know. `event` is one of few words, `fields` say what about."""
+    """A message for operators. `event` is one of few fixed words."""
 
     event: str
     fields: tuple[tuple[str, object], ...]
@@ -187,12 +185,12 @@ class Note:
 
 @frozen
 class Ready:
-    """What the world should do now. `leaders`: those of whom something new is to be asked."""
+    """Work for the runtime. `leaders`: their fetchers may have a new request."""
 
     replies: tuple[Reply, ...] = ()
     writes: tuple[WriteIsr, ...] = ()
     reads: tuple[ReadIsr, ...] = ()
-    flushes: tuple[Flush, ...] = ()
+    flushes: tuple[LogFlush, ...] = ()
     leaders: tuple[BrokerId, ...] = ()
     roles: tuple[RoleTaken, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -200,7 +198,7 @@ class Ready:
 
 @frozen
 class EpochAsk:
-    """Of a leader: where did this epoch end? (`OffsetForLeaderEpoch`)"""
+    """A question to a leader: where did this epoch end? (OffsetForLeaderEpoch)"""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -209,7 +207,7 @@ class EpochAsk:
 
 @frozen
 class OffsetAsk:
-    """Of a leader: where does the log end, or begin? (`ListOffsets`)"""
+    """A question to a leader: where does the log end, or begin? (ListOffsets)"""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -217,8 +215,8 @@ class OffsetAsk:
 
 
 @frozen
-class Request:
-    """One of the three, to one leader. The answers, in the same order, go to `Replicas.answered`."""
+class LeaderRequest:
+    """A request to one leader, of one of three kinds. Its answers go to `ReplicaFetcherManager.answered`."""
 
     leader: BrokerId
     fetch: Fetch | None = None

@@ -1,9 +1,8 @@
-"""Fetch sessions: whoever fetches the same many partitions again and again says only what is different (KIP-227).
+"""Fetch sessions of consumers: a client that fetches many partitions again and again names only changes (KIP-227).
 
-A session is what its client asked for last, partition by partition, and what he was told of each. Its epoch counts his
-requests, so one that was lost or came twice is noticed, and he begins anew. There is room for so many sessions; who
-gets one when there is none left is decided in `Sessions._evicted`. Without one he is answered in full each time.
-"""
+A session holds the newest request and answer of each partition. Its epoch counts the client's requests, so a lost or
+repeated one is noticed, and the client begins anew. The number of sessions is limited; `FetchSessionCache._evicted`
+decides which one makes room. A client without a session is answered in full each time."""
 
 from __future__ import annotations
 
@@ -17,49 +16,49 @@ from replica.core.errors import ErrorCode, KafkaError
 
 NO_SESSION: Final = 0
 BEGIN: Final = 0
-"""The epoch of a request that is complete, of a client who would like a session;"""
+"""The epoch of a complete request, of a client that would like a session;"""
 END: Final = -1
-"""and of one who wants none, or no longer."""
+"""and of a client that wants none, or ends its own."""
 EPOCH_MAX: Final = (1 << 31) - 1
 
 Wish: TypeAlias = tuple[int, ...]
-"""What is asked of one partition: where to begin, and what else stands in a request."""
+"""The fields of a request for one partition."""
 Told: TypeAlias = tuple[int, ...]
-"""What was answered of one partition, beside its records: high watermark, stable offset, start."""
+"""The fields of an answer beside the records: high watermark, last stable offset, log start."""
 NOTHING: Final[Told] = ()
 
 
 @frozen
-class Limits:
-    """slots_max        `max.incremental.fetch.session.cache.slots`; 0: there are no sessions
-    keep_ms          a session that was made, or used, within this time is not ended for a new one's sake
-    partitions_max   of all sessions together
-    """
+class FetchSessionLimits:
+    """The bounds of a cache of fetch sessions."""
 
     slots_max: int = 1_000
+    """`max.incremental.fetch.session.cache.slots`; 0: no sessions."""
     keep_ms: int = 120_000
+    """A session that was made or used within this time is not evicted."""
     partitions_max: int = 200_000
+    """The partitions of all sessions together."""
 
 
 @define(eq=False)
-class Session:
-    """owner        who may use it
-    wishes       in the order in which they are served
-    """
+class FetchSession:
+    """The fetch session of one client."""
 
     id: int
     owner: str
+    """The principal that may use it."""
     made_ms: int
     used_ms: int
     epoch: int = 1
-    """Of the next request."""
+    """The epoch of the next request."""
     wishes: dict[TopicPartition, Wish] = field(factory=dict)
+    """The newest request of each partition, in the order in which they are served."""
     told: dict[TopicPartition, Told] = field(factory=dict)
 
     def answered(self, where: TopicPartition, told: Told, *, records: bool, always: bool) -> bool:
-        """Whether it has to be in the answer. `always`: there is an error, or where to ask instead.
+        """Return whether a partition has to be in the answer. `always`: there is an error, or another replica to ask.
 
-        Who got records is served last next time: else the first in the line might be all that ever fits.
+        A partition with records is served last next time: else the first partitions might be all that ever fits.
         """
         news = records or always or self.told.get(where) != told
         if where in self.wishes:
@@ -70,18 +69,18 @@ class Session:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The lowest is ended first: small ones before large, old before new."""
+        """The session with the lowest rank is evicted first: small before large, old before new."""
         return len(self.wishes), self.made_ms
 
 
-class Sessions:
-    """draw   a number by lot, for an id: from 1 to 2^31 - 1"""
+class FetchSessionCache:
+    """Keeps the fetch sessions of clients, within bounds. `draw` returns a random id from 1 to 2^31 - 1."""
 
-    def __init__(self, draw: Callable[[], int], limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, draw: Callable[[], int], limits: FetchSessionLimits | None = None) -> None:
+        self.limits = limits or FetchSessionLimits()
         self._draw = draw
-        self._open: dict[int, Session] = {}
-        """Who was used last is last."""
+        self._open: dict[int, FetchSession] = {}
+        """In the order of the last use."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -95,8 +94,8 @@ class Sessions:
         if session is not None and session.owner == owner:
             del self._open[ident]
 
-    def begin(self, owner: str, wishes: Mapping[TopicPartition, Wish], now: int) -> Session | None:
-        """None: there is no room, and nobody who has to make any."""
+    def begin(self, owner: str, wishes: Mapping[TopicPartition, Wish], now: int) -> FetchSession | None:
+        """Open a session; None if there is no room and no session to evict."""
         limits = self.limits
         if not wishes or limits.slots_max <= 0 or self.partitions + len(wishes) > limits.partitions_max:
             return None
@@ -105,7 +104,7 @@ class Sessions:
         ident = self._draw()
         while ident in self._open:
             ident = self._draw()
-        session = self._open[ident] = Session(ident, owner, now, now, wishes=dict(wishes))
+        session = self._open[ident] = FetchSession(ident, owner, now, now, wishes=dict(wishes))
         return session
 
     def go_on(
@@ -116,8 +115,8 @@ class Sessions:
         changed: Mapping[TopicPartition, Wish],
         forgotten: Iterable[TopicPartition],
         now: int,
-    ) -> Session:
-        """With what is different. `KafkaError` if there is no such session, or this is not its next request."""
+    ) -> FetchSession:
+        """Take the next request of a session with its changes. Raise if the request is not the next of a session."""
         session = self._open.get(ident)
         if session is None or session.owner != owner:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"there is no fetch session {ident}")
@@ -141,12 +140,12 @@ class Sessions:
             self._open[ident] = session
         return session
 
-    def holds(self, session: Session) -> bool:
+    def holds(self, session: FetchSession) -> bool:
         return self._open.get(session.id) is session
 
     def _evicted(self, partitions: int, now: int) -> bool:
-        """Whoever has not been used for long goes; or else the lowest of those that have been there for long, if the
-        new one is larger."""
+        """Evict the session that was unused longest, if that is long; else, of those that were made long ago, the one
+        with the lowest rank, if the new session is larger."""
         idlest = next(iter(self._open.values()))
         if now - idlest.used_ms > self.limits.keep_ms:
             del self._open[idlest.id]

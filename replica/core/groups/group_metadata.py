@@ -1,4 +1,4 @@
-"""One group: its members, who of them leads, what they all understand. Changes itself and nothing else."""
+"""One group and its members."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from replica.core.errors import ErrorCode
-from replica.core.groups.holding import MEMBER_BYTES, Ledger, of_offers, of_words
-from replica.core.groups.messages import Described, DescribedMember, MemberEntry, Offer, Ticket
-from replica.core.groups.offsets import Offsets
-from replica.core.groups.ready import SavedGroup, SavedMember
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_effects import SavedGroup, SavedMember, StateChanged
+from replica.core.groups.group_messages import (
+    DescribedGroup,
+    DescribedMember,
+    GroupIdentity,
+    MemberEntry,
+    Offer,
+    Ticket,
+)
+from replica.core.groups.group_offsets import GroupOffsets
+from replica.core.groups.group_states import GroupState, may
+from replica.core.groups.member_memory import MEMBER_BYTES, MemberMemory, of_offers, of_words
 
 CONSUMER = "consumer"
-"""The one protocol type of which the coordinator understands something: which topics its members want."""
+"""The only protocol type whose metadata the coordinator parses: the topics that members subscribe to."""
 
 
 @define(eq=False)
-class Member:
-    """joining, syncing     its request that waits for an answer
-    is_new      it joins for the first time: it does not know its id, so it cannot send heartbeats
-    """
+class MemberMetadata:
+    """One member of a group."""
 
     id: str
     instance: str | None
@@ -33,8 +38,11 @@ class Member:
     offers: tuple[Offer, ...]
     assignment: bytes = b""
     joining: Ticket | None = None
+    """The join that waits for an answer."""
     syncing: Ticket | None = None
+    """The sync that waits for an answer."""
     is_new: bool = False
+    """Whether its first join is not answered yet: it does not know its id, so it cannot send heartbeats."""
 
     @property
     def said_bytes(self) -> int:
@@ -50,46 +58,71 @@ class Member:
 
 
 @define(eq=False)
-class Group:
-    """pending     ids that were given out, and whose owners have not come back with them yet
-    unsynced    joined in this generation, and has not asked for its assignment yet
-    assigning   the generation whose assignment is being written
-    delay_left  an empty group waits a little for those who will join, too; how much may be added to that. None: over
-    newcomer    somebody joined during the present piece of that delay
-    subscribed  topics that the members of this generation want; None: not understood
-    ledger      where it counts what its members hold
-    saved_at    where its newest record stands in the offsets topic; -1: it has none
-    """
+class GroupMetadata:
+    """One group, as Kafka's class of this name. It changes itself and nothing else, except for the counter of
+    memory."""
 
     id: str
     partition: int
+    """The partition of the offsets topic that the name falls into."""
     since_ms: int
+    """When the group entered its state."""
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    members: dict[str, Member] = field(factory=dict)
+    """A member, unless the group is empty."""
+    members: dict[str, MemberMetadata] = field(factory=dict)
     statics: dict[str, str] = field(factory=dict)
+    """The member of each static instance."""
     pending: dict[str, None] = field(factory=dict)
+    """Member ids that were given out and have not joined yet."""
     unsynced: dict[str, None] = field(factory=dict)
+    """Members of this generation that have not asked for their assignment yet."""
     assigning: int | None = None
+    """The generation whose assignment is being written."""
     delay_left: int | None = None
+    """How much longer the initial rebalance delay may become; None: it is over."""
     newcomer: bool = False
+    """Whether a member joined during the present part of the initial delay."""
     subscribed: frozenset[str] | None = frozenset()
+    """The topics of this generation's members; None: unknown."""
     saved_at: int = -1
-    offsets: Offsets = field(factory=Offsets)
-    ledger: Ledger = field(factory=Ledger)
+    """The offset of the group's newest record in the offsets topic; -1: there is none."""
+    offsets: GroupOffsets = field(factory=GroupOffsets)
+    memory: MemberMemory = field(factory=MemberMemory)
+    """Counts what the members hold."""
     _support: Counter[str] = field(factory=Counter)
+    """By protocol: how many members offer it."""
 
-    # -- who is in it ----------------------------------------------------------------------------------
+    def transition_to(self, state: GroupState, now: int) -> StateChanged:
+        assert may(self.state, state), f"{self.id}: no way from {self.state} to {state}"
+        changed = StateChanged(self.id, self.state, state, self.generation, len(self.members))
+        self.state = state
+        self.since_ms = now
+        return changed
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def member_error(self, who: GroupIdentity) -> ErrorCode | None:
+        """Return the error of a request whose sender is not, or not any more, the member that it names."""
+        if who.instance is not None:
+            current = self.statics.get(who.instance)
+            if current is not None and current != who.member:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        if who.member not in self.members:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return None
+
+    # -- members ----------------------------------------------------------------------------------
+
+    def add(self, member: MemberMetadata, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         self.unexpect(member.id)
         self.members[member.id] = member
-        self.ledger.bytes += member.held_bytes
+        self.memory.bytes += member.held_bytes
         if member.instance is not None:
             self.statics[member.instance] = member.id
         if self.leader is None:
@@ -97,18 +130,18 @@ class Group:
         self._support.update(_names(member.offers))
 
     def expect(self, ident: str) -> None:
-        """It was given this id."""
+        """Give out this member id."""
         self.pending[ident] = None
-        self.ledger.bytes += _held_by_pending(ident)
+        self.memory.bytes += _held_by_pending(ident)
 
     def unexpect(self, ident: str) -> None:
         if ident in self.pending:
             del self.pending[ident]
-            self.ledger.bytes -= _held_by_pending(ident)
+            self.memory.bytes -= _held_by_pending(ident)
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: MemberMetadata) -> None:
         del self.members[member.id]
-        self.ledger.bytes -= member.held_bytes
+        self.memory.bytes -= member.held_bytes
         self.unsynced.pop(member.id, None)
         if member.instance is not None and self.statics.get(member.instance) == member.id:
             del self.statics[member.instance]
@@ -116,11 +149,11 @@ class Group:
         if self.leader == member.id:
             self.leader = next(iter(self.members), None)
 
-    def rename(self, member: Member, new: str) -> None:
-        """A static member begins anew under another id. It keeps its place in the order of members."""
+    def rename(self, member: MemberMetadata, new: str) -> None:
+        """Give a restarted static member another id. It keeps its place in the order of members."""
         old = member.id
         member.id = new
-        self.ledger.bytes += of_words(new) - of_words(old)
+        self.memory.bytes += of_words(new) - of_words(old)
         self.members = {entry.id: entry for entry in self.members.values()}
         assert member.instance is not None
         self.statics[member.instance] = new
@@ -130,43 +163,43 @@ class Group:
             del self.unsynced[old]
             self.unsynced[new] = None
 
-    def change(self, member: Member, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
+    def change(self, member: MemberMetadata, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
         self._withdraw(member.offers)
         self._support.update(_names(offers))
-        self.ledger.bytes += of_offers(offers) - of_offers(member.offers)
+        self.memory.bytes += of_offers(offers) - of_offers(member.offers)
         member.offers = offers
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
     def give(self, assignments: Mapping[str, bytes]) -> None:
-        """To each its own. Who is not named has nothing from here on."""
+        """Set all assignments. Members that are not named have none from here on."""
         for member in self.members.values():
             given = assignments.get(member.id, b"")
-            self.ledger.bytes += len(given) - len(member.assignment)
+            self.memory.bytes += len(given) - len(member.assignment)
             member.assignment = given
 
     def close(self) -> None:
-        """It is not here any more, and what its members hold does not count."""
-        self.ledger.bytes -= self.held_bytes
-        self.ledger = Ledger()
+        """Stop counting what the members hold."""
+        self.memory.bytes -= self.held_bytes
+        self.memory = MemberMemory()
 
     @property
     def held_bytes(self) -> int:
-        """Counted anew."""
+        """The bytes that the members hold, counted anew."""
         members = sum(member.held_bytes for member in self.members.values())
         return members + sum(_held_by_pending(ident) for ident in self.pending)
 
     def _withdraw(self, offers: tuple[Offer, ...]) -> None:
-        """Names that nobody knows any more are forgotten: there may be no end of them."""
+        """Forget protocols that no member offers: their number is unlimited."""
         for name in _names(offers):
             self._support[name] -= 1
             if not self._support[name]:
                 del self._support[name]
 
-    # -- what they can agree on --------------------------------------------------------------------------
+    # -- protocols --------------------------------------------------------------------------
 
     def understands(self, protocol_type: str, offers: tuple[Offer, ...]) -> bool:
-        """Somebody with these could be a member: there would be something that all of them know."""
+        """Return whether a member with these offers shares a protocol with all members."""
         if not protocol_type or not offers:
             return False
         if self.state is GroupState.EMPTY or not self.members:
@@ -175,7 +208,7 @@ class Group:
         return protocol_type == self.protocol_type and any(self._support[offer.name] == everybody for offer in offers)
 
     def choose(self) -> str:
-        """Each member has one vote, for the first of its offers that everybody knows. Of equals, the first."""
+        """Return the protocol with most votes. Each member votes for its first offer that all members share."""
         everybody = len(self.members)
         votes: Counter[str] = Counter()
         for member in self.members.values():
@@ -183,7 +216,7 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def elect(self) -> bool:
-        """Someone who has joined leads: whoever led before, if it is one of them. False: nobody has joined."""
+        """Elect a leader among the members that joined, the former one if it did. Return False if none has joined."""
         current = self.members.get(self.leader) if self.leader is not None else None
         if current is not None and current.joining is not None:
             return True
@@ -205,7 +238,7 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    # -- as others see it ----------------------------------------------------------------------------------
+    # -- as values ----------------------------------------------------------------------------------
 
     def entries(self) -> tuple[MemberEntry, ...]:
         return tuple(
@@ -234,8 +267,8 @@ class Group:
             ),
         )
 
-    def described(self) -> Described:
-        """What members said and got is shown when it is settled."""
+    def described(self) -> DescribedGroup:
+        """Describe the group. Metadata and assignments are shown in a stable group only."""
         stable = self.state is GroupState.STABLE
         members = tuple(
             DescribedMember(
@@ -249,15 +282,15 @@ class Group:
             for member in self.members.values()
         )
         protocol = (self.protocol or "") if stable else ""
-        return Described(ErrorCode.NONE, self.state, self.protocol_type or "", protocol, members)
+        return DescribedGroup(ErrorCode.NONE, self.state, self.protocol_type or "", protocol, members)
 
     @classmethod
-    def load(cls, name: str, partition: int, saved: SavedGroup, now: int, ledger: Ledger) -> Group:
-        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, ledger=ledger)
+    def load(cls, name: str, partition: int, saved: SavedGroup, now: int, memory: MemberMemory) -> GroupMetadata:
+        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, memory=memory)
         for entry in saved.members:
             offers = (Offer(saved.protocol or "", entry.subscription),)
             group.add(
-                Member(
+                MemberMetadata(
                     entry.member,
                     entry.instance,
                     entry.client_id,

@@ -1,8 +1,7 @@
-"""What clients ask of a coordinator and what it answers, without the differences between versions of the protocol.
+"""Requests to a group coordinator and its answers, without the differences between versions of the protocol.
 
-A request comes with a ticket, and its answer goes out under it: at once, when a rebalance is over, or when a record is
-safe in the offsets topic. Every ticket is answered once.
-"""
+A request has a ticket, which is answered once: at once, when a rebalance is over, or when a record is on all replicas
+in sync."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.coordinating import Ticket as Ticket
+from replica.core.coordinator_topic import Ticket as Ticket
 from replica.core.errors import ErrorCode
-from replica.core.groups.states import GroupState
+from replica.core.groups.group_states import GroupState
 
 NO_GENERATION = -1
 NO_MEMBER = ""
@@ -22,15 +21,15 @@ NO_MEMBER = ""
 
 @frozen
 class Offer:
-    """A way of assigning that a member knows, and what it says about itself in its terms. Opaque to the coordinator."""
+    """A protocol that a member supports, and its metadata for it. Opaque to the coordinator."""
 
     name: str
     metadata: bytes
 
 
 @frozen
-class Identity:
-    """Who in which group asks. `instance`: a static member's name, which outlives its member ids."""
+class GroupIdentity:
+    """The sender of a request. `instance`: the name of a static member, which outlives its member ids."""
 
     group: str
     member: str = NO_MEMBER
@@ -40,7 +39,7 @@ class Identity:
 
 @frozen
 class Join:
-    who: Identity
+    who: GroupIdentity
     protocol_type: str
     offers: tuple[Offer, ...]
     session_timeout_ms: int
@@ -48,9 +47,9 @@ class Join:
     client_id: str = ""
     client_host: str = ""
     id_first: bool = True
-    """The client understands MEMBER_ID_REQUIRED: it comes again with the id that it is given."""
+    """The client understands MEMBER_ID_REQUIRED, and joins again with the id that it receives."""
     can_skip: bool = False
-    """The client understands that its group needs no new assignment, although it leads it."""
+    """The client understands that, as the leader, it may have to assign nothing."""
     reason: str = ""
 
 
@@ -70,13 +69,13 @@ class Joined:
     protocol: str | None = None
     leader: str = NO_MEMBER
     members: tuple[MemberEntry, ...] = ()
-    """For the leader only, who assigns."""
+    """For the leader only, which assigns."""
     skip_assignment: bool = False
 
 
 @frozen
 class Sync:
-    who: Identity
+    who: GroupIdentity
     assignments: Mapping[str, bytes] = field(factory=dict)
     protocol_type: str | None = None
     protocol: str | None = None
@@ -92,7 +91,7 @@ class Synced:
 
 @frozen
 class Heartbeat:
-    who: Identity
+    who: GroupIdentity
 
 
 @frozen
@@ -114,70 +113,68 @@ class Leave:
 
 
 @frozen
-class Left:
+class MembersLeft:
     error: ErrorCode
-    """Of all of them: then nobody is named."""
+    """An error of the whole request. `each` is empty then."""
     each: tuple[tuple[Leaver, ErrorCode], ...] = ()
 
 
 @frozen
-class Position:
-    """How far a group is in a partition.
-
-    written   where in the offsets topic it stands: of two of them the later one holds. -1: not written yet
-    expires   a time that was asked for explicitly, by an old client
-    """
+class OffsetAndMetadata:
+    """A committed offset of a group."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
     committed_ms: int = -1
     expires_ms: int | None = None
+    """An explicit expiration time, of an old client."""
     written: int = field(default=-1, eq=False)
+    """The offset of its record in the offsets topic: the later of two holds. -1: not written yet."""
 
 
 @frozen
 class Commit:
-    who: Identity
-    positions: Mapping[TopicPartition, Position]
+    who: GroupIdentity
+    positions: Mapping[TopicPartition, OffsetAndMetadata]
     retention_ms: int = -1
 
 
 @frozen
 class CommitInTransaction:
-    """Counts when the producer's transaction is committed, and never when it is aborted."""
+    """A commit that holds when the producer's transaction commits, and never if it aborts."""
 
-    who: Identity
+    who: GroupIdentity
     producer: int
     epoch: int
-    positions: Mapping[TopicPartition, Position]
+    positions: Mapping[TopicPartition, OffsetAndMetadata]
 
 
 @frozen
 class Committed:
-    """Which error for which partition; whatever is asked for is in it."""
+    """The error of each partition of the request."""
 
     errors: Mapping[TopicPartition, ErrorCode]
 
 
 @frozen
-class Fetch:
+class OffsetFetch:
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
-    """None: whatever is there."""
+    """None: all."""
     stable: bool = False
-    """Rather nothing than a position which a transaction that is under way will replace."""
+    """Answer UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may replace (KIP-447)."""
 
 
 @frozen
-class Fetched:
+class OffsetsFetched:
     error: ErrorCode
-    positions: Mapping[TopicPartition, Position | ErrorCode | None] = field(factory=dict)
-    """None: nothing was committed."""
+    positions: Mapping[TopicPartition, OffsetAndMetadata | ErrorCode | None] = field(factory=dict)
+    """None: no offset was committed."""
 
 
 @frozen
-class Describe:
+class DescribeGroup:
     group: str
 
 
@@ -192,7 +189,7 @@ class DescribedMember:
 
 
 @frozen
-class Described:
+class DescribedGroup:
     error: ErrorCode
     state: GroupState = GroupState.DEAD
     protocol_type: str = ""
@@ -203,7 +200,7 @@ class Described:
 @frozen
 class ListGroups:
     states: tuple[str, ...] = ()
-    """By name, in any case of letters. None named: all."""
+    """Names, in any case. None: all states."""
 
 
 @frozen
@@ -214,18 +211,18 @@ class ListedGroup:
 
 
 @frozen
-class Listed:
+class ListedGroups:
     error: ErrorCode
     groups: tuple[ListedGroup, ...] = ()
 
 
 @frozen
-class Delete:
+class DeleteGroup:
     group: str
 
 
 @frozen
-class Deleted:
+class GroupDeleted:
     error: ErrorCode
 
 
@@ -248,10 +245,21 @@ Ask: TypeAlias = (
     | Leave
     | Commit
     | CommitInTransaction
-    | Fetch
-    | Describe
+    | OffsetFetch
+    | DescribeGroup
     | ListGroups
-    | Delete
+    | DeleteGroup
     | DeleteOffsets
 )
-Reply: TypeAlias = Joined | Synced | Beaten | Left | Committed | Fetched | Described | Listed | Deleted | OffsetsDeleted
+Reply: TypeAlias = (
+    Joined
+    | Synced
+    | Beaten
+    | MembersLeft
+    | Committed
+    | OffsetsFetched
+    | DescribedGroup
+    | ListedGroups
+    | GroupDeleted
+    | OffsetsDeleted
+)

@@ -1,4 +1,4 @@
-"""What a coordinator remembers in the offsets topic, and what it wants from the world, as data."""
+"""The records of the offsets topic, and the effects of a group coordinator, as values."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from typing import TypeAlias
 from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
-from replica.core import coordinating
-from replica.core.coordinating import AppendId as AppendId
-from replica.core.coordinating import Load as Load
+from replica.core.coordinator_topic import AppendId, CoordinatorReady
 from replica.core.errors import ErrorCode
-from replica.core.groups.messages import Position, Reply
-from replica.core.groups.states import Cause, GroupState
+from replica.core.groups.group_messages import OffsetAndMetadata, Reply
+from replica.core.groups.group_states import Cause, GroupState
 
 # -- records of the offsets topic ----------------------------------------------------------------------
 
 
 @frozen
 class OffsetRecord:
-    """`position` None: it was deleted, or has expired."""
+    """A committed offset. `position` None: a tombstone."""
 
     group: str
     where: TopicPartition
-    position: Position | None
+    position: OffsetAndMetadata | None
 
 
 @frozen
@@ -40,20 +38,20 @@ class SavedMember:
 
 @frozen
 class SavedGroup:
-    """A generation whose assignment is known, or the group with nobody in it."""
+    """A generation with its assignment, or an empty group."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
     since_ms: int
-    """When it came into the state that it is in; -1 in records of old brokers."""
+    """When the group entered its state; -1 in records of old brokers."""
     members: tuple[SavedMember, ...] = ()
 
 
 @frozen
 class GroupRecord:
-    """`saved` None: the group is gone."""
+    """A group. `saved` None: a tombstone."""
 
     group: str
     saved: SavedGroup | None
@@ -65,10 +63,9 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 
 
 @frozen
-class Append:
-    """Write these to a partition of the offsets topic, as one batch, and say `appended` when all in sync have it.
-
-    Only as the leader under this epoch or a later one: who was deposed in between has not written anything.
+class GroupAppend:
+    """Write records to a partition of the offsets topic, as one batch, and report `appended` when all replicas in sync
+    have it. Write it only as the leader in this epoch or a later one.
     """
 
     id: AppendId
@@ -77,7 +74,7 @@ class Append:
     records: tuple[Record, ...]
     now_ms: int
     producer: tuple[int, int] | None = None
-    """Id and epoch of whose transaction they are a part of."""
+    """Id and epoch of the producer whose transaction the records belong to."""
 
 
 @frozen
@@ -98,7 +95,7 @@ class Rebalancing:
 
 
 @frozen
-class Loaded:
+class GroupsLoaded:
     partition: int
     epoch: int
     groups: int
@@ -106,14 +103,14 @@ class Loaded:
 
 
 @frozen
-class Unloaded:
+class GroupsUnloaded:
     partition: int
     groups: int
 
 
 @frozen
-class NotWritten:
-    """Something that nobody is told of by an answer failed to be written."""
+class GroupNotWritten:
+    """A record that no request waits for could not be written."""
 
     group: str
     what: str
@@ -121,8 +118,8 @@ class NotWritten:
 
 
 @frozen
-class Refused:
-    """A member that wanted in and may not, with more than its error code can say."""
+class MemberRefused:
+    """A refused join, with more than its error code says."""
 
     group: str
     member: str
@@ -131,21 +128,30 @@ class Refused:
 
 
 @frozen
-class Expired:
+class OffsetsExpired:
     group: str
     offsets: int
     group_too: bool
 
 
 @frozen
-class Dropped:
-    """A member that is not in its group any more, and did not say so itself."""
+class MemberDropped:
+    """A member that was removed without leaving."""
 
     group: str
     member: str
     why: str
 
 
-Note: TypeAlias = StateChanged | Rebalancing | Dropped | Loaded | Unloaded | NotWritten | Refused | Expired
+Note: TypeAlias = (
+    StateChanged
+    | Rebalancing
+    | MemberDropped
+    | GroupsLoaded
+    | GroupsUnloaded
+    | GroupNotWritten
+    | MemberRefused
+    | OffsetsExpired
+)
 
-Ready: TypeAlias = coordinating.Ready[Reply, Append, Note]
+GroupReady: TypeAlias = CoordinatorReady[Reply, GroupAppend, Note]

@@ -1,6 +1,6 @@
 """The states of a producer's transactions, and the only ways from one to another.
 
-`python -m replica.core.transactions.states` draws the table, as the documentation shows it.
+`python -m replica.core.transactions.transaction_states` draws the table, as the documentation shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of one transactional id, and what it may become next. Changes itself and nothing else."""
+"""One transactional id, and its possible next states."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from attrs import define, evolve, field, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.transactions.messages import GREATEST_EPOCH, NO_EPOCH, NO_PRODUCER, Described, Identity
-from replica.core.transactions.ready import MarkerId, Saved
-from replica.core.transactions.states import PREPARED, TxnState
+from replica.core.transactions.transaction_effects import MarkerId, Saved
+from replica.core.transactions.transaction_messages import (
+    GREATEST_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER,
+    DescribedTransaction,
+    ProducerIdentity,
+)
+from replica.core.transactions.transaction_states import PREPARED, TxnState
 
 S = TxnState
 E = ErrorCode
@@ -16,7 +22,7 @@ E = ErrorCode
 
 @frozen
 class Next:
-    """What it becomes when it is written. `last_`: of before, by which a producer is known whose answer was lost."""
+    """The state after a write. `last_`: the former producer id and epoch, by which a producer repeats a request."""
 
     saved: Saved
     last_producer: int = NO_PRODUCER
@@ -24,22 +30,22 @@ class Next:
 
 
 @define(eq=False)
-class Transaction:
-    """partition     of the topic of transactions
-    now           as it is, and stands in the topic; but for a new one, which has no epoch yet
-    pending       what is being written, or will be when all partitions know how it ended
-    fence_failed  the epoch was counted up to fence somebody, and that could not be written: it need not be done again
-    unmarked      partitions that do not know yet how it ended
-    """
+class TransactionMetadata:
+    """A transactional id and its transaction, as Kafka's class of this name. It changes itself and nothing else."""
 
     id: str
     partition: int
+    """The partition of the topic of transactions that the id falls into."""
     now: Saved
+    """The state as recorded in the topic; a new id has no record and no epoch yet."""
     last_producer: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
     pending: S | None = None
+    """The state that is being written, or will be when all partitions have their marker."""
     fence_failed: bool = False
+    """Whether the epoch was incremented to fence a producer and could not be written: it is not incremented again."""
     unmarked: dict[TopicPartition, None] = field(factory=dict)
+    """Partitions without the marker of a decided transaction."""
     marker: MarkerId | None = None
 
     @property
@@ -49,10 +55,10 @@ class Transaction:
     def become(self, after: Next) -> None:
         self.now, self.last_producer, self.last_epoch = after.saved, after.last_producer, after.last_epoch
 
-    # -- who may do something -----------------------------------------------------------------------------
+    # -- producers -----------------------------------------------------------------------------
 
-    def refusal(self, who: Identity) -> E | None:
-        """Why he is not, or not any more, who may use it now."""
+    def refusal(self, who: ProducerIdentity) -> E | None:
+        """Return the error of a request whose producer may not use this id now."""
         if who.producer != self.now.producer:
             return E.INVALID_PRODUCER_ID_MAPPING
         if who.epoch != self.now.epoch:
@@ -62,16 +68,17 @@ class Transaction:
         return None
 
     def knows(self, expected: tuple[int, int] | None) -> bool:
-        """Who goes on after an error is its producer; or was it until now, and had no epoch left."""
+        """Return whether a producer that goes on after an error is the present one, or the last one with no epoch
+        left."""
         if expected is None or self.now.epoch == NO_EPOCH:
             return True
         producer, epoch = expected
         return producer == self.now.producer or (producer == self.last_producer and is_last(epoch))
 
-    # -- what it may become --------------------------------------------------------------------------------
+    # -- next states --------------------------------------------------------------------------------
 
     def needs_id(self, expected: tuple[int, int] | None) -> bool:
-        """There is no epoch left under this producer id."""
+        """Return whether this producer id has no epoch left."""
         return is_last(self.now.epoch) and (expected is None or expected[1] == self.now.epoch)
 
     def rotated(self, fresh: int, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next:
@@ -79,13 +86,13 @@ class Transaction:
         return Next(Saved(fresh, 0, timeout_ms, S.EMPTY, updated_ms=now), self.now.producer, last)
 
     def bumped(self, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next | None:
-        """None: another one has come since."""
+        """Return the state with the next epoch; None if a newer producer has come since."""
         epoch, last = self.now.epoch + 1, NO_EPOCH
         if expected is not None:
             if self.now.epoch == NO_EPOCH or expected[1] == self.now.epoch:
                 last = self.now.epoch
             elif expected[1] == self.last_epoch:
-                # It has been done, and he has not heard of it: nobody else came, or this would not be remembered.
+                # A repeated request, whose answer was lost: a newer producer would have cleared `last_epoch`.
                 epoch, last = self.now.epoch, self.last_epoch
             else:
                 return None
@@ -113,20 +120,20 @@ class Transaction:
         return Next(saved, self.last_producer, self.last_epoch)
 
     def fence(self) -> None:
-        """Its producer is not believed from now on."""
+        """Increment the epoch, so that requests of the present producer are refused."""
         if not self.fence_failed:
             assert self.now.epoch < GREATEST_EPOCH
             self.now = evolve(self.now, epoch=self.now.epoch + 1)
         self.last_epoch = NO_EPOCH
 
-    # -- as others see it ----------------------------------------------------------------------------------
+    # -- as values ----------------------------------------------------------------------------------
 
-    def described(self) -> Described:
+    def described(self) -> DescribedTransaction:
         now = self.now
         left = tuple(self.unmarked) if self.state in PREPARED else now.partitions
-        return Described(E.NONE, now.state, now.producer, now.epoch, now.timeout_ms, now.started_ms, left)
+        return DescribedTransaction(E.NONE, now.state, now.producer, now.epoch, now.timeout_ms, now.started_ms, left)
 
 
 def is_last(epoch: int) -> bool:
-    """The one behind it is for fencing whoever has it, and is given to nobody."""
+    """Return whether a producer may have no later epoch. The one behind it is for fencing."""
     return epoch >= GREATEST_EPOCH - 1

@@ -1,27 +1,28 @@
-"""A partition of the offsets topic, read again from its start: the newest of everything that stands in it."""
+"""The state of a partition of the offsets topic while it is read from its start."""
 
 from __future__ import annotations
 
 from attrs import define, evolve, field
 
 from kraft_controller.core.names import TopicPartition
-from replica.core.groups.group import Group
-from replica.core.groups.holding import Ledger
-from replica.core.groups.messages import Position
-from replica.core.groups.ready import GroupRecord, OffsetRecord, Record, SavedGroup
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord, Record, SavedGroup
+from replica.core.groups.group_messages import OffsetAndMetadata
+from replica.core.groups.group_metadata import GroupMetadata
+from replica.core.groups.member_memory import MemberMemory
 
 
 @define(eq=False)
-class Loading:
-    """ended   transactions whose end became safe meanwhile: where it stands, whose, and how it was"""
+class GroupLoading:
+    """Keeps the newest record of each group and each offset."""
 
     ended: list[tuple[int, int, bool]] = field(factory=list)
+    """Transactions that ended meanwhile: the offset of the marker, the producer, and whether it committed."""
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
-    _offsets: dict[str, dict[TopicPartition, Position]] = field(factory=dict)
-    _open: dict[int, dict[tuple[str, TopicPartition], Position]] = field(factory=dict)
-    """By producer: what its transaction, of which no end was found yet, has committed."""
+    _offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(factory=dict)
+    _open: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = field(factory=dict)
+    """By producer: the offsets of its transaction, whose marker was not read yet."""
     _dropped: dict[tuple[str, TopicPartition], int] = field(factory=dict)
-    """Where the newest deletion stands, of positions that a transaction may bring back."""
+    """The offset of the newest tombstone of each position that an open transaction may bring back."""
 
     def replay(self, offset: int, record: Record, producer: int | None = None) -> None:
         match record:
@@ -43,7 +44,7 @@ class Loading:
                     self._offsets.setdefault(group, {})[where] = position
 
     def replay_end(self, offset: int, producer: int, committed: bool) -> None:
-        """Of a position in a transaction and one beside it the one that stands later holds, as ever."""
+        """Apply a marker. Of two positions, one of them in a transaction, the one with the later record holds."""
         for (group, where), position in list(self._open.get(producer, {}).items()):
             if position.written > offset:
                 continue
@@ -57,20 +58,22 @@ class Loading:
         if not self._open:
             self._dropped.clear()
 
-    def build(self, partition: int, now: int, ledger: Ledger) -> dict[str, Group]:
+    def build(self, partition: int, now: int, memory: MemberMemory) -> dict[str, GroupMetadata]:
         for end in sorted(self.ended):
             self.replay_end(*end)
-        groups: dict[str, Group] = {}
+        groups: dict[str, GroupMetadata] = {}
         for name, (saved, offset) in self._groups.items():
-            groups[name] = Group.load(name, partition, saved, now, ledger)
+            groups[name] = GroupMetadata.load(name, partition, saved, now, memory)
             groups[name].saved_at = offset
         for name, positions in self._offsets.items():
             if positions:
-                # Without a record of its own it only keeps positions, and was never anything but empty.
-                groups.setdefault(name, Group(name, partition, -1, ledger=ledger)).offsets.positions.update(positions)
+                # Without a record of its own, a group only keeps offsets, and was always empty.
+                groups.setdefault(name, GroupMetadata(name, partition, -1, memory=memory)).offsets.positions.update(
+                    positions
+                )
         for producer, entries in self._open.items():
             for (name, where), position in entries.items():
-                group = groups.setdefault(name, Group(name, partition, -1, ledger=ledger))
+                group = groups.setdefault(name, GroupMetadata(name, partition, -1, memory=memory))
                 group.offsets.begin_in(producer, (where,))
                 group.offsets.kept_in(producer, where, position, position.written)
         return groups

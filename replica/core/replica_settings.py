@@ -6,7 +6,7 @@ from attrs import frozen
 
 
 @frozen
-class Settings:
+class ReplicaSettings:
     """Named as in a broker's configuration, where that has a name."""
 
     lag_time_max_ms: int = 30_000

@@ -1,6 +1,6 @@
 """The states of a group, the only ways from one to another, and the reasons for which a group begins to rebalance.
 
-`python -m replica.core.groups.states` draws the table, as the documentation shows it.
+`python -m replica.core.groups.group_states` draws the table, as the documentation shows it.
 """
 
 from __future__ import annotations

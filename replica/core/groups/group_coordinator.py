@@ -1,0 +1,297 @@
+"""The coordinator of groups on one broker, as Kafka's `GroupCoordinator`.
+
+    coordinator.topic.elected(partition, epoch)   this broker leads a partition of the offsets topic: load it
+    coordinator.step(ticket, ask, now)            a request, answered once under its ticket
+    coordinator.topic.appended(append.id, NONE, offset, now)
+    coordinator.tick(now)                         the time has passed `coordinator.deadline`
+    ready = coordinator.ready()                   what to do now, after each of these
+
+A group lives in the partition of the offsets topic that its name falls into, and its coordinator is that partition's
+leader. What must outlast a coordinator stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final, Self
+
+from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorReady, CoordinatorTopic, Load
+from replica.core.groups.group_effects import (
+    GroupAppend,
+    GroupReady,
+    GroupsLoaded,
+    GroupsUnloaded,
+    MemberRefused,
+    Note,
+    Record,
+)
+from replica.core.groups.group_expiration import GroupExpiration
+from replica.core.groups.group_loading import GroupLoading
+from replica.core.groups.group_membership import GroupMembership
+from replica.core.groups.group_messages import (
+    Ask,
+    Beaten,
+    Commit,
+    CommitInTransaction,
+    Committed,
+    DeleteGroup,
+    DeleteOffsets,
+    DescribedGroup,
+    DescribeGroup,
+    GroupDeleted,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    ListedGroup,
+    ListedGroups,
+    ListGroups,
+    MembersLeft,
+    OffsetFetch,
+    OffsetsDeleted,
+    OffsetsFetched,
+    Reply,
+    Sync,
+    Synced,
+    Ticket,
+)
+from replica.core.groups.group_metadata import GroupMetadata
+from replica.core.groups.group_metadata_manager import E, GroupMetadataManager
+from replica.core.groups.group_rebalance import GroupRebalance
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
+from replica.core.groups.member_memory import of_request
+from replica.core.groups.offset_commits import OffsetCommits, says_who
+
+NAME_MAX: Final = 0x7FFF
+"""The longest group name that a record of the offsets topic can hold."""
+
+
+class GroupCoordinator:
+    """Coordinates the groups of the partitions that this broker leads. Every request is answered once."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        now: int,
+        new_id: Callable[[], str],
+        topics_of: Callable[[bytes], frozenset[str] | None],
+    ) -> None:
+        self._settings = settings
+        self._outbox = CoordinatorOutbox[Reply, GroupAppend, Note]()
+        self.topic = CoordinatorTopic[GroupMetadata, GroupLoading](self._outbox, GroupLoading, self._lost)
+        self._timers = GroupTimers()
+        self.groups = GroupMetadataManager(self.topic, self._outbox)
+        self._rebalance = GroupRebalance(settings, topics_of, self.groups, self._timers, self._outbox)
+        self._membership = GroupMembership(settings, new_id, self._rebalance, self.groups, self._timers, self._outbox)
+        self._commits = OffsetCommits(settings, self._membership, self.groups, self._outbox)
+        self._expiration = GroupExpiration(settings, self.groups, self._outbox)
+        self._next_expiration = now + settings.offsets_retention_check_interval_ms
+
+    def succeed(self, former: Self) -> None:
+        self.topic.succeed(former.topic)
+
+    # -- partitions ----------------------------------------------------------------------------------------
+
+    def replay(self, load: Load, offset: int, record: Record, producer: int | None = None) -> None:
+        """Take a record of the topic, in order. `producer`: of the transaction that it belongs to."""
+        if (found := self.topic.found(load)) is not None:
+            found.replay(offset, record, producer)
+
+    def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
+        """Take the marker of a producer's transaction."""
+        if (found := self.topic.found(load)) is not None:
+            found.replay_end(offset, producer, committed)
+
+    def loaded(self, load: Load, now: int) -> None:
+        """Coordinate the groups of a partition from now on."""
+        found = self.topic.found(load)
+        if found is None:
+            return
+        groups = found.build(load.partition, now, self.groups.memory)
+        epoch = self.topic.serve(load, groups)
+        self.groups.load(load, groups)
+        count = sum(len(group.offsets.positions) for group in groups.values())
+        self._outbox.note(GroupsLoaded(load.partition, epoch, len(groups), count))
+        for group in groups.values():
+            self._rebalance.take_over(group, now)
+
+    def _lost(self, partition: int, groups: dict[str, GroupMetadata], now: int) -> None:
+        for group in groups.values():
+            self._rebalance.dismiss(group, now)
+        self.groups.unload(partition)
+        self._outbox.note(GroupsUnloaded(partition, len(groups)))
+
+    # -- who asks ----------------------------------------------------------------------------------------
+
+    def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
+        match ask:
+            case Join():
+                self._on_join(ticket, ask, now)
+            case Sync(who):
+                if (error := self._refusal(who.group)) is not None:
+                    # While groups are loaded nobody's assignment is known: it joins again, and then it will be.
+                    loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
+                    self._outbox.answer(ticket, Synced(E.REBALANCE_IN_PROGRESS if loading else error))
+                elif (group := self.topic.find(who.group)) is None:
+                    self._outbox.answer(ticket, Synced(E.UNKNOWN_MEMBER_ID))
+                else:
+                    self._membership.on_sync(group, ticket, ask, now)
+            case Heartbeat(who):
+                if (error := self._refusal(who.group)) is not None:
+                    # No member shall give up what it has because its coordinator is reading.
+                    loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
+                    self._outbox.answer(ticket, Beaten(E.NONE if loading else error))
+                elif (group := self.topic.find(who.group)) is None:
+                    self._outbox.answer(ticket, Beaten(E.UNKNOWN_MEMBER_ID))
+                else:
+                    self._membership.on_heartbeat(group, ticket, ask, now)
+            case Leave(name, leavers):
+                if (error := self._refusal(name)) is not None:
+                    self._outbox.answer(ticket, MembersLeft(error))
+                elif (group := self.topic.find(name)) is None:
+                    self._outbox.answer(
+                        ticket, MembersLeft(E.NONE, tuple((leaver, E.UNKNOWN_MEMBER_ID) for leaver in leavers))
+                    )
+                else:
+                    self._membership.on_leave(group, ticket, ask, now)
+            case Commit():
+                self._on_commit(ticket, ask, now)
+            case CommitInTransaction():
+                self._on_commit_in_transaction(ticket, ask, now)
+            case OffsetFetch(name):
+                if (error := self._refusal(name, nameless=True)) is not None:
+                    self._outbox.answer(ticket, OffsetsFetched(error))
+                else:
+                    self._commits.on_fetch(self.topic.find(name), ticket, ask)
+            case DescribeGroup(name):
+                self._outbox.answer(ticket, self._described(name))
+            case ListGroups():
+                self._outbox.answer(ticket, self._listed(ask))
+            case DeleteGroup(name):
+                if (error := self._refusal(name, nameless=True)) is not None:
+                    self._outbox.answer(ticket, GroupDeleted(error))
+                elif (group := self.topic.find(name)) is None:
+                    self._outbox.answer(ticket, GroupDeleted(E.GROUP_ID_NOT_FOUND))
+                else:
+                    self._expiration.on_delete(group, ticket, now)
+            case DeleteOffsets(name):
+                if (error := self._refusal(name, nameless=True)) is not None:
+                    self._outbox.answer(ticket, OffsetsDeleted(error))
+                elif (group := self.topic.find(name)) is None:
+                    self._outbox.answer(ticket, OffsetsDeleted(E.GROUP_ID_NOT_FOUND))
+                else:
+                    self._expiration.on_delete_offsets(group, ticket, ask, now)
+
+    def _refusal(self, group: str, *, nameless: bool = False) -> E | None:
+        """Why nothing can be said of this group here and now. `nameless`: a group without a name is legal in this."""
+        if (not group and not nameless) or len(group) > NAME_MAX:
+            return E.INVALID_GROUP_ID
+        return self.topic.refusal(group)
+
+    def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
+        name, settings = ask.who.group, self._settings
+        least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+        error = self._refusal(name)
+        if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
+            error = E.INVALID_REQUEST
+            why = f"it would hold {held} bytes, and {settings.group_member_bytes_max} is the most of one member"
+            self._outbox.note(MemberRefused(name, ask.who.member or ask.client_id, error, why))
+        if error is None and not least <= ask.session_timeout_ms <= most:
+            error = E.INVALID_SESSION_TIMEOUT
+        group = self.topic.find(name) if error is None else None
+        if error is None and group is None and ask.who.member:
+            error = E.UNKNOWN_MEMBER_ID
+        if error is not None:
+            self._outbox.answer(ticket, Joined(error, member=ask.who.member))
+            return
+        found = group if group is not None else self.groups.add(name, now)
+        self._membership.on_join(found, ticket, ask, now)
+        self.groups.remove_if_unused(found)
+
+    def _on_commit(self, ticket: Ticket, ask: Commit, now: int) -> None:
+        name = ask.who.group
+        error = self._refusal(name, nameless=True)
+        group = self.topic.find(name) if error is None else None
+        if error is None and group is None and ask.who.generation >= 0:
+            error = E.ILLEGAL_GENERATION
+        if error is not None:
+            self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
+        else:
+            # Who keeps its positions here and balances nothing needs no member: its group begins with its first commit.
+            made = group if group is not None else self.groups.add(name, now)
+            self._commits.on_commit(made, ticket, ask, now)
+            self.groups.remove_if_unused(made)
+
+    def _on_commit_in_transaction(self, ticket: Ticket, ask: CommitInTransaction, now: int) -> None:
+        name = ask.who.group
+        error = self._refusal(name)
+        group = self.topic.find(name) if error is None else None
+        if error is None and group is None and says_who(ask.who):
+            error = E.UNKNOWN_MEMBER_ID
+        if error is not None:
+            self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
+        else:
+            made = group if group is not None else self.groups.add(name, now)
+            self._commits.on_commit_in_transaction(made, ticket, ask, now)
+            self.groups.remove_if_unused(made)
+
+    # -- looking ---------------------------------------------------------------------------------------
+
+    def _described(self, name: str) -> DescribedGroup:
+        if (error := self._refusal(name, nameless=True)) is not None:
+            return DescribedGroup(error)
+        group = self.topic.find(name)
+        if group is None:
+            return DescribedGroup(E.NONE)
+        return group.described()
+
+    def _listed(self, ask: ListGroups) -> ListedGroups:
+        if self.topic.partitions is None:
+            return ListedGroups(E.COORDINATOR_NOT_AVAILABLE)
+        wanted = {state.lower() for state in ask.states}
+        found = tuple(
+            ListedGroup(group.id, group.protocol_type or "", group.state)
+            for group in sorted(self.groups, key=lambda group: group.id)
+            if not wanted or group.state.value.lower() in wanted
+        )
+        return ListedGroups(E.COORDINATOR_LOAD_IN_PROGRESS if self.topic.loading else E.NONE, found)
+
+    # -- what comes of waiting -----------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> int:
+        timer = self._timers.next
+        return self._next_expiration if timer is None else min(timer, self._next_expiration)
+
+    def tick(self, now: int) -> None:
+        while (timer := self._timers.pop(now)) is not None:
+            group = self.topic.find(timer.group)
+            if group is not None:
+                self._on_timer(group, timer, now)
+        if now >= self._next_expiration:
+            self._next_expiration = now + self._settings.offsets_retention_check_interval_ms
+            for group in list(self.groups):
+                self._expiration.sweep(group, now)
+
+    def _on_timer(self, group: GroupMetadata, timer: GroupTimer, now: int) -> None:
+        match timer.kind:
+            case TimerKind.SESSION:
+                self._membership.on_session_timer(group, timer.member, now)
+            case TimerKind.PENDING:
+                self._membership.on_pending_timer(group, timer.member, now)
+            case TimerKind.JOIN:
+                self._rebalance.on_join_timer(group, now)
+            case TimerKind.SYNC:
+                self._rebalance.on_sync_timer(group, now)
+
+    def forget_topics(self, topics: Collection[str], now: int) -> None:
+        """They are deleted."""
+        for group in list(self.groups):
+            self._expiration.topics_gone(group, topics, now)
+
+    # -- what to do ----------------------------------------------------------------------------------------
+
+    def ready(self) -> GroupReady:
+        """Return everything that came up since the last call."""
+        return CoordinatorReady(*self._outbox.take())

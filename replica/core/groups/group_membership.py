@@ -1,0 +1,354 @@
+"""Requests of members: join, sync, heartbeat, leave; and the removal of silent members."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve, frozen
+
+from replica.core.coordinator_topic import CoordinatorOutbox
+from replica.core.groups.group_effects import GroupAppend, GroupRecord, MemberDropped, MemberRefused, Note
+from replica.core.groups.group_messages import (
+    Beaten,
+    GroupIdentity,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Leaver,
+    MembersLeft,
+    Offer,
+    Reply,
+    Sync,
+    Synced,
+    Ticket,
+)
+from replica.core.groups.group_metadata import GroupMetadata, MemberMetadata
+from replica.core.groups.group_metadata_manager import E, GroupMetadataManager, group_error
+from replica.core.groups.group_rebalance import GroupRebalance, joined
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import Cause, GroupState
+from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
+from replica.core.groups.member_memory import of_join
+
+S = GroupState
+
+
+class GroupMembership:
+    """Admits, renews and removes the members of groups."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_id: Callable[[], str],
+        rebalance: GroupRebalance,
+        groups: GroupMetadataManager,
+        timers: GroupTimers,
+        outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
+    ) -> None:
+        """`new_id` returns a suffix for member ids that is never used again."""
+        self._settings = settings
+        self._new_id = new_id
+        self._rebalance = rebalance
+        self._groups = groups
+        self._timers = timers
+        self._outbox = outbox
+
+    # -- join --------------------------------------------------------------------------------------------
+
+    def on_join(self, group: GroupMetadata, ticket: Ticket, ask: Join, now: int) -> None:
+        who = ask.who
+        if not self._has_room(group, who.member):
+            self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, "the group is as large as group.max.size allows")
+            self._turn_away(group, who.member, now)
+        elif not self._has_memory(group, ask):
+            most = self._settings.group_members_bytes_max
+            why = f"the members of all groups here hold {self._groups.memory.bytes} bytes, and with it more than {most}"
+            self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
+        elif not group.understands(ask.protocol_type, ask.offers):
+            self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
+        elif not who.member:
+            self._on_newcomer(group, ticket, ask, now)
+        elif who.member in group.pending:
+            if who.instance is not None:  # only dynamic members receive an id in advance
+                self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
+            else:
+                self._add(group, ticket, ask, who.member, now)
+        elif (error := group.member_error(who)) is not None:
+            self._outbox.answer(ticket, Joined(error, member=who.member))
+        else:
+            self._on_known(group, ticket, ask, group.members[who.member], now)
+        self._rebalance.try_complete(group, now)
+
+    def _has_room(self, group: GroupMetadata, member: str) -> bool:
+        most = self._settings.group_max_size
+        known = group.members.get(member)
+        match group.state:
+            case S.PREPARING_REBALANCE:
+                return (known is not None and known.joining is not None) or group.waiting_to_join < most
+            case S.COMPLETING_REBALANCE | S.STABLE:
+                return known is not None or len(group.members) < most
+            case _:
+                return True
+
+    def _has_memory(self, group: GroupMetadata, ask: Join) -> bool:
+        """Return whether the metadata of the join fits. A member that sends no more than before is always admitted."""
+        ident, instance = ask.who.member, ask.who.instance
+        if not ident and instance is not None:
+            ident = group.statics.get(instance, "")
+        known = group.members.get(ident)
+        more = of_join(ask, ident or instance or ask.client_id) - (known.said_bytes if known is not None else 0)
+        return more <= 0 or self._groups.memory.bytes + more <= self._settings.group_members_bytes_max
+
+    def _refuse(self, group: GroupMetadata, ticket: Ticket, ask: Join, error: E, why: str) -> None:
+        self._outbox.note(MemberRefused(group.id, ask.who.member or ask.client_id, error, why))
+        self._outbox.answer(ticket, Joined(error, member=ask.who.member))
+
+    def _turn_away(self, group: GroupMetadata, ident: str, now: int) -> None:
+        """Stop waiting for a member that has no room."""
+        if ident in group.pending:
+            self._forget_pending(group, ident, now)
+        elif ident in group.members:
+            self._rebalance.drop(group, group.members[ident])
+
+    def _on_newcomer(self, group: GroupMetadata, ticket: Ticket, ask: Join, now: int) -> None:
+        instance = ask.who.instance
+        fresh = f"{instance if instance is not None else ask.client_id}-{self._new_id()}"
+        if instance is not None:
+            old = group.statics.get(instance)
+            if old is None:
+                self._add(group, ticket, ask, fresh, now)
+            else:
+                self._replace(group, ticket, ask, group.members[old], fresh, now)
+        elif ask.id_first:
+            # If the answer is lost, a client joins again and leaves a member behind each time. A client that has to
+            # come back with its id is one member, however often it joins.
+            group.expect(fresh)
+            self._timers.set(GroupTimer(group.id, TimerKind.PENDING, fresh), now + ask.session_timeout_ms)
+            self._outbox.answer(ticket, Joined(E.MEMBER_ID_REQUIRED, member=fresh))
+        else:
+            self._add(group, ticket, ask, fresh, now)
+
+    def _add(self, group: GroupMetadata, ticket: Ticket, ask: Join, ident: str, now: int) -> None:
+        member = MemberMetadata(
+            ident,
+            ask.who.instance,
+            ask.client_id,
+            ask.client_host,
+            ask.rebalance_timeout_ms,
+            ask.session_timeout_ms,
+            ask.offers,
+            joining=ticket,
+            is_new=True,
+        )
+        self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
+        if group.delay_left is not None:
+            group.newcomer = True
+        group.add(member, ask.protocol_type)
+        self._timers.set(
+            GroupTimer(group.id, TimerKind.SESSION, ident), now + self._settings.new_member_join_timeout_ms
+        )
+        self._rebalance.maybe_begin(group, Cause.MEMBER_JOINED, _because(f"{ident} joined", ask), now)
+
+    def _on_known(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata, now: int) -> None:
+        same = member.offers == ask.offers
+        leads = group.leader == member.id
+        match group.state:
+            case S.PREPARING_REBALANCE:
+                self._rejoin(group, ticket, ask, member)
+            case S.COMPLETING_REBALANCE if same:
+                # Its answer was lost: repeat it.
+                self._rebalance.restart_session(group, member, now)
+                self._outbox.answer(ticket, joined(group, member))
+            case S.STABLE if same and not leads:
+                self._rebalance.restart_session(group, member, now)
+                self._outbox.answer(ticket, joined(group, member))
+            case S.COMPLETING_REBALANCE | S.STABLE:
+                self._rejoin(group, ticket, ask, member)
+                cause, what = (
+                    (Cause.LEADER_REJOINED, "the leader") if same else (Cause.MEMBER_CHANGED, "changed metadata;")
+                )
+                self._rebalance.begin(group, cause, _because(f"{what} {member.id} joined again", ask), now)
+            case _:
+                self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=member.id))
+
+    def _rejoin(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata) -> None:
+        group.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        if member.joining is not None:  # the answer to its former connection
+            self._outbox.answer(member.joining, Joined(E.REBALANCE_IN_PROGRESS, member=member.id))
+        member.joining = ticket
+
+    def _replace(
+        self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata, fresh: str, now: int
+    ) -> None:
+        """Take a static member that was restarted. Its former process is fenced."""
+        before = _Before(member.id, group.leader, member.offers, member.rebalance_timeout_ms, member.session_timeout_ms)
+        if member.joining is not None:
+            self._outbox.answer(member.joining, Joined(E.FENCED_INSTANCE_ID, member=member.id))
+        if member.syncing is not None:
+            self._outbox.answer(member.syncing, Synced(E.FENCED_INSTANCE_ID))
+            member.syncing = None
+        self._rename(group, member, fresh, now)
+        group.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        member.joining = ticket
+        match group.state:
+            case S.STABLE if group.choose() == group.protocol:
+                self._keep(group, ticket, ask.can_skip, member, before, now)
+            case S.STABLE | S.COMPLETING_REBALANCE:
+                why = _because(f"{before.id} of instance {member.instance} was replaced by {fresh}", ask)
+                self._rebalance.begin(group, Cause.STATIC_MEMBER_REPLACED, why, now)
+            case _:
+                pass  # a rebalance is under way, and this member has joined
+
+    def _rename(self, group: GroupMetadata, member: MemberMetadata, new: str, now: int) -> None:
+        self._timers.clear(GroupTimer(group.id, TimerKind.SESSION, member.id))
+        group.rename(member, new)
+        lives = self._settings.new_member_join_timeout_ms if member.is_new else member.session_timeout_ms
+        self._timers.set(GroupTimer(group.id, TimerKind.SESSION, new), now + lives)
+
+    def _keep(
+        self, group: GroupMetadata, ticket: Ticket, can_skip: bool, member: MemberMetadata, before: _Before, now: int
+    ) -> None:
+        """Keep the assignment under the new id, without a rebalance, when the new id is recorded (KIP-345, KIP-814)."""
+        assignments = {each.id: each.assignment for each in group.members.values()}
+
+        def done(error: E, at: int, later: int) -> None:
+            if error is E.NONE:
+                group.saved_at = max(group.saved_at, at)
+            if group.state is not S.STABLE or member.joining != ticket:
+                return  # replaced again, or gone; or a rebalance has taken its join, and answers it
+            member.joining = None
+            if error is not E.NONE:
+                group.change(member, before.offers, before.rebalance_timeout_ms, before.session_timeout_ms)
+                self._rename(group, member, before.id, later)
+                self._outbox.answer(ticket, Joined(group_error(error)))
+                return
+            self._rebalance.restart_session(group, member, later)
+            answer = joined(group, member)
+            if group.leader == member.id and can_skip:
+                answer = evolve(answer, skip_assignment=True)
+            elif not can_skip:
+                # An old client that leads would assign, which is not wanted now. So it receives the former leader's id.
+                answer = evolve(answer, leader=before.leader or "", members=())
+            self._outbox.answer(ticket, answer)
+
+        self._groups.store(group, (GroupRecord(group.id, group.saved(assignments, now)),), now, done)
+
+    # -- sync, heartbeat -----------------------------------------------------------------------------------
+
+    def on_sync(self, group: GroupMetadata, ticket: Ticket, ask: Sync, now: int) -> None:
+        who = ask.who
+        error = group.member_error(who)
+        if error is None and who.generation != group.generation:
+            error = E.ILLEGAL_GENERATION
+        if error is None and (
+            (ask.protocol_type is not None and ask.protocol_type != group.protocol_type)
+            or (ask.protocol is not None and ask.protocol != group.protocol)
+        ):
+            error = E.INCONSISTENT_GROUP_PROTOCOL
+        if error is None and group.state is S.PREPARING_REBALANCE:
+            error = E.REBALANCE_IN_PROGRESS
+        if error is not None:
+            self._outbox.answer(ticket, Synced(error))
+            return
+        member = group.members[who.member]
+        self._rebalance.synced(group, member)
+        if member.syncing is not None:  # the answer to its former connection
+            self._outbox.answer(member.syncing, Synced(E.REBALANCE_IN_PROGRESS))
+        member.syncing = ticket
+        if group.state is S.STABLE:
+            self._rebalance.answer_sync(group, member, now)
+        elif group.leader == member.id:
+            self._rebalance.assign(group, dict(ask.assignments), now)
+
+    def on_heartbeat(self, group: GroupMetadata, ticket: Ticket, ask: Heartbeat, now: int) -> None:
+        error = group.member_error(ask.who)
+        if error is None and ask.who.generation != group.generation:
+            error = E.ILLEGAL_GENERATION
+        if error is None:
+            self.alive(group, group.members[ask.who.member], now)
+            if group.state is S.PREPARING_REBALANCE:
+                error = E.REBALANCE_IN_PROGRESS
+        self._outbox.answer(ticket, Beaten(error if error is not None else E.NONE))
+
+    def alive(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
+        """Restart the session. A member in its first join keeps its longer time limit."""
+        if not member.is_new:
+            self._rebalance.restart_session(group, member, now)
+
+    # -- leave, or be gone ---------------------------------------------------------------------------------
+
+    def on_leave(self, group: GroupMetadata, ticket: Ticket, ask: Leave, now: int) -> None:
+        each = tuple((leaver, self._leave(group, leaver, now)) for leaver in ask.leavers)
+        self._outbox.answer(ticket, MembersLeft(E.NONE, each))
+
+    def _leave(self, group: GroupMetadata, leaver: Leaver, now: int) -> E:
+        ident = leaver.member
+        if not ident and leaver.instance is not None:
+            named = group.statics.get(leaver.instance)
+            if named is None:
+                return E.UNKNOWN_MEMBER_ID
+            ident = named
+        elif ident in group.pending:
+            if leaver.instance is not None:
+                return E.UNKNOWN_MEMBER_ID
+            self._forget_pending(group, ident, now)
+            return E.NONE
+        elif (error := group.member_error(GroupIdentity(group.id, ident, instance=leaver.instance))) is not None:
+            return error
+        why = f"{ident} left" + (f": {leaver.reason}" if leaver.reason else "")
+        self._rebalance.remove(group, group.members[ident], Cause.MEMBER_LEFT, why, now)
+        return E.NONE
+
+    def _forget_pending(self, group: GroupMetadata, ident: str, now: int) -> None:
+        group.unexpect(ident)
+        self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
+        self._rebalance.try_complete(group, now)
+
+    def on_pending_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
+        if ident in group.pending:
+            self._outbox.note(MemberDropped(group.id, ident, "it was given this id, and did not join with it"))
+            self._forget_pending(group, ident, now)
+
+    def on_session_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
+        member = group.members.get(ident)
+        if member is None:
+            return
+        if not member.is_new and (member.joining is not None or member.syncing is not None):
+            return  # its session restarts with the answer
+        why = f"nothing was heard of {ident} for {member.session_timeout_ms} ms, its session timeout"
+        if member.is_new:
+            why = f"the first join of {ident} was not answered for so long that nobody may wait for it any more"
+        self._outbox.note(MemberDropped(group.id, ident, why))
+        self._rebalance.remove(group, member, Cause.SESSION_EXPIRED, why, now)
+
+
+def _disagreement(group: GroupMetadata, ask: Join) -> str:
+    """Return which members offer nothing in common. The error code alone does not help a search."""
+    if not ask.protocol_type or not ask.offers:
+        return "it names no protocol type, or no protocol"
+    if ask.protocol_type != group.protocol_type:
+        return f"its protocol type is {ask.protocol_type!r}, that of the group {group.protocol_type!r}"
+    offered = {offer.name for offer in ask.offers}
+    against = [
+        f"{member.id} at {member.client_host} ({', '.join(offer.name for offer in member.offers)})"
+        for member in group.members.values()
+        if not offered & {offer.name for offer in member.offers}
+    ]
+    whom = "; ".join(against) or "no single member, but there is none that all of them share"
+    return f"it offers {', '.join(sorted(offered))}, which does not go together with: {whom}"
+
+
+def _because(what: str, ask: Join) -> str:
+    return f"{what}: {ask.reason}" if ask.reason else what
+
+
+@frozen
+class _Before:
+    """The state of a static member before it was replaced."""
+
+    id: str
+    leader: str | None
+    offers: tuple[Offer, ...]
+    rebalance_timeout_ms: int
+    session_timeout_ms: int

@@ -1,0 +1,283 @@
+"""From one generation of a group to the next: all members join anew, one of them leads, its assignment is recorded.
+
+No member gets its assignment before the record is on all replicas in sync: the next coordinator has to know the
+generation in which members act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from replica.core.coordinator_topic import CoordinatorOutbox
+from replica.core.groups.group_effects import (
+    GroupAppend,
+    GroupNotWritten,
+    GroupRecord,
+    MemberDropped,
+    Note,
+    Rebalancing,
+)
+from replica.core.groups.group_messages import Joined, Reply, Synced
+from replica.core.groups.group_metadata import CONSUMER, GroupMetadata, MemberMetadata
+from replica.core.groups.group_metadata_manager import E, GroupMetadataManager, group_error
+from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import Cause, GroupState, may
+from replica.core.groups.group_timers import GroupTimer, GroupTimers, TimerKind
+
+S = GroupState
+AGAIN_MS: Final = 1_000
+"""The shortest wait before the next look at a group of absent static members. Members may name any rebalance timeout,
+even 0."""
+
+
+class GroupRebalance:
+    """Carries out rebalances, and keeps the session timers of members."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics_of: Callable[[bytes], frozenset[str] | None],
+        groups: GroupMetadataManager,
+        timers: GroupTimers,
+        outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
+    ) -> None:
+        """`topics_of` returns the topics in a consumer's metadata; None: it cannot be parsed."""
+        self._settings = settings
+        self._topics_of = topics_of
+        self._groups = groups
+        self._timers = timers
+        self._outbox = outbox
+
+    def restart_session(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
+        self._timers.set(GroupTimer(group.id, TimerKind.SESSION, member.id), now + member.session_timeout_ms)
+
+    def take_over(self, group: GroupMetadata, now: int) -> None:
+        """Coordinate a loaded group. The time of the last heartbeats is unknown, so each member gets a whole
+        session."""
+        group.subscribed = self.subscribed(group) if group.members else frozenset()
+        for member in group.members.values():
+            self.restart_session(group, member, now)
+        most = self._settings.group_max_size
+        if len(group.members) > most:
+            why = f"{len(group.members)} members were loaded, and group.max.size is {most}"
+            self.begin(group, Cause.TOO_LARGE, why, now)
+
+    def dismiss(self, group: GroupMetadata, now: int) -> None:
+        """Let go of a group that another broker coordinates: its members look for the coordinator anew."""
+        for member in group.members.values():
+            if member.joining is not None:
+                self._outbox.answer(member.joining, Joined(E.NOT_COORDINATOR, member=member.id))
+            if member.syncing is not None:
+                self._outbox.answer(member.syncing, Synced(E.NOT_COORDINATOR))
+            member.joining = member.syncing = None
+            self._timers.clear(GroupTimer(group.id, TimerKind.SESSION, member.id))
+        for ident in group.pending:
+            self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
+        self._timers.clear(join_timer(group))
+        self._timers.clear(sync_timer(group))
+        self._outbox.note(group.transition_to(S.DEAD, now))
+        group.close()
+
+    # -- it begins ---------------------------------------------------------------------------------------
+
+    def maybe_begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
+        """Begin a rebalance unless one is under way."""
+        if may(group.state, S.PREPARING_REBALANCE):
+            self.begin(group, cause, why, now)
+
+    def begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
+        self._outbox.note(Rebalancing(group.id, cause, why, group.generation))
+        if group.state is S.COMPLETING_REBALANCE:
+            self._take_back(group, E.REBALANCE_IN_PROGRESS, now)
+        self._timers.clear(sync_timer(group))
+        group.unsynced.clear()
+        group.assigning = None
+        if group.state is S.EMPTY:
+            # Members of a new group join one after the other. Without a delay each would begin another rebalance.
+            delay = self._settings.group_initial_rebalance_delay_ms
+            group.delay_left = max(group.rebalance_timeout_ms - delay, 0)
+            group.newcomer = False
+            self._timers.set(join_timer(group), now + delay)
+        else:
+            group.delay_left = None
+            self._timers.set(join_timer(group), now + group.rebalance_timeout_ms)
+        self._outbox.note(group.transition_to(S.PREPARING_REBALANCE, now))
+        self.try_complete(group, now)
+
+    def _take_back(self, group: GroupMetadata, error: E, now: int) -> None:
+        """Answer members that wait for an assignment of this generation with an error, and drop all assignments."""
+        group.give({})
+        for member in group.members.values():
+            if member.syncing is not None:
+                self._outbox.answer(member.syncing, Synced(error))
+                member.syncing = None
+                self.restart_session(group, member, now)
+
+    # -- everybody joins ---------------------------------------------------------------------------------
+
+    def try_complete(self, group: GroupMetadata, now: int) -> None:
+        """Complete the rebalance if every member has joined and the initial delay is over."""
+        if group.state is S.PREPARING_REBALANCE and group.delay_left is None and group.everybody_joined:
+            self.complete(group, now)
+
+    def on_join_timer(self, group: GroupMetadata, now: int) -> None:
+        if group.state is not S.PREPARING_REBALANCE:
+            return
+        if group.newcomer and group.delay_left:
+            more = min(self._settings.group_initial_rebalance_delay_ms, group.delay_left)
+            group.newcomer = False
+            group.delay_left -= more
+            self._timers.set(join_timer(group), now + more)
+            return
+        self.complete(group, now)
+
+    def complete(self, group: GroupMetadata, now: int) -> None:
+        """Begin the next generation with the members that joined, and with static members whose session lasts."""
+        for member in [each for each in group.members.values() if each.joining is None and each.instance is None]:
+            why = "it did not join again in time"
+            self._outbox.note(MemberDropped(group.id, member.id, why))
+            self.drop(group, member)
+        group.delay_left = None
+        if group.members and not group.elect():
+            self._timers.set(join_timer(group), now + max(group.rebalance_timeout_ms, AGAIN_MS))
+            return
+        self._timers.clear(join_timer(group))
+        group.generation += 1
+        group.unsynced.clear()
+        if group.members:
+            self._open(group, now)
+        else:
+            self._close(group, now)
+
+    def _open(self, group: GroupMetadata, now: int) -> None:
+        group.protocol = group.choose()
+        group.subscribed = self.subscribed(group)
+        self._outbox.note(group.transition_to(S.COMPLETING_REBALANCE, now))
+        for member in group.members.values():
+            if member.joining is None:
+                continue  # an absent static member: its session goes on, and its sync is not awaited
+            member.is_new = False
+            group.unsynced[member.id] = None
+            self.answer_join(group, member, now)
+        self._timers.set(sync_timer(group), now + group.rebalance_timeout_ms)
+
+    def _close(self, group: GroupMetadata, now: int) -> None:
+        group.protocol = None
+        group.leader = None
+        group.subscribed = frozenset()
+        self._outbox.note(group.transition_to(S.EMPTY, now))
+
+        def done(error: E, at: int, _: int) -> None:
+            if error is E.NONE:
+                group.saved_at = max(group.saved_at, at)
+            elif group.state is not S.DEAD:
+                self._outbox.note(GroupNotWritten(group.id, "that nobody is in the group any more", error))
+
+        self._groups.store(group, (GroupRecord(group.id, group.saved({}, now)),), now, done)
+
+    def answer_join(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
+        """Answer a join with the present generation. Only the leader receives the list of members."""
+        assert member.joining is not None
+        self._outbox.answer(member.joining, joined(group, member))
+        member.joining = None
+        self.restart_session(group, member, now)
+
+    def subscribed(self, group: GroupMetadata) -> frozenset[str] | None:
+        if group.protocol_type != CONSUMER or group.protocol is None:
+            return None
+        wanted: set[str] = set()
+        for member in group.members.values():
+            topics = self._topics_of(member.metadata(group.protocol))
+            if topics is None:
+                return None
+            wanted |= topics
+        return frozenset(wanted)
+
+    # -- the leader's assignment -------------------------------------------------------------------------
+
+    def assign(self, group: GroupMetadata, assignments: dict[str, bytes], now: int) -> None:
+        """Record the leader's assignments. Members that it leaves out get none."""
+        if group.assigning == group.generation:
+            return  # a repeated request, whose first assignments are being written
+        generation = group.assigning = group.generation
+        given = {member: assignments.get(member, b"") for member in group.members}
+
+        def done(error: E, at: int, later: int) -> None:
+            if error is E.NONE:
+                group.saved_at = max(group.saved_at, at)
+            if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:
+                return  # a member joined or left meanwhile, and all were asked to join again
+            if error is not E.NONE:
+                self._take_back(group, group_error(error), later)
+                why = f"its assignment could not be written: {error.name}"
+                self.begin(group, Cause.NOT_WRITTEN, why, later)
+                return
+            group.give(given)
+            group.assigning = None
+            self._outbox.note(group.transition_to(S.STABLE, later))
+            for member in group.members.values():
+                if member.syncing is not None:
+                    self.answer_sync(group, member, later)
+
+        self._groups.store(group, (GroupRecord(group.id, group.saved(given, now)),), now, done)
+
+    def answer_sync(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
+        assert member.syncing is not None
+        self._outbox.answer(member.syncing, Synced(E.NONE, member.assignment, group.protocol_type, group.protocol))
+        member.syncing = None
+        self.restart_session(group, member, now)
+
+    def synced(self, group: GroupMetadata, member: MemberMetadata) -> None:
+        """Note that the member has asked for its assignment."""
+        group.unsynced.pop(member.id, None)
+        if not group.unsynced:
+            self._timers.clear(sync_timer(group))
+
+    def on_sync_timer(self, group: GroupMetadata, now: int) -> None:
+        if group.state not in (S.COMPLETING_REBALANCE, S.STABLE) or not group.unsynced:
+            return
+        late = list(group.unsynced)
+        for ident in late:
+            self._outbox.note(MemberDropped(group.id, ident, "it joined, and did not ask for its assignment"))
+            self.drop(group, group.members[ident])
+        self.begin(group, Cause.SYNC_EXPIRED, f"{', '.join(late)} did not ask for an assignment in time", now)
+
+    # -- somebody goes -----------------------------------------------------------------------------------
+
+    def drop(self, group: GroupMetadata, member: MemberMetadata) -> None:
+        """Remove a member, and answer its requests with UNKNOWN_MEMBER_ID: if it lives, it joins anew."""
+        if member.joining is not None:
+            self._outbox.answer(member.joining, Joined(E.UNKNOWN_MEMBER_ID))
+            member.joining = None
+        if member.syncing is not None:
+            self._outbox.answer(member.syncing, Synced(E.UNKNOWN_MEMBER_ID))
+            member.syncing = None
+        self._timers.clear(GroupTimer(group.id, TimerKind.SESSION, member.id))
+        group.remove(member)
+
+    def remove(self, group: GroupMetadata, member: MemberMetadata, cause: Cause, why: str, now: int) -> None:
+        """Remove a member that left or died, and rebalance the others."""
+        self.drop(group, member)
+        self.maybe_begin(group, cause, why, now)
+        self.try_complete(group, now)
+
+
+def join_timer(group: GroupMetadata) -> GroupTimer:
+    return GroupTimer(group.id, TimerKind.JOIN)
+
+
+def sync_timer(group: GroupMetadata) -> GroupTimer:
+    return GroupTimer(group.id, TimerKind.SYNC)
+
+
+def joined(group: GroupMetadata, member: MemberMetadata) -> Joined:
+    return Joined(
+        E.NONE,
+        member=member.id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=group.entries() if group.leader == member.id else (),
+    )

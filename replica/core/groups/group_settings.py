@@ -1,0 +1,24 @@
+"""The settings of a group coordinator."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen
+class GroupSettings:
+    """Named as in a broker's configuration, with the same defaults."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_size: int = 2_147_483_647
+    group_member_bytes_max: int = 1_048_576
+    """The metadata of one member. A larger one is a mistake or an attack."""
+    group_members_bytes_max: int = 268_435_456
+    """What the members of all groups of this broker hold together. Further members are refused."""
+    new_member_join_timeout_ms: int = 300_000
+    """The longest wait for a client whose first join is not answered: it may be gone."""
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_interval_ms: int = 600_000

@@ -1,0 +1,232 @@
+"""The coordinator of transactions on one broker, as Kafka's `TransactionCoordinator`.
+
+    coordinator.topic.elected(partition, epoch)   this broker leads a partition of the topic of transactions: load it
+    coordinator.step(ticket, ask, now)            a request, answered once under its ticket
+    coordinator.topic.appended(append.id, NONE, offset, now)
+    coordinator.completion.marked(marker.number, where, now)
+    coordinator.tick(now)                         the time has passed `coordinator.deadline`
+    ready = coordinator.ready()                   what to do now, after each of these
+
+A transactional id lives in the partition of the topic that it falls into, and its coordinator is that partition's
+leader. What must outlast a coordinator stands there: no client gets an answer and no partition a marker before all
+replicas in sync have the record of it.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorTopic, Load
+from replica.core.transactions.transaction_completion import TransactionCompletion
+from replica.core.transactions.transaction_effects import (
+    Note,
+    Saved,
+    TransactionAppend,
+    TransactionReady,
+    TransactionsLoaded,
+    TransactionsUnloaded,
+    TxnRecord,
+)
+from replica.core.transactions.transaction_messages import (
+    AddPartitions,
+    Ask,
+    DescribedTransaction,
+    DescribeTransaction,
+    End,
+    Init,
+    Initialized,
+    ListedTransaction,
+    ListedTransactions,
+    ListTransactions,
+    NeedsId,
+    Reply,
+    Ticket,
+    TransactionDone,
+)
+from replica.core.transactions.transaction_metadata import TransactionMetadata
+from replica.core.transactions.transaction_settings import TransactionSettings
+from replica.core.transactions.transaction_state_manager import E, TransactionStateManager
+from replica.core.transactions.transaction_states import PREPARED, TxnState
+
+S = TxnState
+
+
+class TransactionCoordinator:
+    """Coordinates the transactions of the partitions that this broker leads. Every request is answered once."""
+
+    def __init__(self, settings: TransactionSettings, now: int) -> None:
+        self._settings = settings
+        self._outbox = CoordinatorOutbox[Reply, TransactionAppend, Note]()
+        self.topic = CoordinatorTopic[TransactionMetadata, dict[str, Saved]](self._outbox, dict, self._lost)
+        self.transactions = TransactionStateManager(settings, self.topic, self._outbox)
+        self.completion = TransactionCompletion(settings, self.topic, self.transactions, self._outbox)
+        self._next_abort_check = now + settings.abort_check_ms
+        self._next_expiry_check = now + settings.expiry_check_ms
+
+    def succeed(self, former: Self) -> None:
+        self.completion.succeed(former.completion)
+        self.topic.succeed(former.topic)
+
+    # -- partitions ----------------------------------------------------------------------------------------
+
+    def replay(self, load: Load, record: TxnRecord) -> None:
+        """Take a record of the topic, in order."""
+        found = self.topic.found(load)
+        if found is None:
+            return
+        if record.saved is None:
+            found.pop(record.id, None)
+        else:
+            found[record.id] = record.saved
+
+    def loaded(self, load: Load, now: int) -> None:
+        """Coordinate the transactions of a partition from now on, and complete those that were decided."""
+        found = self.topic.found(load)
+        if found is None:
+            return
+        made = {name: TransactionMetadata(name, load.partition, saved) for name, saved in found.items()}
+        epoch = self.topic.serve(load, made)
+        decided = [transaction for transaction in made.values() if transaction.state in PREPARED]
+        self._outbox.note(TransactionsLoaded(load.partition, epoch, len(made), len(decided)))
+        for transaction in decided:
+            self.completion.send_markers(transaction, now)
+
+    def _lost(self, partition: int, transactions: dict[str, TransactionMetadata], now: int) -> None:
+        self.completion.unload(partition)
+        self._outbox.note(TransactionsUnloaded(partition, len(transactions)))
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    @property
+    def deadline(self) -> int:
+        """The next time at which `tick` has something to do."""
+        times = (self._next_abort_check, self._next_expiry_check, self.completion.deadline)
+        return min(time for time in times if time is not None)
+
+    def tick(self, now: int) -> None:
+        self.completion.tick(now)
+        if now >= self._next_abort_check:
+            self._next_abort_check = now + self._settings.abort_check_ms
+            for transaction in list(self.transactions):
+                self.completion.abort_overdue(transaction, now)
+        if now >= self._next_expiry_check:
+            self._next_expiry_check = now + self._settings.expiry_check_ms
+            self.transactions.remove_expired(now)
+
+    def ready(self) -> TransactionReady:
+        """Return everything that came up since the last call."""
+        markers = tuple(self.completion.markers)
+        self.completion.markers.clear()
+        return TransactionReady(*self._outbox.take(), markers)
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
+        match ask:
+            case Init():
+                self._on_init(ticket, ask, now)
+            case AddPartitions(who):
+                found = self._sought(who.id)
+                if isinstance(found, TransactionMetadata):
+                    self._on_add(found, ticket, ask, now)
+                else:
+                    self._outbox.answer(
+                        ticket, TransactionDone(E.INVALID_PRODUCER_ID_MAPPING if found is None else found)
+                    )
+            case End(who):
+                found = self._sought(who.id)
+                if isinstance(found, TransactionMetadata):
+                    self.completion.on_end(found, ticket, ask, now)
+                else:
+                    self._outbox.answer(
+                        ticket, TransactionDone(E.INVALID_PRODUCER_ID_MAPPING if found is None else found)
+                    )
+            case DescribeTransaction(name):
+                found = self._sought(name)
+                if isinstance(found, TransactionMetadata):
+                    self._outbox.answer(ticket, found.described())
+                else:
+                    self._outbox.answer(
+                        ticket, DescribedTransaction(E.TRANSACTIONAL_ID_NOT_FOUND if found is None else found)
+                    )
+            case ListTransactions():
+                self._outbox.answer(ticket, self._listed(ask, now))
+
+    def _sought(self, name: str) -> TransactionMetadata | E | None:
+        """Return the transaction; the error, if this broker does not answer for it; None if the id is unknown."""
+        error = self.topic.refusal(name) if name else E.INVALID_REQUEST
+        return self.topic.find(name) if error is None else error
+
+    def _on_init(self, ticket: Ticket, ask: Init, now: int) -> None:
+        found = self._sought(ask.id)
+        if ask.id and not 0 < ask.timeout_ms <= self._settings.max_timeout_ms:
+            found = E.INVALID_TRANSACTION_TIMEOUT
+        if isinstance(found, E):
+            self._outbox.answer(ticket, Initialized(found))
+            return
+        if found is None:
+            if ask.fresh is None:
+                self._outbox.answer(ticket, NeedsId())
+                return
+            found = self.transactions.add(ask.id, ask.fresh, ask.timeout_ms, now)
+        if found.pending is not None or found.state in PREPARED:
+            self._outbox.answer(ticket, Initialized(E.CONCURRENT_TRANSACTIONS))
+        elif not found.knows(ask.expected):
+            self._outbox.answer(ticket, Initialized(E.PRODUCER_FENCED))
+        elif found.state is S.ONGOING:
+            # The open transaction of an earlier producer. The client repeats its request until it is aborted
+            # everywhere.
+            self.completion.fence(
+                found,
+                now,
+                lambda error: self._outbox.answer(ticket, Initialized(error or E.CONCURRENT_TRANSACTIONS)),
+            )
+        else:
+            self._begin_anew(found, ticket, ask, now)
+
+    def _begin_anew(self, transaction: TransactionMetadata, ticket: Ticket, ask: Init, now: int) -> None:
+        if not transaction.needs_id(ask.expected):
+            after = transaction.bumped(ask.expected, ask.timeout_ms, now)
+        elif ask.fresh is None:
+            self._outbox.answer(ticket, NeedsId())
+            return
+        else:
+            after = transaction.rotated(ask.fresh, ask.expected, ask.timeout_ms, now)
+        if after is None:
+            self._outbox.answer(ticket, Initialized(E.PRODUCER_FENCED))
+            return
+        given = Initialized(E.NONE, after.saved.producer, after.saved.epoch)
+
+        def done(error: E, _: int) -> None:
+            self._outbox.answer(ticket, given if error is E.NONE else Initialized(error))
+
+        self.transactions.write(transaction, after, now, done)
+
+    def _on_add(self, transaction: TransactionMetadata, ticket: Ticket, ask: AddPartitions, now: int) -> None:
+        error = transaction.refusal(ask.who)
+        if error is None and transaction.state in PREPARED:
+            error = E.CONCURRENT_TRANSACTIONS
+        if error is None and transaction.state is S.ONGOING and ask.partitions <= set(transaction.now.partitions):
+            error = E.NONE  # the answer to an earlier request was lost
+        if error is not None:
+            self._outbox.answer(ticket, TransactionDone(error))
+            return
+
+        def done(error: E, _: int) -> None:
+            self._outbox.answer(ticket, TransactionDone(error))
+
+        self.transactions.write(transaction, transaction.with_partitions(ask.partitions, now), now, done)
+
+    def _listed(self, ask: ListTransactions, now: int) -> ListedTransactions:
+        if self.topic.partitions is None:
+            return ListedTransactions(E.COORDINATOR_NOT_AVAILABLE)
+        if self.topic.loading:
+            return ListedTransactions(E.COORDINATOR_LOAD_IN_PROGRESS)
+        found = (
+            ListedTransaction(each.id, each.now.producer, each.state)
+            for each in sorted(self.transactions, key=lambda each: each.id)
+            if (not ask.states or each.state in ask.states)
+            and (not ask.producers or each.now.producer in ask.producers)
+            and (ask.longer_than_ms < 0 or now - each.now.started_ms > ask.longer_than_ms)
+        )
+        return ListedTransactions(E.NONE, tuple(found))
