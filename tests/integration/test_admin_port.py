@@ -415,11 +415,11 @@ async def test_guesses_at_credentials_for_a_snapshot_wait_and_are_few(tmp_path: 
                 await stream.send_all(
                     f"GET /commands/snap HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {guess}\r\n\r\n".encode()
                 )
-            while store._server.clients.auth_failed < 2:
+            while store._server.clients.counts.auth_failed < 2:
                 await trio.sleep(0.01)
         for auth in ("digest root:guess", ROOT_AUTH):
             answer = await get(store.admin_port, "/commands/snap", Authorization=auth)
-            assert (answer.status, store._server.clients.auth_failed) == (429, 2)
+            assert (answer.status, store._server.clients.counts.auth_failed) == (429, 2)
 
 
 @pytest.mark.parametrize(

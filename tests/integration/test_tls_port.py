@@ -248,9 +248,9 @@ async def test_log_has_the_reason(tmp_path: Path, ca: Authority, caplog: pytest.
         assert "sent no certificate" in await first_said(caplog, "handshake_failed")
         # Once for a host, for a while: whoever tries and tries does not fill the log.
         await refused(server, context(ca.trust, stranger.issue("eve")))
-        while server.clients.auth_failed < 2:
+        while server.clients.counts.auth_failed < 2:
             await trio.sleep(0.01)
-        assert (len(said(caplog, "handshake_failed")), server.clients.auth_failed) == (1, 2)
+        assert (len(said(caplog, "handshake_failed")), server.clients.counts.auth_failed) == (1, 2)
         await still_serves(server, ca)
 
 

@@ -105,7 +105,7 @@ class AdminAccess:
     def _distrust(self, caller: ClientAuthentication, now: Millis, status: HTTPStatus, why: str) -> Refusal:
         """Count a failed login, and delay the reply."""
         clients = self._clients
-        clients.auth_failed += 1
+        clients.counts.auth_failed += 1
         reason = caller.why or "not authorized"
         clients.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
         return Refusal(status, why, clients.failed_logins.failed(caller.host, now))

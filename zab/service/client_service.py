@@ -20,10 +20,10 @@ from zab.service.client_sessions import SECRET_BYTES, ClientSessions, ignore_res
 from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog, TurnWatch
 from zab.service.container_reaper import ContainerReaper, ReaperSettings
 from zab.service.counts import Counts
+from zab.service.leader_contact import LeaderContact, ReadOnlySettings
 from zab.service.local_sessions import LocalSessions
 from zab.service.pending_submissions import Done
 from zab.service.session_tracker import SessionTracker
-from zab.service.slow_clients import REASON, SlowClients
 from zab.service.throttle import ConnectionThrottle
 from zab.store.operations import Op
 from zab.store.session_table import SessionIds
@@ -32,19 +32,12 @@ from zab.store.store import Store
 SLEPT_CHECKS: Final = 3
 """After this many missed checks the process counts as suspended: it may have missed signs of life of clients."""
 
-READABLE_MS_MIN: Final = 10
-"""The least time between two looks whether the state may be read."""
 
-
-class ServiceSettings(ConnectionSettings, Protocol):
+class ServiceSettings(ConnectionSettings, ReadOnlySettings, Protocol):
     """The settings of `ClientPortSettings` that decide about all clients together."""
 
     @property
     def tick_ms(self) -> int: ...
-    @property
-    def read_only_after_ms(self) -> int: ...
-    @property
-    def unsent_total_bytes_max(self) -> int: ...
     @property
     def containers_ms(self) -> int: ...
     @property
@@ -89,27 +82,19 @@ class ClientService:
         self.requests_watchdog = requests_watchdog
         self.post, self.post_many, self.postpone = requests.post, requests.post_many, requests.postpone
         self.ready = False
-        """True if the state may be read: there is a leader, and no snapshot is being restored."""
-        self.restoring = False
-        """True while a snapshot is being restored."""
-        self.lost_ms: Millis | None = clock_ms()
-        """The time since which this server knows no leader; None while it knows one."""
-        self.leads: Epoch | None = None
-        """The epoch that this server leads, or None."""
+        """True if the state may be read. Equal to `leader.readable`; each request reads it here."""
+        self.leader = LeaderContact(settings, clock_ms, cut_off_since)
+        """The contact with a leader, from the roles and restores that the owner reports."""
         self.connections: dict[Connected, None] = {}
         """All connections that have a session."""
         self.open_requests = 0
         """Unanswered requests of all connections. Each pipeline keeps its part up to date."""
         self.large_bytes = 0
         """Bytes of the large requests among them. Each connection's throttle keeps its part up to date."""
-        self.auth_failed = 0
-        """Failed logins since the start."""
         self.counts = Counts()
         """Events since the start, for the metrics."""
         self.latency = Latency()
         """Latencies since the start, or since the last reset of the statistics."""
-        self.gone = Traffic()
-        """The traffic of closed connections. All traffic is the sum of this and the traffic of `connections`."""
         self.failed_logins = FailedLogins(settings.failed_logins)
         self.connection_throttle = ConnectionThrottle(settings.throttle, chance, clock_ms())
         self.sessions = ClientSessions(
@@ -121,7 +106,6 @@ class ClientService:
             random_bytes,
         )
         self.tracker = SessionTracker(self, settings.tick_ms)
-        self._slow_clients = SlowClients[Connected](settings.unsent_total_bytes_max)
         self._reaper = ContainerReaper(
             ReaperSettings(
                 settings.containers_ms, settings.containers_per_minute_max, settings.containers_never_used_ms
@@ -130,43 +114,36 @@ class ClientService:
         )
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
-        self._cut_off_since = cut_off_since
-        self._serving = False
-        """True if this server leads or follows a leader."""
         self._checked_ms = clock_ms()
         """The time at which the last `check` ended."""
 
     # -- roles and snapshots -------------------------------------------------------------------------
 
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
-        self._serving = serving
-        self.leads = epoch if serving and leading else None
-        if serving:
-            self.lost_ms = None
-        elif self.lost_ms is None:
-            self.lost_ms = self._clock_ms()
+        self.leader.role_changed(serving=serving, leading=leading, epoch=epoch)
         self._update_readiness()
 
     def restore_begins(self) -> None:
         """Stop reads until `restore_ended`: a snapshot is about to replace the state."""
-        self.restoring = True
+        self.leader.restoring = True
         self._update_readiness()
 
     def restore_ended(self) -> None:
         """Resume reads and send clients the events that they missed. Also called if the restore failed."""
-        self.restoring = False
+        self.leader.restoring = False
         self.machine.deliver_missed()
         for session in list(self.sessions.attached):
             self.session_changed(session)
         self._update_readiness()
 
     def _update_readiness(self) -> None:
-        self.ready = self._serving and not self.restoring
-        if self.leads is not None:
-            self.tracker.lead(self.leads, self._clock_ms())
+        leader = self.leader
+        self.ready = leader.readable
+        if leader.leads is not None:
+            self.tracker.lead(leader.leads, self._clock_ms())
         else:
             self.tracker.rest()
-        if self.ready or self.restoring:
+        if self.ready or leader.restoring:
             for connection in [each for each in self.connections if each.read_only]:
                 if not self.settings.local_sessions_enabled:
                     self.sessions.local.forget(connection.session)
@@ -174,28 +151,6 @@ class ClientService:
         if self.ready:
             for connection in list(self.connections):
                 connection.resume()
-
-    @property
-    def read_only(self) -> bool:
-        """True if there has been no leader for so long that clients in read-only mode may read the last known state."""
-        return (
-            self.settings.read_only_mode_enabled
-            and self.lost_ms is not None
-            and not self.restoring
-            and self._clock_ms() - self.lost_ms >= self.settings.read_only_after_ms
-        )
-
-    @property
-    def unreadable_ms(self) -> Millis:
-        """The milliseconds after which to look again whether the state may be read, or only read; 0 if it may."""
-        if self.ready or self.read_only:
-            return 0
-        since_ms = 0 if self.lost_ms is None else self._clock_ms() - self.lost_ms
-        return max(self.settings.read_only_after_ms - since_ms, READABLE_MS_MIN)
-
-    @property
-    def cut_off_ms(self) -> Millis | None:
-        return self._cut_off_since()
 
     # -- sessions ------------------------------------------------------------------------------------
 
@@ -245,23 +200,10 @@ class ClientService:
 
     def reap(self) -> Millis:
         """Submit the deletions of containers and TTL nodes that are due. Return the time of the next call."""
-        leads = self.leads is not None and not self.restoring
+        leads = self.leader.leads is not None and not self.leader.restoring
         for path in self._reaper.due(self.machine.tree, self._clock_ms(), self._wall_ms(), leads=leads):
             self.post(self.sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)
         return self._reaper.deadline
-
-    def cut_slow_clients(self) -> None:
-        """Cut clients that make no progress while all clients together hold too much memory."""
-        for slow in self._slow_clients.check(self.connections):
-            peer = slow.connection.peer
-            self.log.warn_rate_limited(
-                slow.event,
-                peer.rpartition(":")[0],
-                peer=peer,
-                unsent_bytes=slow.unsent,
-                unfinished_bytes=slow.unfinished,
-            )
-            slow.connection.cut(REASON)
 
     # -- counts --------------------------------------------------------------------------------------
 
@@ -269,11 +211,11 @@ class ClientService:
         """Return the requests received, and the replies and events sent, on all connections since the start."""
         received = sum(connection.received for connection in self.connections)
         sent = sum(connection.sent for connection in self.connections)
-        return received + self.gone.received, sent + self.gone.sent
+        return received + self.counts.gone.received, sent + self.counts.gone.sent
 
     @property
     def response_bytes(self) -> int:
         return self.counts.response_bytes + sum(each.response_bytes for each in self.connections)
 
     def reset_statistics(self) -> None:
-        self.latency, self.gone = Latency(), Traffic()
+        self.latency, self.counts.gone = Latency(), Traffic()

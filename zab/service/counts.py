@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import define, field
+
+from zab.service.attached import Traffic
 
 
 @define
@@ -22,3 +24,6 @@ class Counts:
     sessionless_connections_expired: int = 0
     throttled_ops: int = 0
     large_requests_rejected: int = 0
+    auth_failed: int = 0
+    gone: Traffic = field(factory=Traffic)
+    """The traffic of closed connections. All traffic is the sum of this and the traffic of the open ones."""

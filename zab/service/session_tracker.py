@@ -22,6 +22,7 @@ from attrs import define, field
 from zab.core.zxid import Epoch, Millis
 from zab.service.attached import Attached
 from zab.service.client_sessions import ClientSessions
+from zab.service.leader_contact import LeaderContact
 from zab.store.expiry_queue import ExpiryQueue
 
 ALIVE: Final = b"a"
@@ -41,12 +42,7 @@ class TrackedServer(Protocol):
     @property
     def ready(self) -> bool: ...
     @property
-    def lost_ms(self) -> Millis | None:
-        """The time since which this server knows no leader; None while it knows one."""
-
-    @property
-    def cut_off_ms(self) -> Millis | None:
-        """The time since which no quorum can be reached, or None."""
+    def leader(self) -> LeaderContact: ...
 
 
 class SessionOpening(Protocol):
@@ -154,8 +150,8 @@ class SessionTracker:
             for start in range(0, len(alive), REPORT_SESSIONS_MAX):
                 part = alive[start : start + REPORT_SESSIONS_MAX]
                 found.reports.append(ALIVE + struct.pack(f">{len(part)}q", *part))
-        elif server.lost_ms is not None:
-            self._check_leaderless(server.lost_ms, now, found)
+        elif server.leader.lost_ms is not None:
+            self._check_leaderless(server.leader.lost_ms, now, found)
         return found
 
     def _check_local(self, alive: list[int], now: Millis, found: Findings) -> None:
@@ -168,7 +164,8 @@ class SessionTracker:
 
     def _check_leaderless(self, lost_ms: Millis, now: Millis, found: Findings) -> None:
         server = self._server
-        cut_off = server.cut_off_ms is not None and now - server.cut_off_ms > CUT_OFF_TICKS * self._tick_ms
+        cut_off_ms = server.leader.cut_off_ms
+        cut_off = cut_off_ms is not None and now - cut_off_ms > CUT_OFF_TICKS * self._tick_ms
         why = "no quorum can be reached from here" if cut_off else "no leader is elected here"
         for client in server.sessions.attached.values():
             if (cut_off or (now - lost_ms) * PATIENCE > client.timeout_ms) and not client.read_only:

@@ -15,6 +15,10 @@ CHECK_MS: Final = 250
 REASON: Final = "this client makes no progress, like others, and their buffers together are over unsent_total_bytes_max"
 
 
+class SlowClientLog(Protocol):
+    def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None: ...
+
+
 class Buffering(Protocol):
     """The buffers of a client's connection."""
 
@@ -28,6 +32,9 @@ class Buffering(Protocol):
 
     @property
     def sent(self) -> int: ...
+    @property
+    def peer(self) -> str: ...
+    def cut(self, why: str) -> None: ...
 
 
 T = TypeVar("T", bound=Buffering)
@@ -56,6 +63,19 @@ class SlowClients(Generic[T]):
         self._bytes_max = bytes_max
         self._seen: dict[T, tuple[int, int]] = {}
         """client -> the replies and events sent to it, and the bytes that it held, at the last check"""
+
+    def cut(self, connections: Iterable[T], log: SlowClientLog) -> None:
+        """Cut clients that make no progress while all clients together hold too much memory."""
+        for slow in self.check(connections):
+            peer = slow.connection.peer
+            log.warn_rate_limited(
+                slow.event,
+                peer.rpartition(":")[0],
+                peer=peer,
+                unsent_bytes=slow.unsent,
+                unfinished_bytes=slow.unfinished,
+            )
+            slow.connection.cut(REASON)
 
     def check(self, connections: Iterable[T]) -> list[SlowClient[T]]:
         """Return the clients to cut, no more than are needed to come below the bound."""

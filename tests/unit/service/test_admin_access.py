@@ -97,4 +97,4 @@ def test_guesses_are_answered_after_a_pause_and_then_not_checked() -> None:
     assert third is not None
     assert (first.pause_ms, second.pause_ms) == (100, 200)
     assert (third.status, third.pause_ms) == (HTTPStatus.TOO_MANY_REQUESTS, 0)
-    assert access.server.it.auth_failed == 2
+    assert access.server.it.counts.auth_failed == 2

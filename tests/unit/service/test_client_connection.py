@@ -13,7 +13,7 @@ from attrs import evolve
 from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
-from zab.service.attached import Latency, Traffic
+from zab.service.attached import Latency
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.counts import Counts
@@ -46,13 +46,13 @@ class Server:
         self.settings = settings
         self.log = self.requests_watchdog = self.tracker = self.sessions = self
         self.audit = None
-        self.counts, self.latency, self.gone = Counts(), Latency(), Traffic()
+        self.counts, self.latency = Counts(), Latency()
         self.connection_throttle = ConnectionThrottle(settings.throttle, lambda: 1.0, 0)
         self.failed_logins = FailedLogins(settings.failed_logins)
         self.local = LocalSessions(settings.tick_ms, b"")
         self.connections: dict[Any, None] = {}
         self.ready = True
-        self.open_requests = self.large_bytes = self.auth_failed = 0
+        self.open_requests = self.large_bytes = 0
         self.posted: list[tuple[bytes, Done]] = []
         self.opening: list[Any] = []
         self.events: list[str] = []

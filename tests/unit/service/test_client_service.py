@@ -121,9 +121,9 @@ def test_held_requests_are_taken_when_there_is_a_leader_again() -> None:
     client = it.connect(7)
     assert not it.it.ready
     it.follow()
-    assert (it.it.ready, it.it.lost_ms, client.resumed) == (True, None, 1)
+    assert (it.it.ready, it.it.leader.lost_ms, client.resumed) == (True, None, 1)
     it.lose_leader()
-    assert (it.it.ready, it.it.lost_ms, client.resumed) == (False, it.now, 1)
+    assert (it.it.ready, it.it.leader.lost_ms, client.resumed) == (False, it.now, 1)
 
 
 def test_nothing_is_read_while_a_snapshot_is_restored() -> None:
@@ -216,13 +216,13 @@ def test_session_that_moves_to_another_server_ends_its_connection_here() -> None
 
 def test_read_only_mode_begins_late_and_ends_with_the_next_leader() -> None:
     it = Surroundings(read_only_mode_enabled=True, read_only_after_ms=500)
-    before = it.it.read_only
+    before = it.it.leader.read_only
     it.now += 500
-    assert (before, it.it.read_only) == (False, True)
+    assert (before, it.it.leader.read_only) == (False, True)
     it.it.sessions.local.add(9, TIMEOUT_MS, it.now)
     client = it.connect(9, read_only=True)
     it.follow()
-    assert it.it.read_only is False
+    assert it.it.leader.read_only is False
     assert client.why.startswith("there is a leader again")
     assert 9 not in it.it.sessions.local
 

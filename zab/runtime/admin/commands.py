@@ -158,7 +158,7 @@ def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outc
     if command is None:
         return Outcome(name, error=f"Unknown command: {name}")
     serves = server.role.serving
-    if not command.always and not serves and not server.clients.read_only:
+    if not command.always and not serves and not server.clients.leader.read_only:
         return Outcome(command.names[0], error=NOT_SERVING)
     return Outcome(command.names[0], command.answer(server))
 

@@ -36,7 +36,7 @@ def initial_configuration(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def is_read_only(server: ServerRuntime) -> Mapping[str, object]:
-    return {"read_only": server.clients.read_only}
+    return {"read_only": server.clients.leader.read_only}
 
 
 def leader(server: ServerRuntime) -> Mapping[str, object]:

@@ -140,9 +140,9 @@ class MetricsSampler:
     def _check_read_only(self) -> None:
         """Log when the read-only mode begins or ends. It begins at a time, without an event, so it is polled."""
         server = self._server
-        if server.clients.read_only is self._read_only:
+        if server.clients.leader.read_only is self._read_only:
             return
-        self._read_only = server.clients.read_only
+        self._read_only = server.clients.leader.read_only
         if self._read_only:
             server.log.say("read_only", "warning", why="no leader was found: clients that accept it may read")
         else:

@@ -151,7 +151,7 @@ METRICS: Final = (
     _counter(
         "auth_failed_count",
         "failed authentications, by TLS, SASL or credentials",
-        lambda seen: seen.server.clients.auth_failed,
+        lambda seen: seen.server.clients.counts.auth_failed,
     ),
     _counter(
         "ensemble_auth_fail",

@@ -131,7 +131,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
     values: dict[str, object] = {
         "version": VERSION,
-        "read_only": server.clients.read_only,
+        "read_only": server.clients.leader.read_only,
         "server_stats": {
             "packets_sent": sent,
             "packets_received": received,
@@ -147,7 +147,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
             "log_dir_size": log,
             "last_processed_zxid": server.machine.zxid,
             "num_alive_client_connections": len(server.clients.connections),
-            "auth_failed_count": server.clients.auth_failed,
+            "auth_failed_count": server.clients.counts.auth_failed,
             "non_mtlsremote_conn_count": 0,
             "non_mtlslocal_conn_count": 0,
             "uptime": now_ms() - server.role.started_ms,

@@ -35,7 +35,7 @@ def answer(server: ServerRuntime, command: Command) -> bytes:
 
 
 def _serves(server: ServerRuntime) -> bool:
-    return server.clients.read_only or _has_leader(server)
+    return server.clients.leader.read_only or _has_leader(server)
 
 
 def _has_leader(server: ServerRuntime) -> bool:
@@ -43,7 +43,7 @@ def _has_leader(server: ServerRuntime) -> bool:
 
 
 def _isro(server: ServerRuntime) -> str:
-    return "rw" if _has_leader(server) else "ro" if server.clients.read_only else "null"
+    return "rw" if _has_leader(server) else "ro" if server.clients.leader.read_only else "null"
 
 
 def _summary(server: ServerRuntime) -> str:
@@ -67,7 +67,7 @@ def _srvr(server: ServerRuntime) -> str:
 
 
 def _head(server: ServerRuntime) -> str:
-    only = "READ-ONLY mode; serving only read-only clients\n" if server.clients.read_only else ""
+    only = "READ-ONLY mode; serving only read-only clients\n" if server.clients.leader.read_only else ""
     return f"Zookeeper version: {VERSION}\n{only}"
 
 

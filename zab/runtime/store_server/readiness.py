@@ -53,7 +53,7 @@ class Readiness:
 
     async def ready_or_read_only(self) -> bool:
         """Wait until the state may be read. Return True if it may only be read, because there is no leader."""
-        while wait_ms := self._clients.unreadable_ms:
+        while wait_ms := self._clients.leader.unreadable_ms:
             with trio.move_on_after(wait_ms / 1000):
                 await self._unready.park()
         return not self._clients.ready

@@ -25,13 +25,14 @@ from zab.runtime.store_server.readiness import Readiness
 from zab.runtime.store_server.request_poster import RequestPoster
 from zab.runtime.store_server.server_membership import ServerMembership
 from zab.runtime.store_server.store_machine import StoreMachine
+from zab.service.attached import Connected
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, Steps
 from zab.service.config_node import ConfigNode
 from zab.service.operator_warnings import quorum_loss
 from zab.service.server_role import ServerRole
 from zab.service.session_tracker import ALIVE
-from zab.service.slow_clients import CHECK_MS
+from zab.service.slow_clients import CHECK_MS, SlowClients
 from zab.service.status import OpenPorts
 from zab.session.call_arguments import timeout_of
 from zab.store.server_watches import Watcher
@@ -121,9 +122,10 @@ class ServerRuntime:
                 self.member.tell_leader(report)
 
     async def _cut_slow_clients(self) -> None:
+        slow_clients = SlowClients[Connected](self.settings.unsent_total_bytes_max)
         while True:
             await trio.sleep(CHECK_MS / 1000)
-            self.clients.cut_slow_clients()
+            slow_clients.cut(self.clients.connections, self.log)
 
     async def _reap_containers(self) -> None:
         while True:
@@ -172,7 +174,7 @@ class ServerRuntime:
     def mode(self) -> str:
         """The role of this server, by the name that ZooKeeper's tools use."""
         alone = self.role.serving and len(self.member.status().ensemble.servers) == 1
-        return self.role.mode(read_only=self.clients.read_only, alone=alone)
+        return self.role.mode(read_only=self.clients.leader.read_only, alone=alone)
 
     # -- messages of the other servers -----------------------------------------------------------------
 

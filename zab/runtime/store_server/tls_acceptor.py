@@ -60,7 +60,7 @@ class TlsAcceptor:
         return (stream, []) if self._plain_too else self._refused(host, peer, "plain text on the TLS port")
 
     def _refused(self, host: str, peer: str, why: str) -> Admitted | None:
-        self._server.clients.auth_failed += 1
+        self._server.clients.counts.auth_failed += 1
         self._server.clients.counts.unsuccessful_handshake += 1
         self._server.log.warn_rate_limited("handshake_failed", host, peer=peer, why=why)
         return None

@@ -148,8 +148,8 @@ class ClientConnection:
         if pipeline is not None:
             pipeline.drop()
         self.send_buffer.frames.clear()
-        server.gone.received += self.received
-        server.gone.sent += self.send_buffer.sent
+        server.counts.gone.received += self.received
+        server.counts.gone.sent += self.send_buffer.sent
         server.counts.response_bytes += self.response_bytes
         server.connections.pop(self, None)
         if self.session:

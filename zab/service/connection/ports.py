@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
-from zab.service.attached import Latency, Traffic
+from zab.service.attached import Latency
 from zab.service.authentication import IdentitySettings
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
@@ -130,7 +130,6 @@ class Sessions(Protocol):
 class ServerPort(RequestTotals, Protocol):
     """A server, as its connections use it: `ClientService`."""
 
-    auth_failed: int
     ready: bool
     """True if the state may be read: see `ClientService`."""
 
@@ -148,8 +147,6 @@ class ServerPort(RequestTotals, Protocol):
     def counts(self) -> Counts: ...
     @property
     def latency(self) -> Latency: ...
-    @property
-    def gone(self) -> Traffic: ...
     @property
     def connection_throttle(self) -> ConnectionThrottle: ...
     @property

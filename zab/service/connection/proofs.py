@@ -107,7 +107,7 @@ class Login:
 
     def _warn(self, event: str) -> None:
         peer = self._client.peer
-        self._server.auth_failed += 1
+        self._server.counts.auth_failed += 1
         self._server.log.warn_rate_limited(
             event, peer.rpartition(":")[0], peer=peer, why=self._client.authentication.why
         )

@@ -223,7 +223,7 @@ class SimulatedClientPort:
         """Look again until the state may be read, or only be read."""
         if shell.over:
             return
-        wait_ms = self.clients.unreadable_ms
+        wait_ms = self.clients.leader.unreadable_ms
         if wait_ms:
             self.later(wait_ms, partial(self.when_readable, shell, done))
         else:

@@ -34,19 +34,19 @@ class JudgedClientService(ClientService):
         """By local session: the time of its last sign of life, or of the first check that saw it."""
 
     def _heard(self, sessions: Iterable[int]) -> None:
-        if self.leads is not None:
+        if self.leader.leads is not None:
             for session in sessions:
                 self._heard_at[session] = self._clock_ms()
 
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
-        led = self.leads
+        led = self.leader.leads
         super().role_changed(serving=serving, leading=leading, epoch=epoch)
         if serving:
             self._leaderless_ms = None
             self._judge_readers()
         elif self._leaderless_ms is None:
             self._leaderless_ms = self._clock_ms()
-        if self.leads is not None and self.leads != led:
+        if self.leader.leads is not None and self.leader.leads != led:
             self._heard_at.clear()
             self._heard(self.sessions.table)
 
@@ -75,7 +75,7 @@ class JudgedClientService(ClientService):
         reports = super().check()
         self._judge_local_ends(timeouts)
         self._judge_patience()
-        if self.ready and self.leads is None:
+        if self.ready and self.leader.leads is None:
             self._judge_reports(alive, reports)
         return reports
 
@@ -108,7 +108,7 @@ class JudgedClientService(ClientService):
 
     def _judge_readers(self) -> None:
         for client in self._served():
-            if client.read_only and not self.restoring:
+            if client.read_only and not self.leader.restoring:
                 raise Violation(READERS, f"server {self.me} has a leader, and session {client.session:#x} only reads")
 
     def _served(self) -> list[Any]:
@@ -116,7 +116,7 @@ class JudgedClientService(ClientService):
         return [each for each in connections.values() if each.phase is ConnectionPhase.SERVING]
 
     def _judge_end(self, session: int) -> None:
-        if self.leads is None:
+        if self.leader.leads is None:
             raise Violation(LEADS, f"server {self.me} ends session {session:#x}, and does not lead")
         known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._heard_at.get(session, 0)
         if known is not None and silent_ms < known[0]:
