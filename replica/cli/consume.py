@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 import click
 import trio
@@ -18,9 +18,18 @@ from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalan
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import PAUSE_S, Client, Unreachable, raise_for
-from replica.wire.api import ApiKey
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
+from replica.wire.schemas.data import (
+    FETCH,
+    LIST_OFFSETS,
+    FetchRequest,
+    FetchRequestPartition,
+    FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from zab.cli.kit.failures import DONE, Failed, Misused
 from zab.cli.kit.options import check_exclusive
 from zab.cli.kit.output import progress
@@ -277,13 +286,13 @@ async def _first(client: Client, leader: int, where: TopicPartition, arguments: 
 
 
 async def _look_up(client: Client, leader: int, where: TopicPartition, timestamp: int, isolation: int = 0) -> int:
-    part = {"partition_index": where.partition, "timestamp": timestamp}
-    topics = [{"name": where.topic, "partitions": [part]}]
-    body = {"replica_id": -1, "isolation_level": isolation, "topics": topics}
-    reply = await client.ask_broker(leader, ApiKey.LIST_OFFSETS, body)
-    answer = reply["topics"][0]["partitions"][0]
-    raise_for(answer["error_code"], str(where))
-    offset: int = answer["offset"]
+    part = ListOffsetsPartition(partition_index=where.partition, timestamp=timestamp)
+    topics = [ListOffsetsTopic(name=where.topic, partitions=[part])]
+    body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
+    reply = await client.ask_broker(leader, LIST_OFFSETS, body)
+    answer = reply.topics[0].partitions[0]
+    raise_for(answer.error_code, str(where))
+    offset: int = answer.offset
     return offset
 
 
@@ -297,32 +306,34 @@ async def _fetch(client: Client, positions: list[Position], isolation: int) -> l
         by_leader.setdefault(leaders[position.where], []).append(position)
     found: list[Found] = []
     for leader, theirs in by_leader.items():
-        reply = await client.ask_broker(leader, ApiKey.FETCH, _body(theirs, WAIT_MS // len(by_leader), isolation))
-        raise_for(reply["error_code"], f"broker {leader}")
+        reply = await client.ask_broker(leader, FETCH, _body(theirs, WAIT_MS // len(by_leader), isolation))
+        raise_for(reply.error_code, f"broker {leader}")
         known = {each.where: each for each in theirs}
-        for topic in reply["responses"]:
-            for part in topic["partitions"]:
-                position = known[TopicPartition(topic["topic"], part["partition_index"])]
-                if part["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE:
+        for topic in reply.responses:
+            for part in topic.partitions:
+                position = known[TopicPartition(topic.topic, part.partition_index)]
+                if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     position.offset = await _back_in_range(client, leader, position)
                     continue
-                raise_for(part["error_code"], str(position.where))
-                aborted = {(each["first_offset"], each["producer_id"]) for each in part["aborted_transactions"] or ()}
-                found.extend(_records(position, part["records"] or b"", aborted))
+                raise_for(part.error_code, str(position.where))
+                aborted = {(each.first_offset, each.producer_id) for each in part.aborted_transactions or ()}
+                found.extend(_records(position, part.records or b"", aborted))
     return found
 
 
-def _body(positions: list[Position], wait_ms: int, isolation: int) -> dict[str, Any]:
+def _body(positions: list[Position], wait_ms: int, isolation: int) -> FetchRequest:
     parts = [
-        {"partition": each.where.partition, "fetch_offset": each.offset, "partition_max_bytes": PARTITION_BYTES_MAX}
+        FetchRequestPartition(
+            partition=each.where.partition, fetch_offset=each.offset, partition_max_bytes=PARTITION_BYTES_MAX
+        )
         for each in positions
     ]
-    return {
-        "max_wait_ms": wait_ms,
-        "min_bytes": 1,
-        "isolation_level": isolation,
-        "topics": [{"topic": positions[0].where.topic, "partitions": parts}],
-    }
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        isolation_level=isolation,
+        topics=[FetchTopic(topic=positions[0].where.topic, partitions=parts)],
+    )
 
 
 async def _back_in_range(client: Client, leader: int, position: Position) -> int:

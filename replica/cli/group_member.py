@@ -8,12 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from struct import pack, unpack_from
-from typing import Any, Final
+from typing import Final, TypeVar
+
+from attrs import evolve
 
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
-from replica.wire.api import ApiKey
+from replica.wire.fields import Api
+from replica.wire.schemas.groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    SYNC_GROUP,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    MemberIdentity,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 PROTOCOL: Final = "range"
 SESSION_MS: Final = 45_000
@@ -43,34 +70,36 @@ class GroupMember:
         while True:
             try:
                 joined = await self._join()
-                assignments = await self._assign(joined) if joined["leader"] == joined["member_id"] else []
+                assignments = await self._assign(joined) if joined.leader == joined.member_id else []
                 reply = await self._ask(
-                    ApiKey.SYNC_GROUP,
-                    {
-                        **self._identity,
-                        "protocol_type": "consumer",
-                        "protocol_name": PROTOCOL,
-                        "assignments": assignments,
-                    },
+                    SYNC_GROUP,
+                    SyncGroupRequest(
+                        self.group,
+                        self.generation,
+                        self.member_id,
+                        protocol_type="consumer",
+                        protocol_name=PROTOCOL,
+                        assignments=assignments,
+                    ),
                 )
             except Rebalance:
                 continue
-            return _assigned(reply["assignment"], self.topic)
+            return _assigned(reply.assignment, self.topic)
 
     async def heartbeat(self) -> None:
         """Raise `Rebalance` if others come or go."""
-        await self._ask(ApiKey.HEARTBEAT, self._identity)
+        await self._ask(HEARTBEAT, HeartbeatRequest(self.group, self.generation, self.member_id))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, int]:
         """Return the committed offset of each partition that has one."""
-        topics = [{"name": self.topic, "partition_indexes": list(partitions)}]
-        reply = await self._ask(ApiKey.OFFSET_FETCH, {"group_id": self.group, "topics": topics}, version_max=7)
+        topics = [OffsetFetchRequestTopic(name=self.topic, partition_indexes=list(partitions))]
+        reply = await self._ask(OFFSET_FETCH, OffsetFetchRequest(group_id=self.group, topics=topics), version_max=7)
         found = {}
-        for topic in reply["topics"]:
-            for part in topic["partitions"]:
-                raise_for(part["error_code"], f"group {self.group}: partition {part['partition_index']}")
-                if part["committed_offset"] != NO_OFFSET:
-                    found[part["partition_index"]] = part["committed_offset"]
+        for topic in reply.topics:
+            for part in topic.partitions:
+                raise_for(part.error_code, f"group {self.group}: partition {part.partition_index}")
+                if part.committed_offset != NO_OFFSET:
+                    found[part.partition_index] = part.committed_offset
         return found
 
     async def commit(self, offsets: Mapping[int, int]) -> None:
@@ -78,64 +107,63 @@ class GroupMember:
         if not offsets:
             return
         parts = [
-            {"partition_index": number, "committed_offset": offset, "committed_metadata": ""}
+            OffsetCommitRequestPartition(partition_index=number, committed_offset=offset, committed_metadata="")
             for number, offset in offsets.items()
         ]
-        body = {**self._identity, "topics": [{"name": self.topic, "partitions": parts}]}
-        await self._ask(ApiKey.OFFSET_COMMIT, body)
+        topics = [OffsetCommitRequestTopic(self.topic, parts)]
+        await self._ask(OFFSET_COMMIT, OffsetCommitRequest(self.group, self.generation, self.member_id, topics=topics))
 
     async def leave(self) -> None:
         if self.member_id:
             await self._ask(
-                ApiKey.LEAVE_GROUP,
-                {"group_id": self.group, "member_id": self.member_id, "members": [{"member_id": self.member_id}]},
+                LEAVE_GROUP,
+                LeaveGroupRequest(
+                    group_id=self.group, member_id=self.member_id, members=[MemberIdentity(member_id=self.member_id)]
+                ),
             )
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    @property
-    def _identity(self) -> dict[str, Any]:
-        return {"group_id": self.group, "generation_id": self.generation, "member_id": self.member_id}
-
-    async def _join(self) -> dict[str, Any]:
-        body = {
-            "group_id": self.group,
-            "session_timeout_ms": SESSION_MS,
-            "rebalance_timeout_ms": REBALANCE_MS,
-            "protocol_type": "consumer",
-            "protocols": [{"name": PROTOCOL, "metadata": subscription([self.topic])}],
-        }
+    async def _join(self) -> JoinGroupResponse:
+        body = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription([self.topic]))],
+        )
         while True:
             reply = await self._ask(
-                ApiKey.JOIN_GROUP, {**body, "member_id": self.member_id}, expected=ErrorCode.MEMBER_ID_REQUIRED
+                JOIN_GROUP, evolve(body, member_id=self.member_id), expected=ErrorCode.MEMBER_ID_REQUIRED
             )
-            self.member_id, self.generation = reply["member_id"], reply["generation_id"]
-            if reply["error_code"] != ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id, self.generation = reply.member_id, reply.generation_id
+            if reply.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 return reply
 
-    async def _assign(self, joined: dict[str, Any]) -> list[dict[str, Any]]:
+    async def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         async def known() -> list[int]:
             return [where.partition for where in await leaders_of(self._client, self.topic, ())]
 
         numbers = await self._client.patiently(known)
-        members = {one["member_id"]: topics_of(one["metadata"]) for one in joined["members"]}
+        members = {one.member_id: topics_of(one.metadata) for one in joined.members}
         others = {topic for topics in members.values() for topic in topics} - {self.topic}
         partitions = {self.topic: numbers}
         if others:
-            for topic in (await self._client.metadata(sorted(others)))["topics"]:
-                partitions[topic["name"]] = sorted(each["partition_index"] for each in topic["partitions"])
+            for topic in (await self._client.metadata(sorted(others))).topics:
+                partitions[topic.name or ""] = sorted(each.partition_index for each in topic.partitions)
         return [
-            {"member_id": member, "assignment": assignment(mine)}
+            SyncGroupRequestAssignment(member_id=member, assignment=assignment(mine))
             for member, mine in in_ranges(members, partitions).items()
         ]
 
     async def _ask(
-        self, api: ApiKey, body: dict[str, Any], version_max: int | None = None, expected: ErrorCode = ErrorCode.NONE
-    ) -> dict[str, Any]:
-        def error_of(reply: dict[str, Any]) -> int:
-            codes = [reply.get("error_code", 0)]
-            if api is ApiKey.OFFSET_COMMIT:
-                codes += [part["error_code"] for topic in reply["topics"] for part in topic["partitions"]]
+        self, api: Api[Q, R], body: Q, version_max: int | None = None, expected: ErrorCode = ErrorCode.NONE
+    ) -> R:
+        def error_of(response: R) -> int:
+            if isinstance(response, OffsetCommitResponse):
+                codes = [part.error_code for topic in response.topics for part in topic.partitions]
+            else:
+                codes = [getattr(response, "error_code", ErrorCode.NONE)]
             return next((code for code in codes if code not in (ErrorCode.NONE, expected)), 0)
 
         try:

@@ -15,9 +15,17 @@ from replica.cli.bootstrap import verb_options, with_client
 from replica.cli.topic import check_partitions, no_such_topic
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
-from replica.wire.api import ApiKey
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build
+from replica.wire.schemas.cluster import METADATA, MetadataRequest, MetadataRequestTopic
+from replica.wire.schemas.data import (
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    InitProducerIdRequest,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from zab.cli.kit.failures import DONE, Failed
 from zab.cli.kit.output import progress, show_json
 from zab.cli.kit.verb_group import Arguments, connected_command
@@ -120,20 +128,21 @@ class Producer:
 
         async def look() -> list[int]:
             reply = await self._client.ask(
-                ApiKey.METADATA, {"topics": [{"name": self._topic}], "allow_auto_topic_creation": True}
+                METADATA,
+                MetadataRequest(topics=[MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=True),
             )
-            [topic] = reply["topics"]
-            unknown = topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            [topic] = reply.topics
+            unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if unknown and trio.current_time() > began + APPEARS_S:
                 why = "and topics are not made by being asked for (auto.create.topics.enable)"
                 raise Failed(f"{await no_such_topic(self._client, self._topic)}, {why}")
-            raise_for(topic["error_code"], f"topic {self._topic}")
-            return sorted(each["partition_index"] for each in topic["partitions"])
+            raise_for(topic.error_code, f"topic {self._topic}")
+            return sorted(each.partition_index for each in topic.partitions)
 
         async def identify() -> tuple[int, int]:
-            reply = await self._client.ask(ApiKey.INIT_PRODUCER_ID, {"transactional_id": None})
-            raise_for(reply["error_code"], "an id for this producer")
-            return reply["producer_id"], reply["producer_epoch"]
+            reply = await self._client.ask(INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None))
+            raise_for(reply.error_code, "an id for this producer")
+            return reply.producer_id, reply.producer_epoch
 
         self._partitions = await self._client.patiently(look)
         check_partitions(self._topic, self._partitions, () if self._partition is None else (self._partition,))
@@ -167,23 +176,23 @@ class Producer:
             base_sequence=sequence,
         )
         where = TopicPartition(self._topic, partition)
-        part = {"index": partition, "records": data}
-        body = {
-            "acks": self._acks,
-            "timeout_ms": int(self._client.settings.request_s * 500),
-            "topic_data": [{"name": self._topic, "partition_data": [part]}],
-        }
+        part = PartitionProduceData(index=partition, records=data)
+        body = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=int(self._client.settings.request_s * 500),
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[part])],
+        )
 
         async def once() -> None:
             leaders = self._leaders or await self._client.leaders([self._topic])
             self._leaders = {}  # looked for anew, unless all goes well
             if where not in leaders:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
-            reply = await self._client.ask_broker(leaders[where], ApiKey.PRODUCE, body)
-            answer = reply["responses"][0]["partition_responses"][0]
-            raise_for(answer["error_code"], str(where), answer["error_message"])
-            if answer["base_offset"] >= 0:
-                self.ends[partition] = answer["base_offset"] + len(pairs)
+            reply = await self._client.ask_broker(leaders[where], PRODUCE, body)
+            answer = reply.responses[0].partition_responses[0]
+            raise_for(answer.error_code, str(where), answer.error_message)
+            if answer.base_offset >= 0:
+                self.ends[partition] = answer.base_offset + len(pairs)
             self._leaders = leaders
 
         await self._client.patiently(once)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from difflib import get_close_matches
-from typing import Any
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
@@ -16,11 +15,11 @@ async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dic
     """Return the leaders of these partitions, or of all. Call it by `Client.patiently`: an election may be
     under way.
     """
-    [found] = (await client.metadata([topic]))["topics"]
-    if found["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    [found] = (await client.metadata([topic])).topics
+    if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Failed(await no_such_topic(client, topic))
-    raise_for(found["error_code"], f"topic {topic}")
-    leaders = {each["partition_index"]: each["leader_id"] for each in found["partitions"]}
+    raise_for(found.error_code, f"topic {topic}")
+    leaders = {each.partition_index: each.leader_id for each in found.partitions}
     check_partitions(topic, leaders, wanted)
     missing = [number for number in sorted(wanted or leaders) if leaders[number] < 0]
     if missing or not leaders:
@@ -38,6 +37,6 @@ def check_partitions(topic: str, there: Collection[int], wanted: Collection[int]
 
 
 async def no_such_topic(client: Client, topic: str) -> str:
-    every: Mapping[str, Any] = await client.metadata(None)
-    near = get_close_matches(topic, [each["name"] for each in every["topics"]], n=1)
+    every = await client.metadata(None)
+    near = get_close_matches(topic, [each.name or "" for each in every.topics], n=1)
     return f"there is no topic {topic}{f'; did you mean {near[0]}?' if near else ''}"

@@ -138,7 +138,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
 )
 @click.option("--abort", is_flag=True, help="End them.")
 async def _hanging(client: Client, arguments: Arguments) -> int:
-    topics = arguments.topic or [each["name"] for each in (await client.metadata(None))["topics"]]
+    topics = arguments.topic or [each.name or "" for each in (await client.metadata(None)).topics]
     wheres = await chosen(client, topics)
     before_ms = int((time.time() - arguments.older_than) * 1000)
     found = await transaction_admin.hanging(client, wheres, before_ms)

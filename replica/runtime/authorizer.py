@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -61,7 +61,7 @@ class Authorizer:
     # -- deciding ----------------------------------------------------------------------------------------------
 
     def allows(
-        self, request: Request, operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
+        self, request: Request[Any], operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
     ) -> bool:
         """`quiet`: that it is denied is no news, because something else may allow it, or because it is only hidden."""
         who = Who(request.principal, request.host)
@@ -70,11 +70,11 @@ class Authorizer:
             self._denied(request, operation, Pattern(resource, name))
         return allows
 
-    def allows_somewhere(self, request: Request, operation: Operation, resource: ResourceType) -> bool:
+    def allows_somewhere(self, request: Request[Any], operation: Operation, resource: ResourceType) -> bool:
         who = Who(request.principal, request.host)
         return allowed_somewhere(self.acls, self.settings, who, operation, resource)
 
-    def operations(self, request: Request, resource: ResourceType, name: str) -> int:
+    def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
         return operations(self.acls, self.settings, Who(request.principal, request.host), resource, name)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
@@ -82,7 +82,7 @@ class Authorizer:
         who = Who(principal, host)
         return allowed(self.acls, self.settings, who, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def _denied(self, request: Request, operation: Operation, pattern: Pattern) -> None:
+    def _denied(self, request: Request[Any], operation: Operation, pattern: Pattern) -> None:
         self._log.warn_rate_limited(
             "denied",
             (request.principal, request.host, operation, pattern),

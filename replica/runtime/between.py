@@ -25,7 +25,8 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import dialled, secured
 from replica.wire.framing import Framing
-from replica.wire.messages import decode_request, encode_reply
+from replica.wire.messages import decode_request, encode_response
+from replica.wire.schemas import APIS
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 UNKNOWN_MAX: Final = 64
@@ -191,4 +192,4 @@ class ControlPlaneListener:
             asked.api, asked.version, asked.correlation, asked.client_id, asked.body, self._listener.name, host=host
         )
         reply = await login.answer(request)
-        return b"" if reply is None else encode_reply(asked.api, asked.version, asked.correlation, reply)
+        return b"" if reply is None else encode_response(APIS[asked.api], asked.version, asked.correlation, reply)

@@ -1,10 +1,11 @@
 """A client of brokers, as small as our own commands need it: connections, versions, who leads what, whom to ask again.
 
     async with connect([("127.0.0.1", 9092)]) as client:
-        reply = await client.ask(ApiKey.METADATA, {"topics": None})
-        reply = await client.ask_coordinator("my-group", ApiKey.DESCRIBE_GROUPS, {"groups": ["my-group"]}, error_of)
+        metadata = await client.ask(METADATA, MetadataRequest(topics=None))
+        request = DescribeGroupsRequest(["my-group"])
+        described = await client.ask_coordinator("my-group", DESCRIBE_GROUPS, request, error_of)
 
-Bodies are dicts with the fields of `replica.wire.schemas`. Requests on one connection go one after the other.
+`replica.wire.schemas` declares the bodies. A connection sends the next request after the response to the one before.
 """
 
 from __future__ import annotations
@@ -23,12 +24,22 @@ from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.sasl import Identity, log_in
 from replica.runtime.tls import dialled
 from replica.wire.api import ApiKey
+from replica.wire.fields import Api
 from replica.wire.framing import Framing
-from replica.wire.messages import decode_reply, encode_request
-from replica.wire.schemas import APIS
+from replica.wire.messages import decode_response, encode_request
+from replica.wire.schemas.cluster import (
+    API_VERSIONS,
+    METADATA,
+    ApiVersionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from replica.wire.schemas.groups import FIND_COORDINATOR, FindCoordinatorRequest
 
-Body = dict[str, Any]
 T = TypeVar("T")
+Q = TypeVar("Q")
+R = TypeVar("R")
 Address = tuple[str, int]
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -76,16 +87,14 @@ class Connection:
         self._renewed_at = math.inf
         self.broken = False
 
-    async def ask(self, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+    async def ask(self, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
         """In the newest version that both speak, up to `version_max`."""
         async with self._turn:
             if self._identity is not None and trio.current_time() >= self._renewed_at:
                 await self._log_in(self._identity)
             if self._versions is None:
-                said = await self._exchange(ApiKey.API_VERSIONS, 0, {})
-                self._versions = {
-                    each["api_key"]: (each["min_version"], each["max_version"]) for each in said["api_keys"]
-                }
+                said = await self._exchange(API_VERSIONS, 0, ApiVersionsRequest())
+                self._versions = {each.api_key: (each.min_version, each.max_version) for each in said.api_keys}
             return await self._exchange(api, self._version(api, version_max), body)
 
     async def log_in(self, identity: Identity) -> None:
@@ -104,24 +113,23 @@ class Connection:
         self._identity = identity
         self._renewed_at = began + lifetime_ms / 1000 * RENEWED if lifetime_ms > 0 else math.inf
 
-    def _version(self, api: ApiKey, version_max: int | None) -> int:
-        ours = APIS[api]
+    def _version(self, ours: Api[Any, Any], version_max: int | None) -> int:
         assert self._versions is not None
-        first, last = self._versions.get(api, (0, -1))
+        first, last = self._versions.get(ours.key, (0, -1))
         version = min(last, ours.last if version_max is None else min(ours.last, version_max))
         if version < max(first, ours.first):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{api.name}: the broker speaks versions {first} to {last}, here {ours.first} to {ours.last} are spoken"
+                f"{ours.key.name}: versions {first} to {last} of the broker, {ours.first} to {ours.last} of this client"
                 if last >= 0
-                else f"the broker does not know {api.name}",
+                else f"the broker does not know {ours.key.name}",
             )
         return version
 
-    async def _exchange(self, api: ApiKey, version: int, body: Body) -> Body:
+    async def _exchange(self, api: Api[Q, R], version: int, body: Q) -> R:
         self._correlation += 1
         request = encode_request(api, version, self._correlation, self._settings.client_id, body)
-        patience_s = self._settings.request_s + WAITS_FOR_OTHERS_S.get(api, 0)
+        patience_s = self._settings.request_s + WAITS_FOR_OTHERS_S.get(api.key, 0)
         try:
             with trio.fail_after(patience_s):
                 await self.stream.send_all(request)
@@ -132,14 +140,14 @@ class Connection:
                     self._frames = self._framing.feed(data)
         except trio.TooSlowError:
             self.broken = True
-            raise Unreachable(f"{api.name} was not answered within {patience_s} s") from None
+            raise Unreachable(f"{api.key.name} was not answered within {patience_s} s") from None
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             self.broken = True
             raise _broken(error, "the connection broke: ") from error
         except BaseException:  # its answer may come while the next one is waited for
             self.broken = True
             raise
-        correlation, reply = decode_reply(api, version, self._frames.pop(0))
+        correlation, reply = decode_response(api, version, self._frames.pop(0))
         if correlation != self._correlation:
             self.broken = True
             raise WireError(f"an answer to request {correlation}, where {self._correlation} was asked")
@@ -173,7 +181,7 @@ class Client:
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    async def ask(self, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+    async def ask(self, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
         """Whichever broker can be reached."""
         wrong = []
         for address in dict.fromkeys((*self._connections, *self._brokers.values(), *self._bootstrap)):
@@ -183,7 +191,7 @@ class Client:
                 wrong.append(f"{address[0]}:{address[1]}: {error}")
         raise Unreachable("; ".join(wrong) or "no broker is known")
 
-    async def ask_broker(self, broker: int, api: ApiKey, body: Body, version_max: int | None = None) -> Body:
+    async def ask_broker(self, broker: int, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
         """This one and no other."""
         if broker not in self._brokers:
             await self.metadata([])
@@ -192,22 +200,22 @@ class Client:
         return await self._ask_at(self._brokers[broker], api, body, version_max)
 
     async def ask_coordinator(
-        self, group: str, api: ApiKey, body: Body, error_of: Callable[[Body], int], version_max: int | None = None
-    ) -> Body:
+        self, group: str, api: Api[Q, R], body: Q, error_of: Callable[[R], int], version_max: int | None = None
+    ) -> R:
         """Whoever coordinates the group, found anew for as long as it moves. `error_of`: the reply's error, or 0."""
 
-        async def once() -> Body:
+        async def once() -> R:
             reply = await self.ask_broker(await self.coordinator(group), api, body, version_max)
-            raise_for(error_of(reply), f"group {group}: {api.name}")
+            raise_for(error_of(reply), f"group {group}: {api.key.name}")
             return reply
 
         return await self.patiently(once)
 
     async def coordinator(self, group: str) -> int:
-        found = await self.ask(ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, version_max=3)
-        raise_for(found["error_code"], f"the coordinator of group {group}", found["error_message"])
-        node: int = found["node_id"]
-        self._brokers[node] = (found["host"], found["port"])
+        found = await self.ask(FIND_COORDINATOR, FindCoordinatorRequest(key=group, key_type=0), version_max=3)
+        raise_for(found.error_code, f"the coordinator of group {group}", found.error_message)
+        node = found.node_id
+        self._brokers[node] = (found.host, found.port)
         return node
 
     async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
@@ -226,11 +234,11 @@ class Client:
 
     # -- what there is -------------------------------------------------------------------------------------------
 
-    async def metadata(self, topics: Iterable[str] | None) -> Body:
+    async def metadata(self, topics: Iterable[str] | None) -> MetadataResponse:
         """Of these topics; None: of all. Topics are not made by being asked for."""
-        asked = None if topics is None else [{"name": name} for name in topics]
-        reply = await self.ask(ApiKey.METADATA, {"topics": asked, "allow_auto_topic_creation": False})
-        self._brokers = {each["node_id"]: (each["host"], each["port"]) for each in reply["brokers"]}
+        asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        reply = await self.ask(METADATA, MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        self._brokers = {each.node_id: (each.host, each.port) for each in reply.brokers}
         return reply
 
     @property
@@ -242,15 +250,15 @@ class Client:
         """Of the partitions of these topics. What is not there, and what nobody leads, is left out."""
         reply = await self.metadata(topics)
         return {
-            TopicPartition(topic["name"], each["partition_index"]): each["leader_id"]
-            for topic in reply["topics"]
-            for each in topic["partitions"]
-            if each["leader_id"] >= 0
+            TopicPartition(topic.name or "", each.partition_index): each.leader_id
+            for topic in reply.topics
+            for each in topic.partitions
+            if each.leader_id >= 0
         }
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    async def _ask_at(self, address: Address, api: ApiKey, body: Body, version_max: int | None) -> Body:
+    async def _ask_at(self, address: Address, api: Api[Q, R], body: Q, version_max: int | None) -> R:
         connection = await self._connected(address)
         try:
             return await connection.ask(api, body, version_max)

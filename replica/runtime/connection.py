@@ -16,25 +16,26 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.held import room_for_answer
-from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request, unheard
+from replica.runtime.requests import ANONYMOUS, ApiKey, Request, unheard
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
 from replica.wire.messages import (
     HEAD_BYTES,
     UnknownApi,
     decode_request,
-    encode_reply,
-    encode_versions_refused,
+    encode_response,
     read_head,
 )
 from replica.wire.messages import Request as Asked
+from replica.wire.schemas import APIS
+from replica.wire.schemas.cluster import API_VERSIONS
 from zab.host.logs import shown
 from zab.host.watchdog import TimedSteps
 from zab.net.wakeup import Wakeup
@@ -257,7 +258,9 @@ class Connection:
                 self._port.unsupported += 1
                 raise
             await self._all_answered()
-            self._put(encode_versions_refused(error.head.correlation, self._port.versions(ErrorCode.NONE)))
+            # In version 0, which every client can read.
+            refused = self._port.versions(ErrorCode.UNSUPPORTED_VERSION)
+            self._put(encode_response(API_VERSIONS, 0, error.head.correlation, refused))
             self._over(frame)
             return
         self._client_id = asked.client_id
@@ -266,7 +269,7 @@ class Connection:
             return
         self._now = asked.api
         await self._others_turn(frame)
-        if asked.api is ApiKey.PRODUCE and asked.body["acks"] == _ALL_IN_SYNC:
+        if asked.api is ApiKey.PRODUCE and asked.body.acks == _ALL_IN_SYNC:
             await self._go_ahead(nursery, asked, frame)
             return
         await self._all_answered()
@@ -302,7 +305,7 @@ class Connection:
             self._taken = trio.Event()
             await self._taken.wait()
 
-    async def _go_ahead(self, nursery: trio.Nursery, asked: Asked, frame: bytes) -> None:
+    async def _go_ahead(self, nursery: trio.Nursery, asked: Asked[Any], frame: bytes) -> None:
         """Until it has its place, or its answer."""
         while len(self._ahead) >= self._settings.ahead_max:
             await self._ahead[0].answered.wait()
@@ -314,7 +317,7 @@ class Connection:
         if self._left:
             mine.scope.cancel()
 
-    async def _answer_in_turn(self, asked: Asked, frame: bytes, mine: _Ahead, before: _Ahead | None) -> None:
+    async def _answer_in_turn(self, asked: Asked[Any], frame: bytes, mine: _Ahead, before: _Ahead | None) -> None:
         try:
             with mine.scope:
                 answering = self._reply_to(asked, mine.placed.set)
@@ -330,14 +333,14 @@ class Connection:
         self._ahead.remove(mine)
         mine.answered.set()
 
-    def _say(self, asked: Asked, reply: Reply) -> None:
+    def _say(self, asked: Asked[Any], reply: object | None) -> None:
         if reply is None:
             return
         try:
-            self._put(encode_reply(asked.api, asked.version, asked.correlation, reply))
+            self._put(encode_response(APIS[asked.api], asked.version, asked.correlation, reply))
         except Unwritable as error:
             raise AssertionError(str(error)) from error
-        if wait_ms := reply.get("throttle_time_ms"):
+        if wait_ms := getattr(reply, "throttle_time_ms", 0):  # responses to SASL requests have no such field
             self._mute_until = max(self._mute_until, trio.current_time() + wait_ms / 1000)
 
     def _over(self, frame: bytes) -> None:
@@ -347,7 +350,7 @@ class Connection:
         self._room.ring()
         self._port.room()
 
-    async def _reply_to(self, asked: Asked, placed: Callable[[], None] = unheard) -> Reply:
+    async def _reply_to(self, asked: Asked[Any], placed: Callable[[], None] = unheard) -> object | None:
         login = self._login
         request = Request(
             asked.api, asked.version, asked.correlation, asked.client_id, asked.body,
@@ -365,16 +368,17 @@ class Connection:
             raise Cut(f"{asked.api.name} before it was said who asks: listener {self._port.name} wants SASL")
         return await self._handled(request)
 
-    async def _handled(self, request: Request) -> Reply:
+    async def _handled(self, request: Request[Any]) -> object | None:
         handler = self._port.handlers.get(request.api)
         if handler is None:
             raise Cut(f"{request.api.name} is not offered here")
         if request.api is ApiKey.FETCH:
             room = room_for_answer(self._port.unsent_bytes, self._settings.unsent_bytes_total_max)
-            wish = max(request.body["max_bytes"], 1)  # of nothing at all he would never get on
-            request = evolve(request, body={**request.body, "max_bytes": min(wish, room)})
+            # With no bytes at all a client would never get on.
+            request.body.max_bytes = min(max(request.body.max_bytes, 1), room)
         try:
-            return await handler(request)
+            response: object | None = await handler(request)
+            return response
         except KafkaError as error:
             raise Cut(f"{request.api.name}: {error}") from error
 

@@ -10,12 +10,12 @@ from enum import IntEnum
 from itertools import dropwhile
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
 from replica.core.log_config import LogConfig
 from replica.runtime.config import Setting
-from replica.runtime.requests import Body
+from replica.wire.schemas.topics import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from zab.core.secrets import is_secret
 
 
@@ -65,7 +65,7 @@ class Layers:
         setting = self.file.get(name, Setting())
         return name in self.mine or name in self.all or setting.said
 
-    def synonyms(self, key: Key) -> list[Body]:
+    def synonyms(self, key: Key) -> list[DescribeConfigsSynonym]:
         """List where a broker's key gets its value from, the first that counts first, as Kafka does.
 
         A coarser key is listed only behind the key itself: the list is empty while only the coarser one is said.
@@ -84,7 +84,7 @@ class Layers:
         for name, text in coarser or ((key.name, usual),):
             if text is not None:
                 found.append(_said(name, text, Source.USUAL))
-        return list(dropwhile(lambda one: one["name"] != key.name, found))
+        return list(dropwhile(lambda one: one.name != key.name, found))
 
 
 def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, object], said: Said) -> Said:
@@ -101,7 +101,9 @@ def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, obj
     return made
 
 
-def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]:
+def of_topic(
+    values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None
+) -> list[DescribeConfigsResourceResult]:
     """Entries with all their synonyms; `wanted` None: all keys. A key that is not known here is shown as it stands."""
     made = []
     for name in sorted({*TOPIC, *values}):
@@ -119,7 +121,7 @@ def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | 
     return made
 
 
-def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]:
+def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[DescribeConfigsResourceResult]:
     """What can be changed while it runs, and what is said in its file and cannot."""
     made = []
     for name in sorted({*BROKER, *layers.file}):
@@ -138,11 +140,13 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Body]
                 found.append(_said(name, setting.usual, Source.USUAL))
             hidden = is_secret(name) or (setting.said and setting.text is None)
             entry = _entry(name, Key(name, "string", None, ""), setting.text, found)
-            made.append({**entry, "read_only": True, "is_sensitive": hidden})
+            made.append(evolve(entry, read_only=True, is_sensitive=hidden))
     return made
 
 
-def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = None) -> list[Body]:
+def of_all_brokers(
+    values: Mapping[str, str], wanted: Iterable[str] | None = None
+) -> list[DescribeConfigsResourceResult]:
     """Only what is configured: what else holds is each broker's own."""
     return [
         _entry(name, BROKER.get(name) or Key(name, "string", None, ""), text, [_said(name, text, Source.ALL_BROKERS)])
@@ -151,20 +155,22 @@ def of_all_brokers(values: Mapping[str, str], wanted: Iterable[str] | None = Non
     ]
 
 
-def _entry(name: str, key: Key, value: str | None, synonyms: list[Body]) -> Body:
-    return {
-        "name": name,
-        "value": None if is_secret(name) else value,
-        "is_sensitive": is_secret(name),
-        "config_source": synonyms[0]["source"] if synonyms else int(Source.USUAL),
-        "synonyms": synonyms,
-        "config_type": KINDS[key.kind],
-        "documentation": key.about or None,
-    }
+def _entry(
+    name: str, key: Key, value: str | None, synonyms: list[DescribeConfigsSynonym]
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=None if is_secret(name) else value,
+        is_sensitive=is_secret(name),
+        config_source=synonyms[0].source if synonyms else int(Source.USUAL),
+        synonyms=synonyms,
+        config_type=KINDS[key.kind],
+        documentation=key.about or None,
+    )
 
 
-def _said(name: str, text: str | None, source: Source) -> Body:
-    return {"name": name, "value": None if is_secret(name) else text, "source": int(source)}
+def _said(name: str, text: str | None, source: Source) -> DescribeConfigsSynonym:
+    return DescribeConfigsSynonym(name=name, value=None if is_secret(name) else text, source=int(source))
 
 
 def _makes_sense(key: Key, text: str) -> bool:

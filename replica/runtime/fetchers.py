@@ -8,9 +8,9 @@ given up, the core begins a new fetch session.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import trio
 from attrs import frozen
@@ -33,8 +33,29 @@ from replica.core.replica_messages import (
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Body
+from replica.wire.schemas.data import (
+    FETCH,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+    FetchRequest,
+    FetchRequestPartition,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    PartitionData,
+    ReplicaState,
+)
 from zab.net.wakeup import Wakeup
+
+P = TypeVar("P")
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -183,118 +204,120 @@ class Fetchers:
 
 async def _ask(connection: Connection, request: LeaderRequest, me: BrokerId) -> Answers:
     if request.fetch is not None:
-        return fetched(await connection.ask(ApiKey.FETCH, fetch_body(request.fetch)))
+        return fetched(await connection.ask(FETCH, fetch_body(request.fetch)))
     if request.epochs:
-        return _epochs(await connection.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, _epoch_body(request.epochs, me)))
-    return _offsets(await connection.ask(ApiKey.LIST_OFFSETS, _offset_body(request.offsets, me)))
+        return _epochs(await connection.ask(OFFSET_FOR_LEADER_EPOCH, _epoch_body(request.epochs, me)))
+    return _offsets(await connection.ask(LIST_OFFSETS, _offset_body(request.offsets, me)))
 
 
-def _by_topic(parts: Iterable[tuple[TopicPartition, Body]], name: str) -> list[Body]:
-    topics: dict[str, list[Body]] = {}
+def _by_topic(parts: Iterable[tuple[TopicPartition, P]]) -> Iterator[tuple[str, list[P]]]:
+    topics: dict[str, list[P]] = {}
     for where, part in parts:
         topics.setdefault(where.topic, []).append(part)
-    return [{name: topic, "partitions": each} for topic, each in topics.items()]
+    return iter(topics.items())
 
 
-def fetch_body(asked: Fetch) -> Body:
+def fetch_body(asked: Fetch) -> FetchRequest:
     parts = (
         (
             part.where,
-            {
-                "partition": part.where.partition,
-                "current_leader_epoch": part.leader_epoch,
-                "fetch_offset": part.offset,
-                "last_fetched_epoch": part.last_epoch,
-                "log_start_offset": part.start_offset,
-                "partition_max_bytes": part.bytes_max,
-            },
+            FetchRequestPartition(
+                partition=part.where.partition,
+                current_leader_epoch=part.leader_epoch,
+                fetch_offset=part.offset,
+                last_fetched_epoch=part.last_epoch,
+                log_start_offset=part.start_offset,
+                partition_max_bytes=part.bytes_max,
+            ),
         )
         for part in asked.parts
     )
     place = asked.session
     forgotten = () if place is None else sorted(place.forgotten)
-    return {
-        "replica_id": asked.replica,
-        "replica_state": {"replica_id": asked.replica, "replica_epoch": asked.broker_epoch},
-        "max_wait_ms": asked.wait_ms,
-        "min_bytes": asked.bytes_min,
-        "max_bytes": asked.bytes_max,
-        "isolation_level": 0,
-        "session_id": 0 if place is None else place.id,
-        "session_epoch": -1 if place is None else place.epoch,
-        "topics": _by_topic(parts, "topic"),
-        "forgotten_topics_data": [
-            {"topic": topic, "partitions": [where.partition for where in wheres]}
+    return FetchRequest(
+        replica_id=asked.replica,
+        replica_state=ReplicaState(replica_id=asked.replica, replica_epoch=asked.broker_epoch),
+        max_wait_ms=asked.wait_ms,
+        min_bytes=asked.bytes_min,
+        max_bytes=asked.bytes_max,
+        isolation_level=0,
+        session_id=0 if place is None else place.id,
+        session_epoch=-1 if place is None else place.epoch,
+        topics=[FetchTopic(topic, each) for topic, each in _by_topic(parts)],
+        forgotten_topics_data=[
+            ForgottenTopic(topic=topic, partitions=[where.partition for where in wheres])
             for topic, wheres in groupby(forgotten, lambda where: where.topic)
         ],
-        "rack_id": "",
-    }
-
-
-def fetched(reply: Body) -> SessionFetched:
-    error = _error(reply["error_code"])
-    if error and error not in SESSION_LOST:
-        raise KafkaError(error, "the leader answers to the whole request")
-    parts = [_fetched(topic["topic"], part) for topic in reply["responses"] for part in topic["partitions"]]
-    return SessionFetched(reply["session_id"], parts, error)
-
-
-def _fetched(topic: str, part: Body) -> Fetched:
-    end = part["diverging_epoch"]
-    return Fetched(
-        TopicPartition(topic, part["partition_index"]),
-        _error(part["error_code"]),
-        part["high_watermark"],
-        part["last_stable_offset"],
-        part["log_start_offset"],
-        part["records"] or b"",
-        None if end is None else EpochEndOffset(end["epoch"], end["end_offset"]),
+        rack_id="",
     )
 
 
-def _epoch_body(asks: Sequence[EpochAsk], me: BrokerId) -> Body:
+def fetched(reply: FetchResponse) -> SessionFetched:
+    error = _error(reply.error_code)
+    if error and error not in SESSION_LOST:
+        raise KafkaError(error, "the leader answers to the whole request")
+    parts = [_fetched(topic.topic, part) for topic in reply.responses for part in topic.partitions]
+    return SessionFetched(reply.session_id, parts, error)
+
+
+def _fetched(topic: str, part: PartitionData) -> Fetched:
+    end = part.diverging_epoch
+    return Fetched(
+        TopicPartition(topic, part.partition_index),
+        _error(part.error_code),
+        part.high_watermark,
+        part.last_stable_offset,
+        part.log_start_offset,
+        part.records or b"",
+        None if end is None else EpochEndOffset(end.epoch, end.end_offset),
+    )
+
+
+def _epoch_body(asks: Sequence[EpochAsk], me: BrokerId) -> OffsetForLeaderEpochRequest:
     parts = (
         (
             ask.where,
-            {"partition": ask.where.partition, "current_leader_epoch": ask.leader_epoch, "leader_epoch": ask.epoch},
+            OffsetForLeaderPartition(
+                partition=ask.where.partition, current_leader_epoch=ask.leader_epoch, leader_epoch=ask.epoch
+            ),
         )
         for ask in asks
     )
-    return {"replica_id": me, "topics": _by_topic(parts, "topic")}
+    return OffsetForLeaderEpochRequest(me, [OffsetForLeaderTopic(topic, each) for topic, each in _by_topic(parts)])
 
 
-def _epochs(reply: Body) -> list[EpochAnswer]:
+def _epochs(reply: OffsetForLeaderEpochResponse) -> list[EpochAnswer]:
     return [
         EpochAnswer(
-            TopicPartition(topic["topic"], part["partition"]),
-            _error(part["error_code"]),
-            EpochEndOffset(part["leader_epoch"], part["end_offset"]),
+            TopicPartition(topic.topic, part.partition),
+            _error(part.error_code),
+            EpochEndOffset(part.leader_epoch, part.end_offset),
         )
-        for topic in reply["topics"]
-        for part in topic["partitions"]
+        for topic in reply.topics
+        for part in topic.partitions
     ]
 
 
-def _offset_body(asks: Sequence[OffsetAsk], me: BrokerId) -> Body:
-    parts: list[tuple[TopicPartition, dict[str, Any]]] = [
+def _offset_body(asks: Sequence[OffsetAsk], me: BrokerId) -> ListOffsetsRequest:
+    parts = [
         (
             ask.where,
-            {
-                "partition_index": ask.where.partition,
-                "current_leader_epoch": ask.leader_epoch,
-                "timestamp": LATEST if ask.latest else EARLIEST,
-            },
+            ListOffsetsPartition(
+                partition_index=ask.where.partition,
+                current_leader_epoch=ask.leader_epoch,
+                timestamp=LATEST if ask.latest else EARLIEST,
+            ),
         )
         for ask in asks
     ]
-    return {"replica_id": me, "isolation_level": 0, "topics": _by_topic(parts, "name")}
+    return ListOffsetsRequest(me, topics=[ListOffsetsTopic(topic, each) for topic, each in _by_topic(parts)])
 
 
-def _offsets(reply: Body) -> list[OffsetAnswer]:
+def _offsets(reply: ListOffsetsResponse) -> list[OffsetAnswer]:
     return [
-        OffsetAnswer(TopicPartition(topic["name"], part["partition_index"]), _error(part["error_code"]), part["offset"])
-        for topic in reply["topics"]
-        for part in topic["partitions"]
+        OffsetAnswer(TopicPartition(topic.name, part.partition_index), _error(part.error_code), part.offset)
+        for topic in reply.topics
+        for part in topic.partitions
     ]
 
 

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from attrs import field, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
-from replica.wire.api import ApiKey
 from replica.wire.group_records import assigned_in
+from replica.wire.schemas.data import LIST_OFFSETS, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from replica.wire.schemas.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -70,34 +91,32 @@ async def list_groups(client: Client, states: Iterable[str] = ()) -> list[Summar
     found = []
     for broker in client.brokers:
 
-        async def once(broker: int = broker) -> Mapping[str, Any]:
-            reply = await client.ask_broker(broker, ApiKey.LIST_GROUPS, {"states_filter": wanted})
+        async def once(broker: int = broker) -> ListGroupsResponse:
+            reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
             # A cluster in which there never was a group has nobody to ask for one.
-            if reply["error_code"] != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                raise_for(reply["error_code"], f"groups of broker {broker}")
+            if reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise_for(reply.error_code, f"groups of broker {broker}")
             return reply
 
         reply = await client.patiently(once)
-        found += [
-            Summary(each["group_id"], each["group_state"], each["protocol_type"], broker) for each in reply["groups"]
-        ]
+        found += [Summary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
     return sorted(found, key=lambda summary: summary.group)
 
 
 async def describe(client: Client, group: str) -> Described:
     reply = await client.ask_coordinator(
-        group, ApiKey.DESCRIBE_GROUPS, {"groups": [group]}, lambda body: int(body["groups"][0]["error_code"])
+        group, DESCRIBE_GROUPS, DescribeGroupsRequest(groups=[group]), lambda body: int(body.groups[0].error_code)
     )
-    [said] = reply["groups"]
+    [said] = reply.groups
     members = tuple(
         Member(
-            each["member_id"],
-            each["group_instance_id"],
-            each["client_id"],
-            each["client_host"],
-            assigned_in(bytes(each["member_assignment"])) if said["protocol_type"] == "consumer" else (),
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            assigned_in(bytes(each.member_assignment)) if said.protocol_type == "consumer" else (),
         )
-        for each in said["members"]
+        for each in said.members
     )
     committed = await positions(client, group)
     owners = {where: member for member in members for where in member.assigned}
@@ -115,9 +134,9 @@ async def describe(client: Client, group: str) -> Described:
     )
     return Described(
         group,
-        said["group_state"],
-        said["protocol_type"],
-        said["protocol_data"],
+        said.group_state,
+        said.protocol_type,
+        said.protocol_data,
         await client.patiently(lambda: client.coordinator(group)),
         members,
         progress,
@@ -128,16 +147,16 @@ async def positions(client: Client, group: str) -> dict[TopicPartition, tuple[in
     """All that was committed: offset and metadata."""
     reply = await client.ask_coordinator(
         group,
-        ApiKey.OFFSET_FETCH,
-        {"group_id": group, "topics": None},
-        lambda body: int(body["error_code"]),
+        OFFSET_FETCH,
+        OffsetFetchRequest(group_id=group, topics=None),
+        lambda body: int(body.error_code),
         version_max=7,
     )
     return {
-        TopicPartition(topic["name"], each["partition_index"]): (each["committed_offset"], each["metadata"] or "")
-        for topic in reply["topics"]
-        for each in topic["partitions"]
-        if each["committed_offset"] >= 0
+        TopicPartition(topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
+        for topic in reply.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
     }
 
 
@@ -166,22 +185,22 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
 
 
 async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    topics: dict[str, list[dict[str, int]]] = {}
+    topics: dict[str, list[ListOffsetsPartition]] = {}
     for where, time in times.items():
-        topics.setdefault(where.topic, []).append({"partition_index": where.partition, "timestamp": time})
-    body = {
-        "replica_id": -1,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-    }
+        topics.setdefault(where.topic, []).append(ListOffsetsPartition(partition_index=where.partition, timestamp=time))
+    body = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+    )
 
     async def once() -> dict[TopicPartition, int]:
-        reply = await client.ask_broker(leader, ApiKey.LIST_OFFSETS, body)
+        reply = await client.ask_broker(leader, LIST_OFFSETS, body)
         offsets = {}
-        for topic in reply["topics"]:
-            for each in topic["partitions"]:
-                where = TopicPartition(topic["name"], each["partition_index"])
-                raise_for(each["error_code"], f"offsets of {where}")
-                offsets[where] = each["offset"]
+        for topic in reply.topics:
+            for each in topic.partitions:
+                where = TopicPartition(topic.name, each.partition_index)
+                raise_for(each.error_code, f"offsets of {where}")
+                offsets[where] = each.offset
         return offsets
 
     return await client.patiently(once)
@@ -192,44 +211,44 @@ async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartiti
 
 async def commit(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """As nobody's member, which is allowed while nobody is one. `KafkaError` at the first that is refused."""
-    topics: dict[str, list[dict[str, Any]]] = {}
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for where, offset in sorted(offsets.items()):
-        entry = {"partition_index": where.partition, "committed_offset": offset, "committed_metadata": ""}
+        entry = OffsetCommitRequestPartition(
+            partition_index=where.partition, committed_offset=offset, committed_metadata=""
+        )
         topics.setdefault(where.topic, []).append(entry)
-    body = {
-        "group_id": group,
-        "member_id": "",
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-    }
-    await client.ask_coordinator(group, ApiKey.OFFSET_COMMIT, body, _first_error)
+    body = OffsetCommitRequest(
+        group_id=group,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+    )
+    await client.ask_coordinator(group, OFFSET_COMMIT, body, _first_error)
 
 
 async def delete(client: Client, group: str) -> None:
     await client.ask_coordinator(
-        group, ApiKey.DELETE_GROUPS, {"groups_names": [group]}, lambda body: int(body["results"][0]["error_code"])
+        group, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group]), lambda body: int(body.results[0].error_code)
     )
 
 
 async def delete_offsets(client: Client, group: str, wheres: Iterable[TopicPartition]) -> None:
-    topics: dict[str, list[dict[str, int]]] = {}
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for where in wheres:
-        topics.setdefault(where.topic, []).append({"partition_index": where.partition})
-    body = {
-        "group_id": group,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-    }
-    await client.ask_coordinator(
-        group, ApiKey.OFFSET_DELETE, body, lambda reply: int(reply["error_code"]) or _first_error(reply)
+        topics.setdefault(where.topic, []).append(OffsetDeleteRequestPartition(partition_index=where.partition))
+    body = OffsetDeleteRequest(
+        group_id=group,
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
+    await client.ask_coordinator(group, OFFSET_DELETE, body, lambda reply: int(reply.error_code) or _first_error(reply))
 
 
-def _first_error(reply: Mapping[str, Any]) -> int:
+def _first_error(reply: OffsetCommitResponse | OffsetDeleteResponse) -> int:
     return next(
         (
-            int(each["error_code"])
-            for topic in reply["topics"]
-            for each in topic["partitions"]
-            if each["error_code"] != ErrorCode.NONE
+            int(each.error_code)
+            for topic in reply.topics
+            for each in topic.partitions
+            if each.error_code != ErrorCode.NONE
         ),
         0,
     )
@@ -238,11 +257,9 @@ def _first_error(reply: Mapping[str, Any]) -> int:
 async def partitions_of(client: Client, topics: Iterable[str]) -> list[TopicPartition]:
     names = list(topics)
     reply = await client.patiently(lambda: client.metadata(names))
-    for topic in reply["topics"]:
-        if topic["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic['name']}")
+    for topic in reply.topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic.name}")
     return sorted(
-        TopicPartition(topic["name"], each["partition_index"])
-        for topic in reply["topics"]
-        for each in topic["partitions"]
+        TopicPartition(topic.name or "", each.partition_index) for topic in reply.topics for each in topic.partitions
     )

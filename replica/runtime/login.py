@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from replica.runtime.requests import ApiKey, Reply, Request
+from replica.runtime.requests import ApiKey, Request
 
 
 class Login(Protocol):
@@ -30,7 +30,8 @@ class Login(Protocol):
     @property
     def principal(self) -> str: ...
 
-    async def answer(self, request: Request) -> Reply: ...
+    async def answer(self, request: Request[Any]) -> object | None:
+        """Return the body of the response; None ends the connection without one."""
 
     async def raw_token(self, frame: bytes) -> bytes:
         """The answer, with its length."""

@@ -8,7 +8,7 @@ same way, over our own listener.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import trio
 from attrs import define, field, frozen
@@ -19,8 +19,18 @@ from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Body
+from replica.wire.fields import Api
+from replica.wire.schemas.transactions import (
+    WRITE_TXN_MARKERS,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from zab.net.wakeup import Wakeup
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 _DOES_NOT_CONCERN_IT: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 """It never had a part of a transaction."""
@@ -57,7 +67,7 @@ class Cluster(Protocol):
 class Asks(Protocol):
     """A connection to a leader."""
 
-    async def ask(self, api: ApiKey, body: Body) -> Body: ...
+    async def ask(self, api: Api[Q, R], body: Q) -> R: ...
     async def aclose(self) -> None: ...
 
 
@@ -183,7 +193,7 @@ class Markers:
                 try:
                     if connection is None:
                         connection = await self._dial(leader)
-                    reply = await connection.ask(ApiKey.WRITE_TXN_MARKERS, _body(asked))
+                    reply = await connection.ask(WRITE_TXN_MARKERS, _body(asked))
                     self._answered(asked, reply)
                 except Exception as error:
                     if isinstance(error, _EXPECTED):
@@ -220,18 +230,18 @@ class Markers:
             return await self._between.connection(address, settings)
         raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
 
-    def _answered(self, asked: dict[_Key, Marker], reply: Body) -> None:
+    def _answered(self, asked: dict[_Key, Marker], reply: WriteTxnMarkersResponse) -> None:
         assert self._told is not None
         numbers = {marker.producer: marker.number for marker in asked.values()}
         left = dict(asked)
-        for each in reply["markers"]:
-            for topic in each["topics"]:
-                for part in topic["partitions"]:
-                    number = numbers.get(each["producer_id"])
-                    where = TopicPartition(topic["name"], part["partition_index"])
+        for each in reply.markers:
+            for topic in each.topics:
+                for part in topic.partitions:
+                    number = numbers.get(each.producer_id)
+                    where = TopicPartition(topic.name, part.partition_index)
                     if number is None or (marker := left.pop((number, where), None)) is None:
-                        raise WireError(f"an answer about producer {each['producer_id']} in {where}, who was not named")
-                    self._one(number, where, marker, _error(part["error_code"]))
+                        raise WireError(f"an answer about producer {each.producer_id} in {where}, who was not named")
+                    self._one(number, where, marker, _error(part.error_code))
         self._again(left)
 
     def _one(self, number: MarkerId, where: TopicPartition, marker: Marker, error: ErrorCode) -> None:
@@ -255,30 +265,30 @@ class Markers:
 # -- in the words of the protocol --------------------------------------------------------------------------
 
 
-def _body(asked: dict[_Key, Marker]) -> Body:
+def _body(asked: dict[_Key, Marker]) -> WriteTxnMarkersRequest:
     wheres: dict[MarkerId, list[TopicPartition]] = {}
     for number, where in asked:
         wheres.setdefault(number, []).append(where)
     markers = {marker.number: marker for marker in asked.values()}
-    return {
-        "markers": [
-            {
-                "producer_id": marker.producer,
-                "producer_epoch": marker.epoch,
-                "transaction_result": marker.commit,
-                "topics": _topics(wheres[number]),
-                "coordinator_epoch": marker.coordinator_epoch,
-            }
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=marker.producer,
+                producer_epoch=marker.epoch,
+                transaction_result=marker.commit,
+                topics=_topics(wheres[number]),
+                coordinator_epoch=marker.coordinator_epoch,
+            )
             for number, marker in markers.items()
         ]
-    }
+    )
 
 
-def _topics(wheres: Iterable[TopicPartition]) -> list[Body]:
+def _topics(wheres: Iterable[TopicPartition]) -> list[WritableTxnMarkerTopic]:
     topics: dict[str, list[int]] = {}
     for where in wheres:
         topics.setdefault(where.topic, []).append(where.partition)
-    return [{"name": name, "partition_indexes": numbers} for name, numbers in topics.items()]
+    return [WritableTxnMarkerTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()]
 
 
 def _error(number: int) -> ErrorCode:

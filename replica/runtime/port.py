@@ -15,10 +15,11 @@ from replica.runtime.connection import Connection
 from replica.runtime.held import Unfinished
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
-from replica.runtime.requests import ANONYMOUS, ApiKey, Body, Handlers, Reply, Request
+from replica.runtime.requests import ANONYMOUS, ApiKey, Handlers, Request
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
+from replica.wire.schemas.cluster import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from zab.host.watchdog import UNWATCHED, Watchdog
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
 
@@ -143,19 +144,19 @@ class Port:
 
     # -- what is spoken here -------------------------------------------------------------------------------
 
-    def answer_versions(self, request: Request) -> Reply:
-        named = request.body["client_software_name"], request.body["client_software_version"]
+    def answer_versions(self, request: Request[ApiVersionsRequest]) -> ApiVersionsResponse:
+        named = request.body.client_software_name, request.body.client_software_version
         if request.version >= 3 and not all(_SOFTWARE.fullmatch(word) for word in named):
             return self.versions(ErrorCode.INVALID_REQUEST)
         return self.versions(ErrorCode.NONE)
 
-    def versions(self, code: ErrorCode) -> Body:
+    def versions(self, code: ErrorCode) -> ApiVersionsResponse:
         keys = {*self.handlers, ApiKey.API_VERSIONS, *self.security.keys}
-        return {
-            "error_code": code,
-            "api_keys": [
-                {"api_key": key, "min_version": first, "max_version": last}
+        return ApiVersionsResponse(
+            error_code=code,
+            api_keys=[
+                ApiVersion(api_key=key, min_version=first, max_version=last)
                 for key in sorted(keys)
                 for first, last in [OFFERED.get(key, (APIS[key].first, APIS[key].last))]
             ],
-        }
+        )

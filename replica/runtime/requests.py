@@ -1,70 +1,69 @@
-"""The seam between connections and whoever answers: a request that was understood goes in, the reply's fields come out.
+"""The interface between connections and handlers: a handler takes a decoded request and returns the response's body.
 
     handlers = {ApiKey.METADATA: answer_metadata, ...}
 
-    async def answer_metadata(request: Request) -> Reply: ...
+    async def answer_metadata(request: Request[MetadataRequest]) -> MetadataResponse: ...
 
-Fields are named as in `replica.wire.schemas`, in snake case. A request's body has *every* field of its API: those that
-its version does not know stand there with their defaults. A reply may have any of the fields of its API: what the
-version does not know is left out on the wire, and what is missing is sent as its default. So a handler seldom asks for
-the version.
+`replica.wire.schemas` declares the bodies. A body has every field of its API: a field that the request's version does
+not have holds its default, and a field that the response's version does not have is left out on the wire. So a handler
+seldom looks at the version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import trio
 from attrs import frozen
 
 from replica.wire.api import ApiKey as ApiKey
 
-Body: TypeAlias = dict[str, Any]
-Reply: TypeAlias = dict[str, Any] | None
-"""None: nothing is sent. Only a request that expects no answer is answered so: Produce with acks = 0."""
-
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def unheard() -> None:
-    """Nobody waits for the place of a request."""
+    """Ignore that a request has its place: no other request waits for it."""
 
 
 @frozen
-class Request:
-    """listener      name of the listener that it came in by: addresses in the reply are those for that listener
-    principal     who asks, `User:name`
-    host          of the peer
-    placed        to be called when all that is left is to wait: what it writes stands where it will stand, so the
-                  request behind it cannot get in front of it any more. Who never calls it holds that one up until
-                  he has answered
+class Request(Generic[Q]):
+    """A decoded request, and the connection's part of it.
+
+    listener      name of the listener that took the request: addresses in the response are those of that listener
+    principal     the client's principal, `User:name`
+    host          the client's address
+    placed        a handler calls it once the records have their offsets and only replicas are missing: from then on
+                  the connection's next request may be handled. A handler that never calls it holds up that request
+                  until it has answered
     """
 
     api: ApiKey
     version: int
     correlation: int
     client_id: str | None
-    body: Body
+    body: Q
     listener: str = "PLAINTEXT"
     principal: str = ANONYMOUS
     host: str = "127.0.0.1"
     placed: Callable[[], None] = unheard
 
 
-Handler: TypeAlias = Callable[[Request], Awaitable[Reply]]
-"""Answers of one connection are sent in the order of its requests, which are taken up one at a time: a handler that
-waits holds up this connection and no other, but for those who write and wait for replicas (`Request.placed`). When the
-connection ends, it is cancelled. A `KafkaError` that it raises ends the connection, as does any error: what is wrong
-with one topic or group belongs into the reply."""
+Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]
+"""Returns the body of the response, or None where no response is sent: for a Produce with acks = 0.
+
+A connection handles its requests one at a time and sends responses in their order, so a handler that waits holds up its
+own connection only (and none, once it has called `Request.placed`). When the connection ends, the handler is cancelled.
+An exception ends the connection, a `KafkaError` as well: an error of one topic or group belongs in the response."""
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler]
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
-    """Return one table with the rows of all; a key that stands in two of them is a mistake of ours."""
+    """Return one table with the rows of all; no two may share a key."""
     made: dict[ApiKey, T] = {}
     for table in tables:
         twice = made.keys() & table.keys()

@@ -6,7 +6,7 @@ import base64
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import trio
 from attrs import frozen
@@ -16,8 +16,20 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.plain import PLAIN, PlainExchange, PlainProof
 from replica.core.sasl import Exchange, Proof, Refused
 from replica.core.scram import ScramExchange, ScramProof
-from replica.runtime.requests import ANONYMOUS, ApiKey, Reply, Request
+from replica.runtime.requests import ANONYMOUS, ApiKey, Request
+from replica.wire.fields import Api
+from replica.wire.schemas.cluster import (
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from zab.core.failed_logins import FailedLogins
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 NONCE_BYTES: Final = 24
 ROUNDS_MAX: Final = 10
@@ -104,35 +116,37 @@ class SaslLogin:
         """It was believed, and has to be proved anew before anything else is asked."""
         return self.done and trio.current_time() >= self._ends
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: Request[Any]) -> SaslHandshakeResponse | SaslAuthenticateResponse | None:
         if request.api is ApiKey.SASL_HANDSHAKE:
             return self._handshake(request)
         if self._exchange is None:
             self.failed = "SaslAuthenticate out of turn"
-            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": self.failed}
+            return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=self.failed)
         if not self._may_try():
             return None
-        answer = await self._stepped(self._exchange, request.body["auth_bytes"])
+        answer = await self._stepped(self._exchange, request.body.auth_bytes)
         if answer is not None:
-            return {"auth_bytes": answer, "session_lifetime_ms": self._lifetime_ms if self.done else 0}
+            return SaslAuthenticateResponse(
+                auth_bytes=answer, session_lifetime_ms=self._lifetime_ms if self.done else 0
+            )
         text = "a user of that name and password is not known here"  # which of both is wrong, strangers are not told
-        return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": text}
+        return SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text)
 
-    def _handshake(self, request: Request) -> Reply:
+    def _handshake(self, request: Request[SaslHandshakeRequest]) -> SaslHandshakeResponse:
         offered = list(self._mechanisms)
         again = self.done and self._lifetime_ms > 0
         if (self.started or self.done) and not again:
             self.failed = "SaslHandshake out of turn"
-            return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": offered}
-        wanted = request.body["mechanism"]
+            return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=offered)
+        wanted = request.body.mechanism
         begin = self._mechanisms.get(wanted)
         if begin is None or (again and wanted != self._chosen):
             self.failed = f"it wants to log in with {wanted}, and {', '.join(offered)} is spoken here"
-            return {"error_code": ErrorCode.UNSUPPORTED_SASL_MECHANISM, "mechanisms": offered}
+            return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=offered)
         self.started, self.done = True, False
         self._exchange, self._chosen, self._rounds = begin(), wanted, 0
         self.raw = request.version == 0  # what follows is no request then
-        return {"mechanisms": offered}
+        return SaslHandshakeResponse(mechanisms=offered)
 
     async def raw_token(self, frame: bytes) -> bytes:
         assert self._exchange is not None
@@ -189,29 +203,31 @@ class Identity:
         return ScramProof(SCRAM[self.mechanism], self.name, self.password, nonce())
 
 
-Exchanged = Callable[[ApiKey, int, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""One request of this version, and its answer."""
+class Exchanging(Protocol):
+    """Sends a request of a version, and returns its response."""
+
+    def __call__(self, api: Api[Q, R], version: int, body: Q) -> Awaitable[R]: ...
 
 
-async def log_in(identity: Identity, exchange: Exchanged) -> int:
+async def log_in(identity: Identity, exchange: Exchanging) -> int:
     """At the beginning of a connection, and again before that is over. For how many milliseconds it counts; 0: for as
     long as the connection lasts. `KafkaError` if one side does not believe the other."""
-    said = await exchange(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": identity.mechanism})
-    if said["error_code"]:
-        offered = ", ".join(said["mechanisms"]) or "nothing"
+    answered = await exchange(SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=identity.mechanism))
+    if answered.error_code:
+        offered = ", ".join(answered.mechanisms) or "nothing"
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{identity.mechanism} is not offered: {offered} is")
     proof = identity.proof()
-    token: bytes | None = proof.first()
+    token = proof.first()
     for _ in range(ROUNDS_MAX):
-        said = await exchange(ApiKey.SASL_AUTHENTICATE, 1, {"auth_bytes": token})
-        if said["error_code"]:
-            why = said["error_message"] or "it is not believed"
+        said = await exchange(SASL_AUTHENTICATE, 1, SaslAuthenticateRequest(auth_bytes=token))
+        if said.error_code:
+            why = said.error_message or "it is not believed"
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism}, {identity.name}: {why}")
         try:
-            token = proof.step(bytes(said["auth_bytes"]))
+            following = proof.step(bytes(said.auth_bytes))
         except Refused as error:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism}: {error}") from None
-        if token is None:
-            lifetime: int = said["session_lifetime_ms"]
-            return lifetime
+        if following is None:
+            return said.session_lifetime_ms
+        token = following
     raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{identity.mechanism} does not come to an end")

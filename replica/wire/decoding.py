@@ -17,10 +17,10 @@ from typing import Any, Final, TypeAlias
 from attrs import define
 
 from replica.core.errors import WireError
-from replica.wire.fields import Field, Kind
+from replica.wire.fields import Field, Kind, fields_of
 
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-Step: TypeAlias = Callable[[dict[str, Any], bytes, int], int]
+Step: TypeAlias = Callable[[list[Any], bytes, int], int]
 
 FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
 _I16: Final = Struct(">h").unpack_from
@@ -55,27 +55,28 @@ class Elements:
 _NO_BOUND: Final = Elements(sys.maxsize, sys.maxsize)
 
 
-def decoder(fields: tuple[Field, ...], version: int, *, flexible: bool, elements: Elements = _NO_BOUND) -> Reader:
-    """Of a struct: a dict with every field, whether this version has it or not."""
-    present = [one for one in fields if one.is_in(version)]
-    placed = [one for one in present if one.tag is None]
-    tagged = {one.tag: one for one in present if one.tag is not None}
-    given = {one.name: one.absent for one in fields if one not in placed}
-    lists = [name for name, value in given.items() if isinstance(value, list)]
+def decoder(struct: type[Any], version: int, *, flexible: bool, elements: Elements = _NO_BOUND) -> Reader:
+    """Return the reader of a struct. It makes an instance; a field that this version does not have gets its default."""
+    fields = fields_of(struct)
+    present = [(place, one) for place, one in enumerate(fields) if one.is_in(version)]
+    placed = [(place, one) for place, one in present if one.tag is None]
+    tagged = {one.tag: (place, one) for place, one in present if one.tag is not None}
+    absent = [one.absent for one in fields]
+    lists = [place for place, one in enumerate(fields) if isinstance(one.absent, list) and (place, one) not in placed]
     steps = _steps(placed, version, elements, flexible=flexible)
     if flexible:
-        known: dict[int | None, tuple[str, Reader]] = {
-            tag: (one.name, value_reader(one, version, elements, flexible=True)) for tag, one in tagged.items()
+        known: dict[int | None, tuple[int, Reader]] = {
+            tag: (place, value_reader(one, version, elements, flexible=True)) for tag, (place, one) in tagged.items()
         }
         steps.append(_tags(known))
 
-    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        made = given.copy()
-        for name in lists:
-            made[name] = []
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        values = absent.copy()
+        for place in lists:
+            values[place] = []
         for step in steps:
-            at = step(made, data, at)
-        return made, at
+            at = step(values, data, at)
+        return struct(*values), at
 
     return read
 
@@ -105,46 +106,54 @@ def least_bytes(one: Field, version: int) -> int:
 # -- fields one after the other ------------------------------------------------------------------------
 
 
-def _steps(placed: list[Field], version: int, elements: Elements, *, flexible: bool) -> list[Step]:
+def _steps(placed: list[tuple[int, Field]], version: int, elements: Elements, *, flexible: bool) -> list[Step]:
     """Neighbours of fixed size are read at once."""
     steps: list[Step] = []
-    run: list[Field] = []
-    for one in placed:
-        if one.kind in FIXED and not one.many:
-            run.append(one)
-            continue
-        if run:
+    run: list[tuple[int, Field]] = []
+    for place, one in placed:
+        if run and not (one.kind in FIXED and not one.many and place == run[-1][0] + 1):
             steps.append(_fixed(run))
             run = []
-        steps.append(_named(one.name, value_reader(one, version, elements, flexible=flexible)))
+        if one.kind in FIXED and not one.many:
+            run.append((place, one))
+        else:
+            steps.append(_placed(place, value_reader(one, version, elements, flexible=flexible)))
     if run:
         steps.append(_fixed(run))
     return steps
 
 
-def _fixed(run: list[Field]) -> Step:
-    layout = Struct(">" + "".join(FIXED[one.kind] for one in run))
-    names, size, unpack = tuple(one.name for one in run), layout.size, layout.unpack_from
+def _fixed(run: list[tuple[int, Field]]) -> Step:
+    layout = Struct(">" + "".join(FIXED[one.kind] for _, one in run))
+    first, size, unpack = run[0][0], layout.size, layout.unpack_from
+    if len(run) == 1:
 
-    def step(made: dict[str, Any], data: bytes, at: int) -> int:
-        made.update(zip(names, unpack(data, at), strict=True))
+        def step_of_one(values: list[Any], data: bytes, at: int) -> int:
+            (values[first],) = unpack(data, at)
+            return at + size
+
+        return step_of_one
+    places = slice(first, first + len(run))
+
+    def step(values: list[Any], data: bytes, at: int) -> int:
+        values[places] = unpack(data, at)
         return at + size
 
     return step
 
 
-def _named(name: str, read: Reader) -> Step:
-    def step(made: dict[str, Any], data: bytes, at: int) -> int:
-        made[name], at = read(data, at)
+def _placed(place: int, read: Reader) -> Step:
+    def step(values: list[Any], data: bytes, at: int) -> int:
+        values[place], at = read(data, at)
         return at
 
     return step
 
 
-def _tags(known: dict[int | None, tuple[str, Reader]]) -> Step:
-    """Tags that nobody here knows are skipped: newer peers may have more to say."""
+def _tags(known: dict[int | None, tuple[int, Reader]]) -> Step:
+    """Skip tags that are not known: a newer peer may send more."""
 
-    def step(made: dict[str, Any], data: bytes, at: int) -> int:
+    def step(values: list[Any], data: bytes, at: int) -> int:
         if data[at] == 0:
             return at + 1
         count, at = uvarint(data, at)
@@ -155,8 +164,8 @@ def _tags(known: dict[int | None, tuple[str, Reader]]) -> Step:
             if stop > len(data):
                 raise WireError(f"at {at}: tag {tag} of {size} bytes, {len(data) - at} are there")
             if tag in known:
-                name, read = known[tag]
-                made[name], _ = read(data[:stop], at)
+                place, read = known[tag]
+                values[place], _ = read(data[:stop], at)
             at = stop
         return at
 
@@ -207,7 +216,8 @@ def _single(one: Field, version: int, flexible: bool, nullable: bool, elements: 
         case Kind.BYTES:
             return _octets(_compact_length if flexible else _long_length, nullable)
         case Kind.STRUCT:
-            return decoder(one.fields, version, flexible=flexible, elements=elements)
+            assert one.struct is not None
+            return decoder(one.struct, version, flexible=flexible, elements=elements)
         case Kind.UUID:
             return _uuid
         case _:

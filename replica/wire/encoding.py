@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from replica.wire.decoding import FIXED, UUID_BYTES
-from replica.wire.fields import Field, Kind
+from replica.wire.fields import Field, Kind, fields_of
 
 Out: TypeAlias = Callable[[bytes], None]
 """Takes the next piece."""
@@ -27,19 +28,16 @@ class Unwritable(ValueError):
     """A reply or a request of our own that is not what its schema says: a mistake of ours."""
 
 
-def encoder(fields: tuple[Field, ...], version: int, *, flexible: bool) -> Writer:
-    """Of a struct: it takes a mapping."""
-    present = [one for one in fields if one.is_in(version)]
+def encoder(of: type[Any], version: int, *, flexible: bool) -> Writer:
+    """Return the writer of a struct: it takes an instance."""
+    present = [one for one in fields_of(of) if one.is_in(version)]
     placed = [one for one in present if one.tag is None]
-    tagged = sorted((one.tag, one) for one in present if one.tag is not None)
-    names = frozenset(one.name for one in fields)
     steps = _steps(placed, version, flexible=flexible)
     if flexible:
+        tagged = sorted((one.tag, one) for one in present if one.tag is not None)
         steps.append(_tags([(tag, one, _value_writer(one, version, flexible=True)) for tag, one in tagged]))
 
-    def write(value: Mapping[str, Any], out: Out) -> None:
-        if not names.issuperset(value):
-            raise Unwritable(f"{sorted(set(value) - names)}: the fields are {sorted(names)}")
+    def write(value: Any, out: Out) -> None:
         for step in steps:
             step(value, out)
 
@@ -56,7 +54,7 @@ def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Writer]
         if run:
             steps.append(_fixed(run))
             run = []
-        steps.append(_named(one, _value_writer(one, version, flexible=flexible)))
+        steps.append(_named(one.name, _value_writer(one, version, flexible=flexible)))
     if run:
         steps.append(_fixed(run))
     return steps
@@ -64,26 +62,36 @@ def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Writer]
 
 def _fixed(run: list[Field]) -> Writer:
     pack = Struct(">" + "".join(FIXED[one.kind] for one in run)).pack
-    defaults = [(one.name, one.absent) for one in run]
+    names = [one.name for one in run]
+    get = attrgetter(*names)
+    if len(run) == 1:
 
-    def step(value: Mapping[str, Any], out: Out) -> None:
-        get = value.get
-        numbers = [get(name, default) for name, default in defaults]
+        def step_of_one(value: Any, out: Out) -> None:
+            number = get(value)
+            try:
+                out(pack(number))
+            except struct.error as error:
+                raise Unwritable(f"{names[0]} = {number!r}: {error}") from None
+
+        return step_of_one
+
+    def step(value: Any, out: Out) -> None:
+        numbers = get(value)
         try:
             out(pack(*numbers))
         except struct.error as error:
-            named = ", ".join(f"{name} = {number!r}" for (name, _), number in zip(defaults, numbers, strict=True))
+            named = ", ".join(f"{name} = {number!r}" for name, number in zip(names, numbers, strict=True))
             raise Unwritable(f"{named}: {error}") from None
 
     return step
 
 
-def _named(one: Field, write: Writer) -> Writer:
-    name, absent = one.name, one.absent
+def _named(name: str, write: Writer) -> Writer:
+    get = attrgetter(name)
 
-    def step(value: Mapping[str, Any], out: Out) -> None:
+    def step(value: Any, out: Out) -> None:
         try:
-            write(value.get(name, absent), out)
+            write(get(value), out)
         except Unwritable as error:
             raise Unwritable(f"{name}: {error}") from None
         except (AttributeError, TypeError, UnicodeEncodeError, struct.error) as error:
@@ -93,23 +101,17 @@ def _named(one: Field, write: Writer) -> Writer:
 
 
 def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
-    """What is as it would be without a word is not written."""
+    """Leave out a field that has its default, or a struct of which all fields have theirs."""
     places = [
-        (
-            tag,
-            one.name,
-            one.absent,
-            {inner.name: inner.absent for inner in one.fields} if one.kind is Kind.STRUCT and not one.many else None,
-            write,
-        )
+        (tag, attrgetter(one.name), (one.absent, None if one.struct is None or one.many else one.struct()), write)
         for tag, one, write in known
     ]
 
-    def step(value: Mapping[str, Any], out: Out) -> None:
+    def step(value: Any, out: Out) -> None:
         said: list[bytes] = []
-        for tag, name, absent, usual, write in places:
-            given = value.get(name, absent)
-            if given == absent or (usual is not None and given == usual):
+        for tag, get, usual, write in places:
+            given = get(value)
+            if given in usual:
                 continue
             pieces: list[bytes] = []
             write(given, pieces.append)
@@ -160,7 +162,8 @@ def _single(one: Field, version: int, flexible: bool, nullable: bool) -> Writer:
         case Kind.BYTES:
             return _octets(_compact_length if flexible else _I32, nullable)
         case Kind.STRUCT:
-            return encoder(one.fields, version, flexible=flexible)
+            assert one.struct is not None
+            return encoder(one.struct, version, flexible=flexible)
         case Kind.UUID:
             return _uuid
         case _:

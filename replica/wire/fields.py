@@ -1,25 +1,32 @@
-"""The words that schemas are written in: what a message has, and in which versions.
+"""The words in which the classes of `replica.wire.schemas` declare their fields.
 
-    structs("brokers", (i32("node_id"), text("rack", since=1, null=0)))
+    @define
+    class MetadataResponseBroker:
+        node_id: int = i32()
+        rack: str | None = text(since=1, null=0, default=None)
 
-since, until   the versions of the message that have the field at all
-null           from which version on it may be null; never, when it is not said
-tag            it stands among the tagged fields, under this number
-default        what it is in a version that does not have it, and when nobody gave it a value
+since, until   the versions of the message that have the field
+null           the first version in which the field may be null; no version, if it is not given
+tag            the field's number among the tagged fields
+default        the field's value where nobody gave one, and in a version that does not have the field
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from attrs import evolve, field, frozen
+import attrs
+from attrs import NOTHING, Factory, frozen
 
 from replica.wire.api import ApiKey
 
 ALWAYS: Final = 0
 FOREVER: Final = 1_000
 MESSAGE_BYTES_MAX: Final = 1_000
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 class Kind(Enum):
@@ -35,13 +42,6 @@ class Kind(Enum):
     STRUCT = auto()
 
 
-class _Usual(Enum):
-    """The default that the kind has."""
-
-    USUAL = auto()
-
-
-USUAL: Final = _Usual.USUAL
 _ZERO: Final[dict[Kind, Any]] = {
     Kind.BOOL: False,
     Kind.I8: 0,
@@ -54,103 +54,132 @@ _ZERO: Final[dict[Kind, Any]] = {
     Kind.BYTES: b"",
     Kind.STRUCT: None,
 }
+_KEY: Final = "field"
 
 
 @frozen
 class Field:
-    name: str
+    """A field of a struct, as its class declares it.
+
+    clip     a longer text is cut to so many bytes; 0: a longer text cannot be written
+    many     the field is an array
+    struct   class of a struct, or of an array's structs
+    """
+
     kind: Kind
-    since: int = field(default=ALWAYS, kw_only=True)
-    until: int = field(default=FOREVER, kw_only=True)
-    null: int = field(default=FOREVER, kw_only=True)
-    tag: int | None = field(default=None, kw_only=True)
-    default: Any = field(default=USUAL, kw_only=True)
-    clip: int = field(default=0, kw_only=True)
-    """A longer text is written with so many bytes; 0: it cannot be written."""
-    many: bool = field(default=False, kw_only=True)
-    fields: tuple[Field, ...] = field(default=(), kw_only=True)
-    """Of a struct."""
+    name: str = ""
+    since: int = ALWAYS
+    until: int = FOREVER
+    null: int = FOREVER
+    tag: int | None = None
+    absent: Any = None
+    clip: int = 0
+    many: bool = False
+    struct: type[Any] | None = None
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
 
     @property
-    def absent(self) -> Any:
-        """What it is when nobody said. A list is a new one each time."""
-        if self.default is not USUAL:
-            return self.default
-        if self.kind is Kind.TEXT and self.null == ALWAYS and not self.many:
-            return None
-        return [] if self.many else _ZERO[self.kind]
+    def fields(self) -> tuple[Field, ...]:
+        """Fields of the struct, or of the array's structs."""
+        return () if self.struct is None else fields_of(self.struct)
 
 
-def boolean(name: str, **more: Any) -> Field:
-    return Field(name, Kind.BOOL, **more)
+def fields_of(struct: type[Any]) -> tuple[Field, ...]:
+    """Return the fields that a class of a schema declares, in the order of the wire and of the class's constructor."""
+    return tuple(attrs.evolve(each.metadata[_KEY], name=each.name) for each in attrs.fields(struct))
 
 
-def i8(name: str, **more: Any) -> Field:
-    return Field(name, Kind.I8, **more)
+def _declared(
+    kind: Kind, *, many: bool = False, struct: type[Any] | None = None, default: Any = NOTHING, **more: Any
+) -> Any:
+    """Return the attribute of a class. Its default is empty where nothing else is said: 0, "", or a new list."""
+    absent = default
+    if default is NOTHING:
+        optional = kind is Kind.TEXT and more.get("null") == ALWAYS and not many
+        absent = [] if many else None if optional else _ZERO[kind]
+    declared = Field(kind, many=many, struct=struct, absent=absent, **more)
+    return attrs.field(default=Factory(list) if absent == [] else absent, metadata={_KEY: declared})
 
 
-def i16(name: str, **more: Any) -> Field:
-    return Field(name, Kind.I16, **more)
+def boolean(**more: Any) -> Any:
+    return _declared(Kind.BOOL, **more)
 
 
-def i32(name: str, **more: Any) -> Field:
-    return Field(name, Kind.I32, **more)
+def i8(**more: Any) -> Any:
+    return _declared(Kind.I8, **more)
 
 
-def i64(name: str, **more: Any) -> Field:
-    return Field(name, Kind.I64, **more)
+def i16(**more: Any) -> Any:
+    return _declared(Kind.I16, **more)
 
 
-def f64(name: str, **more: Any) -> Field:
-    return Field(name, Kind.F64, **more)
+def i32(**more: Any) -> Any:
+    return _declared(Kind.I32, **more)
 
 
-def uuid(name: str, **more: Any) -> Field:
-    """As a value it is `TopicId`s text of 22 characters, or None."""
-    return Field(name, Kind.UUID, **more)
+def i64(**more: Any) -> Any:
+    return _declared(Kind.I64, **more)
 
 
-def text(name: str, **more: Any) -> Field:
-    return Field(name, Kind.TEXT, **more)
+def f64(**more: Any) -> Any:
+    return _declared(Kind.F64, **more)
 
 
-def message(name: str, **more: Any) -> Field:
-    """A text for people. It may quote a name of the request that is as long as a text can be, so it is cut off."""
-    return Field(name, Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
+def uuid(**more: Any) -> Any:
+    """Declare an id: its value is the text of 22 characters of a `TopicId`, or None."""
+    return _declared(Kind.UUID, **more)
 
 
-def octets(name: str, **more: Any) -> Field:
-    return Field(name, Kind.BYTES, **more)
+def text(**more: Any) -> Any:
+    return _declared(Kind.TEXT, **more)
 
 
-def struct(name: str, fields: tuple[Field, ...], **more: Any) -> Field:
-    return Field(name, Kind.STRUCT, fields=fields, **more)
+def message(**more: Any) -> Any:
+    """Declare a text for people. It may quote a name of the request that is as long as a text can be, so it is cut."""
+    return _declared(Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
 
 
-def structs(name: str, fields: tuple[Field, ...], **more: Any) -> Field:
-    return Field(name, Kind.STRUCT, fields=fields, many=True, **more)
+def octets(**more: Any) -> Any:
+    return _declared(Kind.BYTES, **more)
 
 
-def many(one: Field) -> Field:
-    """An array of what `one` is. What `one` says of null is about the array: its elements never are."""
-    return evolve(one, many=True)
+def struct(of: type[Any], **more: Any) -> Any:
+    return _declared(Kind.STRUCT, struct=of, **more)
+
+
+def structs(of: type[Any], **more: Any) -> Any:
+    """Declare an array. `null` speaks of the array: its elements are never null."""
+    return _declared(Kind.STRUCT, struct=of, many=True, **more)
+
+
+def i32s(**more: Any) -> Any:
+    return _declared(Kind.I32, many=True, **more)
+
+
+def i64s(**more: Any) -> Any:
+    return _declared(Kind.I64, many=True, **more)
+
+
+def texts(**more: Any) -> Any:
+    return _declared(Kind.TEXT, many=True, **more)
 
 
 @frozen
-class Api:
-    """first, last     the versions that are spoken
-    flexible        from which of them on everything is compact and may carry tagged fields
+class Api(Generic[Q, R]):
+    """A request and its response.
+
+    first, last   the versions that a broker here serves
+    flexible      the first version with compact lengths and tagged fields
     """
 
     key: ApiKey
+    request: type[Q]
+    response: type[R]
     first: int
     last: int
     flexible: int
-    request: tuple[Field, ...]
-    reply: tuple[Field, ...]
 
     def speaks(self, version: int) -> bool:
         return self.first <= version <= self.last

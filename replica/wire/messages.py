@@ -1,8 +1,8 @@
-"""Whole messages: a header that says what follows and to which request it belongs, and the fields.
+"""Whole messages: a header, and a body whose class `replica.wire.schemas` declares.
 
-Whoever reads a reply must know what was asked, because a reply does not say what it is. Bytes behind the last field of
-a request are ignored: one client in wide use sends three too many when it asks for all topics. In a reply, which we
-read only from brokers of our own kind, they are an error.
+A response does not say its API, so a reader of a response must know the request. Bytes behind the last field of a
+request are ignored: one client in wide use sends three too many when it asks for all topics. Behind the last field of a
+response they are an error, because responses are read from brokers of our own kind only.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from attrs import frozen
 
-from replica.core.errors import ErrorCode, WireError
+from replica.core.errors import WireError
 from replica.wire.api import ApiKey
 from replica.wire.decoding import BROKEN, Elements, Reader, decoder
 from replica.wire.encoding import Out, Unwritable, Writer, encoder
 from replica.wire.fields import Api
 from replica.wire.schemas import APIS
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 _HEAD: Final = Struct(">hhi")
 _LENGTH: Final = Struct(">i")
@@ -47,12 +50,14 @@ class Head:
 
 
 @frozen
-class Request:
+class Request(Generic[Q]):
+    """A decoded request."""
+
     api: ApiKey
     version: int
     correlation: int
     client_id: str | None
-    body: dict[str, Any]
+    body: Q
 
 
 ELEMENTS_MAX: Final = 50_000
@@ -98,7 +103,7 @@ def read_head(frame: bytes) -> Head:
     return Head(*_HEAD.unpack_from(frame))
 
 
-def decode_request(frame: bytes) -> Request:
+def decode_request(frame: bytes) -> Request[Any]:
     """`frame` without its length. Raises `WireError`."""
     head = read_head(frame)
     api = APIS.get(head.key)  # type: ignore[call-overload]  # the names of the numbers are numbers
@@ -116,10 +121,10 @@ def decode_request(frame: bytes) -> Request:
     return Request(api.key, head.version, head.correlation, client_id, body)
 
 
-def encode_request(key: ApiKey, version: int, correlation: int, client_id: str | None, body: dict[str, Any]) -> bytes:
-    """With its length in front."""
-    api = _spoken(key, version)
-    pieces = [_HEAD.pack(key, version, correlation)]
+def encode_request(api: Api[Q, R], version: int, correlation: int, client_id: str | None, body: Q) -> bytes:
+    """Return the request with its length in front."""
+    _check_spoken(api, version)
+    pieces = [_HEAD.pack(api.key, version, correlation)]
     if client_id is None:
         pieces.append(_I16.pack(-1))
     else:
@@ -127,75 +132,73 @@ def encode_request(key: ApiKey, version: int, correlation: int, client_id: str |
         pieces += [_I16.pack(len(raw)), raw]
     if version >= api.flexible:
         pieces.append(b"\0")
-    _write(_writer(key, version, False), body, pieces, f"request {key.name} v{version}")
+    _write(_writer(api.key, version, False), body, pieces, f"request {api.key.name} v{version}")
     return _framed(pieces)
 
 
-# -- a reply -----------------------------------------------------------------------------------------------
+# -- a response --------------------------------------------------------------------------------------------
 
 
-def encode_reply(key: ApiKey, version: int, correlation: int, body: dict[str, Any]) -> bytes:
-    """With its length in front."""
-    api = _spoken(key, version)
+def encode_response(api: Api[Q, R], version: int, correlation: int, body: R) -> bytes:
+    """Return the response with its length in front."""
+    _check_spoken(api, version)
     pieces = [_I32.pack(correlation)]
     if _has_tags_in_head(api, version):
         pieces.append(b"\0")
-    _write(_writer(key, version, True), body, pieces, f"reply to {key.name} v{version}")
+    _write(_writer(api.key, version, True), body, pieces, f"response to {api.key.name} v{version}")
     return _framed(pieces)
 
 
-def encode_versions_refused(correlation: int, body: dict[str, Any]) -> bytes:
-    """To a client that asked for our versions in one that we do not know: as in the first one, which all can read."""
-    return encode_reply(ApiKey.API_VERSIONS, 0, correlation, {**body, "error_code": int(ErrorCode.UNSUPPORTED_VERSION)})
-
-
-def decode_reply(key: ApiKey, version: int, data: bytes) -> tuple[int, dict[str, Any]]:
-    """The correlation, and the fields. `data` without its length."""
-    api = _spoken(key, version)
+def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
+    """Return the correlation number and the body of a response; `data` has no length in front."""
+    _check_spoken(api, version)
     try:
         (correlation,) = _I32.unpack_from(data)
         at = _I32.size
         if _has_tags_in_head(api, version):
             _, at = _no_fields(data, at)
-        body, stop = _reader(key, version, True)(data, at)
+        body, stop = _reader(api.key, version, True)(data, at)
     except BROKEN as error:
-        raise WireError(f"reply to {key.name} v{version}: {_why(error)}") from error
+        raise WireError(f"response to {api.key.name} v{version}: {_why(error)}") from error
     if stop != len(data):
-        raise WireError(f"reply to {key.name} v{version}: {len(data) - stop} bytes behind its end")
+        raise WireError(f"response to {api.key.name} v{version}: {len(data) - stop} bytes behind its end")
     return correlation, body
 
 
 # -- of all --------------------------------------------------------------------------------------------------
 
 
-def _spoken(key: ApiKey, version: int) -> Api:
-    api = APIS[key]
+def _check_spoken(api: Api[Q, R], version: int) -> None:
     if not api.speaks(version):
-        raise Unwritable(f"{key.name} v{version}: versions {api.first} to {api.last} are spoken")
-    return api
+        raise Unwritable(f"{api.key.name} v{version}: versions {api.first} to {api.last} are spoken")
 
 
-def _has_tags_in_head(api: Api, version: int) -> bool:
-    # A client asks for versions before it knows any, so the head of that reply never changes.
+def _has_tags_in_head(api: Api[Q, R], version: int) -> bool:
+    # A client asks for versions before it knows any, so the header of that response never changes.
     return version >= api.flexible and api.key is not ApiKey.API_VERSIONS
 
 
 @cache
-def _reader(key: ApiKey, version: int, reply: bool) -> Reader:
+def _reader(key: ApiKey, version: int, response: bool) -> Reader:
     api = APIS[key]
-    if reply:
-        return decoder(api.reply, version, flexible=version >= api.flexible)
+    if response:
+        return decoder(api.response, version, flexible=version >= api.flexible)
     elements = Elements(elements_max(key))
     return elements.bounds(decoder(api.request, version, flexible=version >= api.flexible, elements=elements))
 
 
 @cache
-def _writer(key: ApiKey, version: int, reply: bool) -> Writer:
+def _writer(key: ApiKey, version: int, response: bool) -> Writer:
     api = APIS[key]
-    return encoder(api.reply if reply else api.request, version, flexible=version >= api.flexible)
+    return encoder(api.response if response else api.request, version, flexible=version >= api.flexible)
 
 
-_no_fields: Final = decoder((), 0, flexible=True)
+@frozen
+class _NoFields:
+    """The tagged fields of a header: none is known."""
+
+
+_no_fields: Final = decoder(_NoFields, 0, flexible=True)
 
 
 def _client_id(frame: bytes) -> tuple[str | None, int]:
@@ -217,11 +220,11 @@ def _named_client(frame: bytes) -> str | None:
         return None
 
 
-def _write(write: Writer, body: dict[str, Any], pieces: list[bytes], what: str) -> None:
+def _write(write: Writer, body: object, pieces: list[bytes], what: str) -> None:
     out: Out = pieces.append
     try:
         write(body, out)
-    except Unwritable as error:
+    except (Unwritable, AttributeError) as error:
         raise Unwritable(f"{what}: {error}") from error
 
 

@@ -17,8 +17,9 @@ from attrs import define, field
 
 from bench.ports import free_port, free_ports
 from replica.wire.api import ApiKey
-from replica.wire.messages import decode_reply, encode_request
+from replica.wire.messages import decode_response, encode_request
 from replica.wire.schemas import APIS
+from tests.kafka_bodies import body_of, values_of
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 
@@ -54,11 +55,11 @@ class Client:
     def ask(self, api: ApiKey, body: Body, version: int | None = None) -> Body:
         version = APIS[api].last if version is None else version
         self.start(api, body, version)
-        return decode_reply(api, version, self.receive())[1]
+        return values_of(decode_response(APIS[api], version, self.receive())[1])
 
     def start(self, api: ApiKey, body: Body, version: int) -> None:
         """Send a request, and leave its reply to `receive`."""
-        self.send(encode_request(api, version, 0, self.client_id, body))
+        self.send(encode_request(APIS[api], version, 0, self.client_id, body_of(APIS[api].request, body)))
 
     def exchange(self, frame: bytes, timeout_s: float = PATIENCE_S) -> bytes | None:
         """The reply to a frame that has its length in front; None if the broker closed the connection, or waits."""

@@ -18,10 +18,12 @@ from replica.wire.api import ApiKey
 from replica.wire.batch import HEADER_BYTES, MAGIC, PREFIX, seal
 from replica.wire.compression import Codec, deflate
 from replica.wire.encoding import Unwritable, uvarint
-from replica.wire.fields import Api, Field, Kind
+from replica.wire.fields import Api, Field, Kind, fields_of
 from replica.wire.messages import ELEMENTS_MAX, encode_request
 from replica.wire.records import Record, batch_of, build
 from replica.wire.schemas import APIS
+from replica.wire.schemas.data import PRODUCE, ProduceRequest
+from tests.kafka_bodies import body_of
 
 Body = dict[str, Any]
 TEXT_MAX: Final = 32_767
@@ -172,8 +174,8 @@ class Maker:
     edge: tuple[str, bool] | None = None
     """A number that is alone at an edge of its type, and whether at the greatest."""
 
-    def body(self, api: Api, version: int) -> Body:
-        return self._struct(api.request, version, "", 0, 0)
+    def body(self, api: Api[Any, Any], version: int) -> Body:
+        return self._struct(fields_of(api.request), version, "", 0, 0)
 
     def _struct(self, fields: tuple[Field, ...], version: int, path: str, depth: int, place: int) -> Body:
         return {one.name: self._value(one, version, path, depth, place) for one in fields if one.is_in(version)}
@@ -298,7 +300,7 @@ def request(
     api = APIS[key]
     body = Maker(known, shape, random, edge).body(api, version)
     try:
-        frame = encode_request(key, version, 7, "c" * shape.client, body)
+        frame = encode_request(api, version, 7, "c" * shape.client, body_of(api.request, body))
     except Unwritable:
         return None
     if shape.tags:
@@ -318,7 +320,7 @@ def numbers_of(fields: tuple[Field, ...], version: int, path: str = "") -> Itera
 
 def edges(known: Known, key: ApiKey, version: int, random: Random) -> Iterator[Hostile]:
     """Small requests with one number at the edge of its type, and all others as usual."""
-    for path in numbers_of(APIS[key].request, version):
+    for path in numbers_of(fields_of(APIS[key].request), version):
         for greatest in (False, True):
             made = request(known, key, version, Shape("edge"), random, (path, greatest))
             if made is not None:
@@ -362,7 +364,7 @@ def produce(topic: str, batch: bytes, version: int, acks: int = 1) -> bytes:
         "timeout_ms": 0,
         "topic_data": [{"name": topic, "partition_data": parts}],
     }
-    return encode_request(ApiKey.PRODUCE, version, 7, "fuzz", body)
+    return encode_request(PRODUCE, version, 7, "fuzz", body_of(ProduceRequest, body))
 
 
 def elements_of(value: Any) -> int:

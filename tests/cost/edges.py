@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from attrs import frozen
 
-from replica.wire.fields import Api, Field, Kind
+from replica.wire.fields import Api, Field, Kind, fields_of
 from replica.wire.varint import encode_unsigned
 
 CLIENT_ID: Final = "edges"
@@ -33,7 +33,7 @@ class Raw:
 class Case(NamedTuple):
     """A request with one field at an edge."""
 
-    api: Api
+    api: Api[Any, Any]
     version: int
     what: str
     frame: bytes
@@ -42,23 +42,23 @@ class Case(NamedTuple):
         return f"{self.api.key.name} v{self.version}, {self.what}"
 
 
-def cases(api: Api, version: int, body: Mapping[str, Any]) -> Iterator[Case]:
+def cases(api: Api[Any, Any], version: int, body: Mapping[str, Any]) -> Iterator[Case]:
     """The request as it is, then once for each edge of each field, and cut off in its middle."""
     whole = request(api, version, body)
     yield Case(api, version, "as it should be", whole)
-    for path, field in _places(api.request, version, body):
+    for path, field in _places(fields_of(api.request), version, body):
         for edge in _edges(field, version, flexible=version >= api.flexible):
             name = f"{'.'.join(map(str, path))} = {edge.name if isinstance(edge, Raw) else repr(edge)[:40]}"
             yield Case(api, version, name, request(api, version, _with(body, path, edge)))
     yield Case(api, version, "cut off", _framed(whole[4 : 4 + (len(whole) - 4) // 2]))
 
 
-def request(api: Api, version: int, body: Mapping[str, Any], correlation: int = 7) -> bytes:
+def request(api: Api[Any, Any], version: int, body: Mapping[str, Any], correlation: int = 7) -> bytes:
     """The whole frame, with its length."""
     flexible = version >= api.flexible
     client = CLIENT_ID.encode()
     head = struct.pack(">hhih", api.key, version, correlation, len(client)) + client + (b"\0" if flexible else b"")
-    return _framed(head + _struct(api.request, version, flexible, body))
+    return _framed(head + _struct(fields_of(api.request), version, flexible, body))
 
 
 def _framed(data: bytes) -> bytes:

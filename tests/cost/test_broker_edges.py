@@ -25,11 +25,12 @@ from replica.runtime.disk import DiskPace
 from replica.wire import batch
 from replica.wire.api import ApiKey as A
 from replica.wire.fields import Api
-from replica.wire.messages import decode_reply, encode_request
+from replica.wire.messages import decode_response, encode_request
 from replica.wire.records import batch_of
 from replica.wire.schemas import APIS
 from tests.cost.edges import Case, cases, request
 from tests.integration.brokers import Cluster, cluster, until
+from tests.kafka_bodies import body_of, values_of
 
 TOPIC: Final = "edges"
 HERE: Final = [{"partition_index": 0}]
@@ -85,10 +86,12 @@ class Control:
 
     async def ask(self, api: A, version: int, **body: Any) -> dict[str, Any]:
         with trio.fail_after(CONTROL_S):
-            await self.stream.send_all(encode_request(api, version, 1, "control", body))
+            await self.stream.send_all(
+                encode_request(APIS[api], version, 1, "control", body_of(APIS[api].request, body))
+            )
             reply = await _received(self.stream)
         assert reply, f"{api.name}: the connection is closed"
-        return decode_reply(api, version, reply)[1]
+        return values_of(decode_response(APIS[api], version, reply)[1])
 
     async def make(self, topic: str, configs: Mapping[str, str] = {}) -> None:
         said = [{"name": name, "value": value} for name, value in configs.items()]
@@ -304,7 +307,7 @@ def batches() -> Iterator[tuple[str, bytes]]:
                 yield f"a batch with {name} = {value}", batch.seal(header._replace(**{name: value}), body)
 
 
-def produced(api: Api, version: int) -> Iterator[Case]:
+def produced(api: Api[Any, Any], version: int) -> Iterator[Case]:
     """To a topic that is compacted, so that these batches are unpacked and packed again as well."""
     if api.key is A.PRODUCE and version == api.last:
         for name, records in batches():
@@ -353,7 +356,7 @@ async def test_no_request_at_an_edge_of_its_type_stops_service(
         assert not wrong, "\n".join(wrong)
 
 
-def every_version() -> Iterator[tuple[Api, int]]:
+def every_version() -> Iterator[tuple[Api[Any, Any], int]]:
     for api in APIS.values():
         for version in range(api.first, api.last + 1):
             yield api, version

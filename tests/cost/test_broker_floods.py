@@ -21,6 +21,7 @@ from tests.cost.broker_process import BrokerProcess, Client, broker_process
 from tests.cost.broker_state import Sizes
 from tests.cost.broker_state import build as build_state
 from tests.cost.meter import cpu_ns
+from tests.kafka_bodies import body_of
 
 ROUNDS: Final = 6
 SIZE: Final = 400
@@ -40,7 +41,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def frame(api: ApiKey, body: dict[str, Any], version: int | None = None, client_id: str = "flood") -> bytes:
-    return encode_request(api, APIS[api].last if version is None else version, 1, client_id, body)
+    spoken = APIS[api]
+    return encode_request(
+        spoken, spoken.last if version is None else version, 1, client_id, body_of(spoken.request, body)
+    )
 
 
 def join(number: int) -> bytes:

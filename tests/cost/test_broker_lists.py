@@ -16,11 +16,12 @@ from replica.core.replica_messages import OffsetAnswer
 from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
 from replica.runtime.handlers import users
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
 from replica.runtime.users import Users
-from replica.wire.messages import ELEMENTS_MAX, decode_request, elements_max, encode_request
+from replica.wire.messages import ELEMENTS_MAX, decode_request, elements_max
 from tests.cost.meter import steps
 from tests.integration.brokers import cluster
+from tests.kafka_bodies import Body, ask, on_values, request_frame
 
 MANY = 4_000
 
@@ -85,11 +86,11 @@ class Steps(trio.abc.Instrument):
 )
 async def test_a_long_list_leaves_turns_to_others(tmp_path: Path, key: ApiKey, body: Body, least: int) -> None:
     async with connected(tmp_path) as (_, connection):
-        await connection.ask(key, {})  # what is computed once is not part of it
+        await ask(connection, key, {})  # what is computed once is not part of it
         counted = Steps()
         trio.lowlevel.add_instrument(counted)
         try:
-            await connection.ask(key, body)
+            await ask(connection, key, body)
         finally:
             trio.lowlevel.remove_instrument(counted)
         assert counted.count >= least
@@ -103,7 +104,7 @@ async def test_records_of_a_topic_that_is_none_are_not_looked_for(
         monkeypatch.setattr(broker.configs, "want", wanted.append)
         asked = topics({"partition_index": 0, "offset": 0}, 100)
         nameless = [{"name": "", "partitions": [{"partition_index": 0, "offset": 0}]}, {"name": "", "partitions": []}]
-        reply = await connection.ask(ApiKey.DELETE_RECORDS, {"timeout_ms": 0, "topics": [*asked, *nameless]})
+        reply = await ask(connection, ApiKey.DELETE_RECORDS, {"timeout_ms": 0, "topics": [*asked, *nameless]})
         codes = {part["error_code"] for topic in reply["topics"] for part in topic["partitions"]}
         assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         assert len(reply["topics"]) == 102
@@ -125,18 +126,18 @@ async def test_a_partition_that_is_named_again_is_not_searched_again(
         monkeypatch.setattr(broker.replication, "look_up", counted)
         part = {**AT, "timestamp": 5}
         asked = [{"name": "a", "partitions": [part] * 100}, {"name": "b", "partitions": [part]}]
-        reply = await connection.ask(ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": asked})
+        reply = await ask(connection, ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": asked})
         assert searched == ["b"]
         assert {each["error_code"] for each in reply["topics"][0]["partitions"]} == {ErrorCode.INVALID_REQUEST}
 
 
 def test_requests_that_are_dear_may_name_less() -> None:
     def named(count: int) -> bytes:
-        return encode_request(ApiKey.DELETE_TOPICS, 1, 1, None, {"topic_names": ["t"] * count, "timeout_ms": 1})[4:]
+        return request_frame(ApiKey.DELETE_TOPICS, 1, 1, None, {"topic_names": ["t"] * count, "timeout_ms": 1})[4:]
 
     assert elements_max(ApiKey.METADATA) == elements_max(ApiKey.FETCH) == ELEMENTS_MAX
     most = elements_max(ApiKey.DELETE_TOPICS)
-    assert len(decode_request(named(most)).body["topic_names"]) == most < ELEMENTS_MAX
+    assert len(decode_request(named(most)).body.topic_names) == most < ELEMENTS_MAX
     with pytest.raises(WireError, match=f"more than {most} elements"):
         decode_request(named(most + 1))
 
@@ -150,7 +151,7 @@ class _NoUsers(Users):
 
 
 def test_changing_many_users_is_linear() -> None:
-    alter = users.handlers(_NoUsers())[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
+    alter = on_values(users.handlers(_NoUsers()))[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
 
     def cost(count: int) -> int:
         deletions = [{"name": f"u{number}", "mechanism": 1} for number in range(count)]

@@ -27,11 +27,11 @@ from replica.runtime.authorizer import Authorizer
 from replica.runtime.client import connect
 from replica.runtime.handlers import metadata
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
 from replica.wire.fields import MESSAGE_BYTES_MAX
-from replica.wire.messages import decode_reply, encode_reply
 from tests.cost.meter import steps
 from tests.integration.brokers import cluster
+from tests.kafka_bodies import Body, ask, on_values, response_frame, response_values
 from tests.unit.replica.test_group_runtime import GROUP, play
 from tests.unit.replica.test_group_runtime import Broker as GroupBroker
 from zab.host.logs import LINES_MAX
@@ -105,7 +105,7 @@ def _ask_metadata(cache: MetadataCache, topics: list[Body]) -> Body:
         raise AssertionError(name)
 
     settings = metadata.MetadataSettings("cluster", auto_create=False)
-    answer = metadata.handlers(cache, settings, lambda: BrokerId(1), make)[ApiKey.METADATA]
+    answer = on_values(metadata.handlers(cache, settings, lambda: BrokerId(1), make))[ApiKey.METADATA]
     body = {
         "topics": topics,
         "allow_auto_topic_creation": False,
@@ -119,7 +119,7 @@ def _ask_metadata(cache: MetadataCache, topics: list[Body]) -> Body:
     except StopIteration as stop:
         replies.append(stop.value)
     (reply,) = replies
-    encode_reply(ApiKey.METADATA, 12, 1, reply)
+    response_frame(ApiKey.METADATA, 12, 1, reply)
     return reply  # type: ignore[no-any-return]
 
 
@@ -150,19 +150,19 @@ def test_an_unknown_topic_id_is_not_searched_for_among_all_topics() -> None:
 def test_a_message_that_quotes_a_long_name_fits_into_the_answer() -> None:
     long = "é" * 32_767
     reply = {"results": [{"error_code": E.INVALID_REQUEST, "error_message": long, "resource_name": "t"}]}
-    _, told = decode_reply(ApiKey.DESCRIBE_CONFIGS, 4, encode_reply(ApiKey.DESCRIBE_CONFIGS, 4, 1, reply)[4:])
+    _, told = response_values(ApiKey.DESCRIBE_CONFIGS, 4, response_frame(ApiKey.DESCRIBE_CONFIGS, 4, 1, reply)[4:])
     assert told["results"][0]["error_message"] == "é" * (MESSAGE_BYTES_MAX // 2)
 
 
 async def test_denials_of_one_client_fill_a_bounded_part_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "replica")
     authorizer = Authorizer(AclSettings(), logs.Log(1), lambda: None, lambda: 0)
-    request = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:eve")
+    request: Request[Any] = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:eve")
     for number in range(5_000):
         assert not authorizer.allows(request, Operation.DESCRIBE, TOPIC, f"{number}" * 1_000)
     assert LINES_MAX < len(caplog.records) <= LINES_MAX + 1
     assert max(len(each.getMessage()) for each in caplog.records) < 2 * (logs.Log.value_chars_max or 0)
-    other = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:bob")
+    other: Request[Any] = Request(ApiKey.METADATA, 12, 1, "reader", {}, principal="User:bob")
     authorizer.allows(other, Operation.DESCRIBE, TOPIC, "t")
     assert "principal=User:bob" in caplog.messages[-1]
 
@@ -216,17 +216,17 @@ async def test_many_filters_read_the_acls_of_the_store_once(tmp_path: Path, monk
     ):
         new = {"resource_type": 2, "resource_pattern_type": 3, "host": "*", "operation": 3, "permission_type": 3}
         made = [{**new, "resource_name": f"t{number}", "principal": "User:a"} for number in range(5)]
-        await client.ask(ApiKey.CREATE_ACLS, {"creations": made})
+        await ask(client, ApiKey.CREATE_ACLS, {"creations": made})
         monkeypatch.setattr(Authorizer, "_read_all", counted)
         wanted = {"pattern_type_filter": 1, "resource_type_filter": 1, "operation": 1, "permission_type": 1}
         names = ["t0", "t1", "t0", *(f"nothing-{number}" for number in range(200)), None]
         filters = [
             {**wanted, "resource_name_filter": name, "principal_filter": None, "host_filter": None} for name in names
         ]
-        results = (await client.ask(ApiKey.DELETE_ACLS, {"filters": filters}))["filter_results"]
+        results = (await ask(client, ApiKey.DELETE_ACLS, {"filters": filters}))["filter_results"]
         found = [sorted(acl["resource_name"] for acl in each["matching_acls"]) for each in results]
         assert found[:3] == [["t0"], ["t1"], []]
         assert found[-1] == ["t2", "t3", "t4"]
         assert readings == 1
         everything = {**filters[0], "resource_name_filter": None}
-        assert (await client.ask(ApiKey.DESCRIBE_ACLS, everything))["resources"] == []
+        assert (await ask(client, ApiKey.DESCRIBE_ACLS, everything))["resources"] == []

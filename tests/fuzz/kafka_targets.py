@@ -11,11 +11,11 @@ from typing import Final
 
 from replica.core.errors import WireError
 from replica.wire.framing import Framing
-from replica.wire.messages import LENGTH_BYTES, decode_reply, decode_request, encode_reply, encode_request
+from replica.wire.messages import LENGTH_BYTES, decode_request, decode_response, encode_request, encode_response
 from replica.wire.schemas import APIS
 from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
 
-_EVERY: Final = [(api.key, version) for api in APIS.values() for version in range(api.first, api.last + 1)]
+_EVERY: Final = [(api, version) for api in APIS.values() for version in range(api.first, api.last + 1)]
 
 
 def requests(data: bytes) -> bool:
@@ -25,7 +25,7 @@ def requests(data: bytes) -> bool:
         for piece in in_pieces(data, 7):
             for frame in framing.feed(piece):
                 asked = decode_request(frame)
-                again = encode_request(asked.api, asked.version, asked.correlation, asked.client_id, asked.body)
+                again = encode_request(APIS[asked.api], asked.version, asked.correlation, asked.client_id, asked.body)
                 assert decode_request(again[LENGTH_BYTES:]) == asked
                 understood = True
     except WireError:
@@ -38,23 +38,23 @@ def replies(data: bytes) -> bool:
     """The first byte says to what."""
     if not data:
         return False
-    key, version = _EVERY[data[0] % len(_EVERY)]
+    api, version = _EVERY[data[0] % len(_EVERY)]
     try:
-        correlation, body = decode_reply(key, version, data[1:])
+        correlation, body = decode_response(api, version, data[1:])
     except WireError:
         return False
-    again = encode_reply(key, version, correlation, body)
-    assert decode_reply(key, version, again[LENGTH_BYTES:]) == (correlation, body)
+    again = encode_response(api, version, correlation, body)
+    assert decode_response(api, version, again[LENGTH_BYTES:]) == (correlation, body)
     return True
 
 
 TARGETS: Final = {
-    "requests": Target(requests, [encode_request(key, version, 7, "me", {}) for key, version in _EVERY]),
+    "requests": Target(requests, [encode_request(api, version, 7, "me", api.request()) for api, version in _EVERY]),
     "replies": Target(
         replies,
         [
-            bytes([place]) + encode_reply(key, version, 7, {})[LENGTH_BYTES:]
-            for place, (key, version) in enumerate(_EVERY)
+            bytes([place]) + encode_response(api, version, 7, api.response())[LENGTH_BYTES:]
+            for place, (api, version) in enumerate(_EVERY)
             if place < 256
         ],
     ),

@@ -15,7 +15,8 @@ from attrs import define, field
 from bench.ports import free_port
 from replica.core.errors import ErrorCode
 from replica.runtime.client import Unreachable, connect
-from replica.runtime.requests import ApiKey, Body
+from replica.runtime.requests import ApiKey
+from tests.kafka_bodies import Body, ask
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 
@@ -70,7 +71,7 @@ class Processes:
             try:
                 addresses = [("127.0.0.1", self.ports[number]) for number in self.running]
                 async with connect(addresses) as client:
-                    return await client.ask(ApiKey.METADATA, {"topics": None})
+                    return await ask(client, ApiKey.METADATA, {"topics": None})
             except (Unreachable, OSError):
                 await trio.sleep(0.1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -38,7 +39,7 @@ class Desk:
     def may(self, user: str, operation: Operation, name: str, kind: ResourceType = TOPIC) -> bool:
         authorizer = self.running.brokers[1].authorizer
         assert authorizer is not None
-        request = Request(ApiKey.METADATA, 0, 0, None, {}, principal=f"User:{user}", host="10.0.0.1")
+        request: Request[Any] = Request(ApiKey.METADATA, 0, 0, None, {}, principal=f"User:{user}", host="10.0.0.1")
         return authorizer.allows(request, operation, kind, name, quiet=True)
 
 

@@ -18,9 +18,10 @@ from replica.cli.command_config import read_command_config
 from replica.core.principals import Principals
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Handlers, Reply, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.runtime.sasl import SaslSettings, security_of
 from tests.integration.certificates import PASSWORD, Authority
+from tests.kafka_bodies import typed
 from zab.cli.kit.failures import Misused
 
 JAAS = (
@@ -37,13 +38,13 @@ UNBELIEVED = "it wants a certificate of who dials, and was shown none that it be
 
 
 def answering(number: int) -> Handlers:
-    async def metadata(request: Request) -> Reply:
+    async def metadata(request: Request[Any]) -> Any:
         return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": number}], "controller_id": 1, "topics": []}
 
-    async def groups(request: Request) -> Reply:
+    async def groups(request: Request[Any]) -> Any:
         return {"error_code": 0, "groups": [{"group_id": f"of {request.principal}", "group_state": "Empty"}]}
 
-    return {ApiKey.METADATA: metadata, ApiKey.LIST_GROUPS: groups}
+    return typed({ApiKey.METADATA: metadata, ApiKey.LIST_GROUPS: groups})
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import trio
@@ -17,11 +17,12 @@ from replica.runtime.client import ClientSettings, Connection
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Reply, Request
+from replica.runtime.requests import ApiKey, Request
 from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.settings import PortSettings
 from tests.integration.certificates import Authority
 from tests.integration.stores import PORTS
+from tests.kafka_bodies import ask, typed
 from zab.net.tls.tls_settings import TlsPortSettings
 
 HALF_A_HANDSHAKE: Final = b"\x16\x03\x01\x02\x00"
@@ -90,20 +91,22 @@ HEARTBEAT: Final = ApiKey.HEARTBEAT
 SASL: Final = security_of(SaslSettings(users={"ann": "secret"}), lambda mechanism, name: None, b"")
 
 
-async def answer(request: Request) -> Reply:
+async def answer(request: Request[Any]) -> Any:
     return {"error_code": 0}
 
 
 @pytest.mark.parametrize("security", [OPEN, SASL], ids=["open", "sasl"])
 async def test_half_open_connections_keep_no_newcomer_out_of_a_broker(security: Security) -> None:
-    port = Port("CLIENTS", "127.0.0.1", 0, {HEARTBEAT: answer}, Log(1), PortSettings(connections_max=FLOOD), security)
+    port = Port(
+        "CLIENTS", "127.0.0.1", 0, typed({HEARTBEAT: answer}), Log(1), PortSettings(connections_max=FLOOD), security
+    )
     number = await port.bind()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(port.run)
         async with flood(number, b"\0\0") as held:
             stream = await trio.open_tcp_stream("127.0.0.1", number)
             with trio.fail_after(60):
-                await Connection(stream, ClientSettings()).ask(ApiKey.API_VERSIONS, {}, 0)
+                await ask(Connection(stream, ClientSettings()), ApiKey.API_VERSIONS, {}, 0)
             assert await ends(held[0])
             await trio.aclose_forcefully(stream)
         nursery.cancel_scope.cancel()

@@ -23,9 +23,10 @@ from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
 from replica.runtime.config import Listener
 from replica.runtime.guards.table import GUARDS
-from replica.runtime.requests import ApiKey, Body
+from replica.runtime.requests import ApiKey
 from replica.runtime.sasl import Identity, SaslSettings
 from tests.integration.brokers import Cluster, cluster, in_thread, until
+from tests.kafka_bodies import Body, ask
 
 confluent_admin: Any = confluent_kafka.admin
 USERS = {"root": "r", "ann": "a", "bob": "b"}
@@ -58,7 +59,7 @@ def acl(user: str, operation: O, kind: int, name: str, pattern: int = LITERAL, p
 
 
 async def let(root: Client, *acls: Body) -> None:
-    reply = await root.ask(ApiKey.CREATE_ACLS, {"creations": list(acls)})
+    reply = await ask(root, ApiKey.CREATE_ACLS, {"creations": list(acls)})
     assert [each["error_code"] for each in reply["results"]] == [E.NONE] * len(acls), reply
 
 
@@ -67,7 +68,7 @@ async def forget(root: Client) -> None:
         "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
         "host_filter": None, "operation": 1, "permission_type": 1,
     }  # fmt: skip
-    await root.ask(ApiKey.DELETE_ACLS, {"filters": [everything]})
+    await ask(root, ApiKey.DELETE_ACLS, {"filters": [everything]})
 
 
 def codes(value: object) -> set[int]:
@@ -205,15 +206,15 @@ async def test_each_request_by_who_may_not_and_by_who_may(tmp_path: Path) -> Non
         assert unguarded._handlers().keys() <= GUARDS.keys()
         async with as_user(port, "root") as root, as_user(port, "ann") as ann:
             await root.patiently(lambda: root.coordinator("g"))
-            await root.ask(ApiKey.CREATE_TOPICS, {"topics": [T]})
+            await ask(root, ApiKey.CREATE_TOPICS, {"topics": [T]})
             for key, body, refused, rights in CASES:
                 *before, (operation, (kind, name)) = rights
                 await let(root, *(acl("ann", each, *where) for each, where in before))
-                assert refused in codes(await ann.ask(key, body)), (key.name, rights)
+                assert refused in codes(await ask(ann, key, body)), (key.name, rights)
                 await let(root, acl("ann", operation, kind, name))
-                assert refused not in codes(await ann.ask(key, body)), (key.name, rights)
+                assert refused not in codes(await ask(ann, key, body)), (key.name, rights)
                 await let(root, acl("ann", operation, kind, name, permission=DENY))
-                assert refused in codes(await ann.ask(key, body)), (key.name, rights)
+                assert refused in codes(await ask(ann, key, body)), (key.name, rights)
                 await forget(root)
 
 
@@ -221,7 +222,7 @@ async def test_what_is_allowed_of_a_request_is_done_and_the_rest_refused(tmp_pat
     async with guarded(tmp_path) as (_, port), as_user(port, "root") as root, as_user(port, "ann") as ann:
         names = ("mine", "mine-too", "others")
         new = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
-        await root.ask(ApiKey.CREATE_TOPICS, {"topics": new})
+        await ask(root, ApiKey.CREATE_TOPICS, {"topics": new})
         await let(
             root,
             acl("ann", O.READ, TOPIC, "mine", PREFIXED),
@@ -229,35 +230,35 @@ async def test_what_is_allowed_of_a_request_is_done_and_the_rest_refused(tmp_pat
             acl("ann", O.CREATE, TOPIC, "new"),
         )
 
-        seen = await ann.ask(ApiKey.METADATA, {"topics": None, "include_topic_authorized_operations": True})
+        seen = await ask(ann, ApiKey.METADATA, {"topics": None, "include_topic_authorized_operations": True})
         told = {each["name"]: each["topic_authorized_operations"] for each in seen["topics"]}
         assert told == dict.fromkeys(("mine", "mine-too"), 1 << O.READ | 1 << O.DESCRIBE)
-        seen = await ann.ask(ApiKey.DESCRIBE_CLUSTER, {"include_cluster_authorized_operations": True})
+        seen = await ask(ann, ApiKey.DESCRIBE_CLUSTER, {"include_cluster_authorized_operations": True})
         assert seen["cluster_authorized_operations"] == 0
-        by_name = await ann.ask(ApiKey.METADATA, {"topics": [{"name": name} for name in ("others", "mine", "secret")]})
+        by_name = await ask(ann, ApiKey.METADATA, {"topics": [{"name": name} for name in ("others", "mine", "secret")]})
         assert {each["name"]: each["error_code"] for each in by_name["topics"]} == {
             "mine": E.NONE, "others": NO_TOPIC, "secret": NO_TOPIC,
         }  # fmt: skip
-        by_id = await root.ask(ApiKey.METADATA, {"topics": [{"name": "others"}]})
+        by_id = await ask(root, ApiKey.METADATA, {"topics": [{"name": "others"}]})
         ident = by_id["topics"][0]["topic_id"]
-        hidden = await ann.ask(ApiKey.METADATA, {"topics": [{"name": None, "topic_id": ident}]})
+        hidden = await ask(ann, ApiKey.METADATA, {"topics": [{"name": None, "topic_id": ident}]})
         assert (hidden["topics"][0]["error_code"], hidden["topics"][0]["name"]) == (E.UNKNOWN_TOPIC_ID, None)
-        gone = await ann.ask(ApiKey.DELETE_TOPICS, {"topics": [{"name": None, "topic_id": ident}]})
+        gone = await ask(ann, ApiKey.DELETE_TOPICS, {"topics": [{"name": None, "topic_id": ident}]})
         assert (gone["responses"][0]["error_code"], gone["responses"][0]["name"]) == (NO_TOPIC, None)
 
         # What she may see and not make is not made because she asks for it.
         asked = {"topics": [{"name": "mine-new"}], "allow_auto_topic_creation": True}
-        assert (await ann.ask(ApiKey.METADATA, asked))["topics"][0]["error_code"] == NO_TOPIC
-        made = await ann.ask(ApiKey.CREATE_TOPICS, {"topics": [{**new[0], "name": "new"}, {**new[0], "name": "bad"}]})
+        assert (await ask(ann, ApiKey.METADATA, asked))["topics"][0]["error_code"] == NO_TOPIC
+        made = await ask(ann, ApiKey.CREATE_TOPICS, {"topics": [{**new[0], "name": "new"}, {**new[0], "name": "bad"}]})
         assert {each["name"]: each["error_code"] for each in made["topics"]} == {"new": E.NONE, "bad": NO_TOPIC}
         assert [each["configs"] for each in made["topics"] if each["name"] == "new"] == [None]
-        everything = await root.ask(ApiKey.METADATA, {"topics": None})
+        everything = await ask(root, ApiKey.METADATA, {"topics": None})
         assert {each["name"] for each in everything["topics"]} == {*names, "new"}
 
         # A follower that is none, at a listener that is not for brokers, is refused although it may do it.
         await let(root, acl("ann", O.CLUSTER_ACTION, *ON_CLUSTER))
         wanted = [{"topic": "mine", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]}]
-        fetched = await ann.ask(ApiKey.FETCH, {**REPLICA, "topics": wanted})
+        fetched = await ask(ann, ApiKey.FETCH, {**REPLICA, "topics": wanted})
         assert codes(fetched) == {NO_CLUSTER}
 
 
@@ -324,7 +325,7 @@ def test_clients_that_we_did_not_write(tmp_path: Path) -> None:
                     client.close()
 
             async with as_user(port, "root") as root:
-                await root.ask(ApiKey.CREATE_TOPICS, {"topics": [T]})
+                await ask(root, ApiKey.CREATE_TOPICS, {"topics": [T]})
             assert await in_thread(produce, "ann") == "TOPIC_AUTHORIZATION_FAILED"
             assert await in_thread(grant) == ["User:ann", "User:bob", "User:bob"]
             await until(lambda: len(list(running.brokers[1].authorizer.acls)) == 3)  # type: ignore[union-attr]
@@ -339,16 +340,16 @@ def test_clients_that_we_did_not_write(tmp_path: Path) -> None:
 
 async def test_without_an_authorizer_nobody_can_ask_for_acls(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as running, connect([("127.0.0.1", running.ports[1])]) as client:
-        assert codes(await client.ask(ApiKey.DESCRIBE_ACLS, ANY_ACL)) == {E.SECURITY_DISABLED}
+        assert codes(await ask(client, ApiKey.DESCRIBE_ACLS, ANY_ACL)) == {E.SECURITY_DISABLED}
         new = acl("ann", O.READ, *ON_TOPIC)
-        assert codes(await client.ask(ApiKey.CREATE_ACLS, {"creations": [new]})) == {E.SECURITY_DISABLED}
-        assert codes(await client.ask(ApiKey.DELETE_ACLS, {"filters": [ANY_ACL]})) == {E.SECURITY_DISABLED}
+        assert codes(await ask(client, ApiKey.CREATE_ACLS, {"creations": [new]})) == {E.SECURITY_DISABLED}
+        assert codes(await ask(client, ApiKey.DELETE_ACLS, {"filters": [ANY_ACL]})) == {E.SECURITY_DISABLED}
 
 
 async def test_a_denial_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "replica")
     async with guarded(tmp_path) as (_, port), as_user(port, "ann") as ann:
-        await ann.ask(ApiKey.METADATA, {"topics": [{"name": "t"}]})
+        await ask(ann, ApiKey.METADATA, {"topics": [{"name": "t"}]})
     said = [each.getMessage() for each in caplog.records if each.getMessage().startswith("denied")]
     assert len(said) == 1
     assert "principal=User:ann host=127.0.0.1 operation=Describe resource=Topic:t api=METADATA" in said[0]

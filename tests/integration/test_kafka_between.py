@@ -32,6 +32,7 @@ from replica.runtime.requests import ApiKey
 from replica.runtime.sasl import Identity
 from tests.integration.brokers import PATIENCE_S, until
 from tests.integration.certificates import Authority, needs_keytool
+from tests.kafka_bodies import ask
 from zab.net.tls.key_stores import StoreFile
 
 AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
@@ -82,11 +83,11 @@ async def replicated(here: Site, tls: ssl.SSLContext | None, identity: Identity 
     addresses = [("127.0.0.1", port) for port in here.ports.values()]
     async with connect(addresses, tls=tls, identity=identity) as client:
         new = {"name": "t", "num_partitions": 3, "replication_factor": 3}
-        made = await client.ask(ApiKey.CREATE_TOPICS, {"topics": [new], "timeout_ms": 60_000})
+        made = await ask(client, ApiKey.CREATE_TOPICS, {"topics": [new], "timeout_ms": 60_000})
         assert made["topics"][0]["error_code"] == 0, made
         await until(lambda: all("t" in broker.cache.topics for broker in here.brokers.values()))
         described = await client.metadata(["t"])
-        assert [len(part["isr_nodes"]) for part in described["topics"][0]["partitions"]] == [3, 3, 3]
+        assert [len(part.isr_nodes) for part in described.topics[0].partitions] == [3, 3, 3]
         # A group makes its topic, whose replicas only count when they have fetched.
         await client.patiently(lambda: client.coordinator("g"))
     for broker in here.brokers.values():

@@ -36,7 +36,8 @@ from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
+from tests.kafka_bodies import Body, on_values, typed
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
 
 pytestmark = pytest.mark.slow
@@ -84,7 +85,7 @@ async def broker() -> AsyncIterator[Running]:
         def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None:
             return Endpoint(listener, "127.0.0.1", port)
 
-    async def metadata(request: Request) -> Body:
+    async def metadata(request: Request[Any]) -> Body:
         asked = request.body["topics"]
         names = ["t"] if asked is None else [each["name"] for each in asked]
         partitions = [
@@ -98,7 +99,7 @@ async def broker() -> AsyncIterator[Running]:
             "topics": [{"name": name, "partitions": partitions} for name in names],
         }
 
-    async def list_offsets(request: Request) -> Body:
+    async def list_offsets(request: Request[Any]) -> Body:
         return {
             "topics": [
                 {
@@ -111,7 +112,7 @@ async def broker() -> AsyncIterator[Running]:
             ]
         }
 
-    async def fetch(request: Request) -> Body:
+    async def fetch(request: Request[Any]) -> Body:
         await trio.sleep(0.2)
         nothing = {"high_watermark": 0, "last_stable_offset": 0, "log_start_offset": 0, "records": b""}
         return {
@@ -128,9 +129,7 @@ async def broker() -> AsyncIterator[Running]:
     handlers = {
         **group_handlers.handlers(groups, lambda _: True),
         **coordinators.handlers(Picture(), {coordinators.GROUP: remembering}),
-        ApiKey.METADATA: metadata,
-        ApiKey.LIST_OFFSETS: list_offsets,
-        ApiKey.FETCH: fetch,
+        **typed({ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: fetch}),
     }
     async with trio.open_nursery() as nursery:
         listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
@@ -362,7 +361,7 @@ def test_two_kinds_of_clients_that_share_no_assignor_are_told_so() -> None:
         first.close()
 
     async def join_with_another(running: Running) -> Body:
-        handler = group_handlers.handlers(running.groups, lambda _: True)[ApiKey.JOIN_GROUP]
+        handler = on_values(group_handlers.handlers(running.groups, lambda _: True))[ApiKey.JOIN_GROUP]
         body = {
             "group_id": "g",
             "session_timeout_ms": 10_000,
@@ -373,8 +372,7 @@ def test_two_kinds_of_clients_that_share_no_assignor_are_told_so() -> None:
             "protocols": [{"name": "range", "metadata": b""}],
             "reason": None,
         }
-        reply = await handler(Request(ApiKey.JOIN_GROUP, 5, 1, "x", body))
-        assert reply is not None
+        reply: Body = await handler(Request(ApiKey.JOIN_GROUP, 5, 1, "x", body))
         return reply
 
     played(story)

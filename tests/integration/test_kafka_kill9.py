@@ -22,10 +22,10 @@ import trio
 
 from replica.core.groups.partitioning import partition_of
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.runtime.requests import Body
 from tests.integration.broker_processes import PATIENCE_S, Processes, broker_processes, store_processes
 from tests.integration.brokers import in_thread
 from tests.integration.kafka_clients import Confluent
+from tests.kafka_bodies import Body
 
 pytestmark = pytest.mark.slow
 GROUP = "those who go on"

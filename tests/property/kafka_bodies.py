@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from replica.wire.fields import Field, Kind
+from replica.wire.fields import Field, Kind, fields_of
 
 _BITS: Final = {Kind.I8: 8, Kind.I16: 16, Kind.I32: 32, Kind.I64: 64}
 IDS: Final = st.one_of(
@@ -17,8 +17,8 @@ IDS: Final = st.one_of(
 TEXTS: Final = st.one_of(st.text(max_size=6), st.text(min_size=120, max_size=140, alphabet="aé"))
 
 
-def bodies(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({one.name: _values(one, version) for one in fields if one.is_in(version)})
+def bodies(of: type[Any], version: int) -> st.SearchStrategy[Any]:
+    return st.builds(of, **{one.name: _values(one, version) for one in fields_of(of) if one.is_in(version)})
 
 
 def _values(one: Field, version: int) -> st.SearchStrategy[Any]:
@@ -40,7 +40,8 @@ def _singles(one: Field, version: int) -> st.SearchStrategy[Any]:
         case Kind.UUID:
             return IDS
         case Kind.STRUCT:
-            return bodies(one.fields, version)
+            assert one.struct is not None
+            return bodies(one.struct, version)
         case Kind.F64:
             return st.floats(allow_nan=False)
         case number:
@@ -48,17 +49,17 @@ def _singles(one: Field, version: int) -> st.SearchStrategy[Any]:
             return st.integers(-bound, bound - 1)
 
 
-def completed(fields: tuple[Field, ...], version: int, body: dict[str, Any]) -> dict[str, Any]:
-    """As it must come out again: what the version does not have is there with its default."""
-    made = {}
-    for one in fields:
-        value = body.get(one.name, one.absent) if one.is_in(version) else one.absent
-        if one.kind is Kind.STRUCT and value is not None:
+def completed(body: Any, version: int) -> Any:
+    """Return the body as it must come out again: a field that the version does not have holds its default."""
+    values = {}
+    for one in fields_of(type(body)):
+        value = getattr(body, one.name) if one.is_in(version) else one.absent
+        if one.struct is not None and value is not None:
             if one.many:
-                value = [completed(one.fields, version, each) for each in value]
-            elif value:
-                value = completed(one.fields, version, value)
-                if value == {inner.name: inner.absent for inner in one.fields}:
-                    value = one.absent  # as it would be without a word, so it was not said
-        made[one.name] = value
-    return made
+                value = [completed(each, version) for each in value]
+            else:
+                value = completed(value, version)
+                if value == one.struct():
+                    value = one.absent  # a struct of defaults is not written
+        values[one.name] = value
+    return type(body)(**values)

@@ -5,7 +5,7 @@ It reads on and on, commits where it is, and looks what is remembered of that.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -26,9 +26,30 @@ from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.client import Client, Unreachable, raise_for
-from replica.wire.api import ApiKey
 from replica.wire.batch import walk
 from replica.wire.records import read_records
+from replica.wire.schemas.data import (
+    FETCH,
+    LIST_OFFSETS,
+    FetchRequest,
+    FetchRequestPartition,
+    FetchTopic,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    PartitionData,
+)
+from replica.wire.schemas.groups import (
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
 
 BYTES_MAX: Final = 1_000
 """Of one poll: little, so that there are many."""
@@ -79,7 +100,7 @@ class Consumer:
             if isinstance(error, KafkaError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._go_to_begin()
             return False
-        found, following = _records(answer["records"] or b"", self.position)
+        found, following = _records(answer.records or b"", self.position)
         if following == self.position:
             return False
         records = tuple(Seen(where, offset, value) for offset, value in found)
@@ -98,23 +119,23 @@ class Consumer:
             self.position = begin
             self._tape.add(Sought(self._tape.now_us(), self._number, str(self.where), begin))
 
-    async def _fetch(self, bytes_max: int) -> dict[str, Any]:
+    async def _fetch(self, bytes_max: int) -> PartitionData:
         if self._leader is None:
             leaders = await self._client.leaders([self.where.topic])
             if self.where not in leaders:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {self.where}")
             self._leader = leaders[self.where]
-        part = {
-            "partition": self.where.partition,
-            "fetch_offset": self.position,
-            "partition_max_bytes": bytes_max,
-        }
-        topic = {"topic": self.where.topic, "partitions": [part]}
-        body = {"max_wait_ms": WAIT_MS, "min_bytes": 1, "topics": [topic]}
-        reply = await self._client.ask_broker(self._leader, ApiKey.FETCH, body)
-        raise_for(reply["error_code"], str(self.where))
-        answer: dict[str, Any] = reply["responses"][0]["partitions"][0]
-        raise_for(answer["error_code"], str(self.where))
+        part = FetchRequestPartition(
+            partition=self.where.partition,
+            fetch_offset=self.position,
+            partition_max_bytes=bytes_max,
+        )
+        topic = FetchTopic(topic=self.where.topic, partitions=[part])
+        body = FetchRequest(max_wait_ms=WAIT_MS, min_bytes=1, topics=[topic])
+        reply = await self._client.ask_broker(self._leader, FETCH, body)
+        raise_for(reply.error_code, str(self.where))
+        answer = reply.responses[0].partitions[0]
+        raise_for(answer.error_code, str(self.where))
         return answer
 
     # -- positions -----------------------------------------------------------------------------------
@@ -123,19 +144,19 @@ class Consumer:
         tape, call = self._tape, self._tape.call()
         place = Place(str(self.where), self.position)
         tape.add(Committing(tape.now_us(), self._number, call, self.group, (place,)))
-        part = {
-            "partition_index": self.where.partition,
-            "committed_offset": self.position,
-            "committed_metadata": None,
-        }
-        body = {
-            "group_id": self.group,
-            "generation_id": -1,
-            "member_id": "",
-            "topics": [{"name": self.where.topic, "partitions": [part]}],
-        }
+        part = OffsetCommitRequestPartition(
+            partition_index=self.where.partition,
+            committed_offset=self.position,
+            committed_metadata=None,
+        )
+        body = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id=-1,
+            member_id="",
+            topics=[OffsetCommitRequestTopic(name=self.where.topic, partitions=[part])],
+        )
         try:
-            await self._client.ask_coordinator(self.group, ApiKey.OFFSET_COMMIT, body, _of_commit)
+            await self._client.ask_coordinator(self.group, OFFSET_COMMIT, body, _of_commit)
         except WRONG as error:
             tape.add(Unknown(tape.now_us(), self._number, call, str(error)))
         else:
@@ -144,14 +165,14 @@ class Consumer:
     async def look(self) -> bool:
         tape, call, where = self._tape, self._tape.call(), str(self.where)
         tape.add(Looking(tape.now_us(), self._number, call, self.group, (where,)))
-        topics = [{"name": self.where.topic, "partition_indexes": [self.where.partition]}]
-        body = {"group_id": self.group, "topics": topics}
+        topics = [OffsetFetchRequestTopic(name=self.where.topic, partition_indexes=[self.where.partition])]
+        body = OffsetFetchRequest(group_id=self.group, topics=topics)
         try:
-            reply = await self._client.ask_coordinator(self.group, ApiKey.OFFSET_FETCH, body, _of_look, version_max=7)
+            reply = await self._client.ask_coordinator(self.group, OFFSET_FETCH, body, _of_look, version_max=7)
         except WRONG as error:
             tape.add(Unknown(tape.now_us(), self._number, call, str(error)))
             return False
-        offset = reply["topics"][0]["partitions"][0]["committed_offset"]
+        offset = reply.topics[0].partitions[0].committed_offset
         tape.add(Found(tape.now_us(), self._number, call, (Place(where, offset),)))
         return True
 
@@ -161,20 +182,20 @@ async def offset_of(client: Client, where: TopicPartition, which: int) -> int:
     leaders = await client.leaders([where.topic])
     if where not in leaders:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
-    part = {"partition_index": where.partition, "timestamp": which}
-    body = {"replica_id": -1, "topics": [{"name": where.topic, "partitions": [part]}]}
-    reply = await client.ask_broker(leaders[where], ApiKey.LIST_OFFSETS, body)
-    answer = reply["topics"][0]["partitions"][0]
-    raise_for(answer["error_code"], str(where))
-    return int(answer["offset"])
+    part = ListOffsetsPartition(partition_index=where.partition, timestamp=which)
+    body = ListOffsetsRequest(topics=[ListOffsetsTopic(where.topic, [part])])
+    reply = await client.ask_broker(leaders[where], LIST_OFFSETS, body)
+    answer = reply.topics[0].partitions[0]
+    raise_for(answer.error_code, str(where))
+    return answer.offset
 
 
-def _of_commit(reply: dict[str, Any]) -> int:
-    return int(reply["topics"][0]["partitions"][0]["error_code"])
+def _of_commit(reply: OffsetCommitResponse) -> int:
+    return reply.topics[0].partitions[0].error_code
 
 
-def _of_look(reply: dict[str, Any]) -> int:
-    return int(reply["error_code"] or reply["topics"][0]["partitions"][0]["error_code"])
+def _of_look(reply: OffsetFetchResponse) -> int:
+    return reply.error_code or reply.topics[0].partitions[0].error_code
 
 
 def _records(data: bytes, position: int) -> tuple[list[tuple[int, str]], int]:

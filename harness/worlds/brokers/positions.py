@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 from attrs import frozen
 
 from harness.checkers.transactions import Journal, Look, Transaction
 from harness.worlds.brokers.consumer import WRONG
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.client import Body, Client, raise_for
-from replica.wire.api import ApiKey
+from replica.runtime.client import Client, raise_for
+from replica.wire.fields import Api
+from replica.wire.schemas.groups import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchRequestTopic
+from replica.wire.schemas.transactions import (
+    TXN_OFFSET_COMMIT,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 LOOKS_VERSION: Final = 7
 """The first in which one can ask for what no open transaction may change any more."""
@@ -29,25 +39,28 @@ class Positions:
     def name(self) -> str:
         return f"{self.group} in {self.where}"
 
-    async def commit(self, made: Transaction, who: Body, offset: int) -> None:
+    async def commit(self, made: Transaction, who: tuple[str, int, int], offset: int) -> None:
         """As a part of the transaction, to which the group has to be added before."""
         made.positions[self.name] = offset
-        part = {"partition_index": self.where.partition, "committed_offset": offset, "committed_metadata": None}
-        topics = [{"name": self.where.topic, "partitions": [part]}]
-        body = {**who, "group_id": self.group, "member_id": "", "topics": topics}
-        reply = await self._ask(ApiKey.TXN_OFFSET_COMMIT, body)
-        raise_for(reply["topics"][0]["partitions"][0]["error_code"], self.name)
+        part = TxnOffsetCommitRequestPartition(
+            partition_index=self.where.partition, committed_offset=offset, committed_metadata=None
+        )
+        topics = [TxnOffsetCommitRequestTopic(name=self.where.topic, partitions=[part])]
+        name, producer, epoch = who
+        body = TxnOffsetCommitRequest(name, self.group, producer, epoch, topics=topics)
+        reply = await self._ask(TXN_OFFSET_COMMIT, body)
+        raise_for(reply.topics[0].partitions[0].error_code, self.name)
 
     async def look(self, *, stable: bool) -> None:
         """stable   not while a transaction is open that may change it"""
         asked = self.journal.moment()
-        topics = [{"name": self.where.topic, "partition_indexes": [self.where.partition]}]
-        body = {"group_id": self.group, "topics": topics, "require_stable": stable}
-        reply = await self._ask(ApiKey.OFFSET_FETCH, body)
-        raise_for(reply["error_code"], self.name)
-        part = reply["topics"][0]["partitions"][0]
-        raise_for(part["error_code"], self.name)
-        self.journal.looks.append(Look(self.name, part["committed_offset"], stable, asked, self.journal.moment()))
+        topics = [OffsetFetchRequestTopic(name=self.where.topic, partition_indexes=[self.where.partition])]
+        body = OffsetFetchRequest(group_id=self.group, topics=topics, require_stable=stable)
+        reply = await self._ask(OFFSET_FETCH, body)
+        raise_for(reply.error_code, self.name)
+        part = reply.topics[0].partitions[0]
+        raise_for(part.error_code, self.name)
+        self.journal.looks.append(Look(self.name, part.committed_offset, stable, asked, self.journal.moment()))
 
     async def glance(self, *, stable: bool) -> None:
         """If it can be seen at once."""
@@ -56,6 +69,6 @@ class Positions:
         except WRONG:
             return
 
-    async def _ask(self, api: ApiKey, body: Body) -> Body:
-        version = LOOKS_VERSION if api is ApiKey.OFFSET_FETCH else None
+    async def _ask(self, api: Api[Q, R], body: Q) -> R:
+        version = LOOKS_VERSION if api is OFFSET_FETCH else None
         return await self.client.ask_broker(await self.client.coordinator(self.group), api, body, version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 import trio
 from attrs import frozen
@@ -18,8 +18,16 @@ from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.client import Client, Unreachable, raise_for
-from replica.wire.api import ApiKey
 from replica.wire.records import Record, build
+from replica.wire.schemas.data import (
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    InitProducerIdRequest,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 
 BATCH_MAX: Final = 3
 PAUSE_S: Final = 0.05
@@ -123,13 +131,13 @@ class Producer:
         pause = PAUSE_S
         while self._identity is None:
             try:
-                reply = await self._client.ask(ApiKey.INIT_PRODUCER_ID, {"transactional_id": None})
-                raise_for(reply["error_code"], "an id for this producer")
+                reply = await self._client.ask(INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id=None))
+                raise_for(reply.error_code, "an id for this producer")
             except (KafkaError, Unreachable, WireError):
                 await trio.sleep(pause)
                 pause = min(2 * pause, PAUSE_MAX_S)
             else:
-                self._identity = Identity(reply["producer_id"], reply["producer_epoch"], self._tape.producer())
+                self._identity = Identity(reply.producer_id, reply.producer_epoch, self._tape.producer())
                 self._sequence = 0
         return self._identity
 
@@ -140,10 +148,10 @@ class Producer:
         while True:
             try:
                 answer = await self._try(batch)
-                if answer["error_code"] == DUPLICATE:
+                if answer.error_code == DUPLICATE:
                     return None, -1
-                raise_for(answer["error_code"], str(self.where))
-                return None, int(answer["base_offset"])
+                raise_for(answer.error_code, str(self.where))
+                return None, answer.base_offset
             except KafkaError as error:
                 in_doubt = in_doubt or error.code in IN_DOUBT
                 if not error.code.retriable:
@@ -157,21 +165,20 @@ class Producer:
             await trio.sleep(pause)
             pause = min(2 * pause, PAUSE_MAX_S)
 
-    async def _try(self, batch: bytes) -> dict[str, Any]:
+    async def _try(self, batch: bytes) -> PartitionProduceResponse:
         if self._leader is None:
             leaders = await self._client.leaders([self.where.topic])
             if self.where not in leaders:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {self.where}")
             self._leader = leaders[self.where]
-        part = {"index": self.where.partition, "records": batch}
-        body = {
-            "acks": self._acks,
-            "timeout_ms": int(self._client.settings.request_s * 500),
-            "topic_data": [{"name": self.where.topic, "partition_data": [part]}],
-        }
-        reply = await self._client.ask_broker(self._leader, ApiKey.PRODUCE, body)
-        answer: dict[str, Any] = reply["responses"][0]["partition_responses"][0]
-        return answer
+        part = PartitionProduceData(index=self.where.partition, records=batch)
+        body = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=int(self._client.settings.request_s * 500),
+            topic_data=[TopicProduceData(name=self.where.topic, partition_data=[part])],
+        )
+        reply = await self._client.ask_broker(self._leader, PRODUCE, body)
+        return reply.responses[0].partition_responses[0]
 
 
 @frozen

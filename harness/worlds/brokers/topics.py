@@ -11,7 +11,16 @@ from harness.script.partitions import AllowUnclean
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.controller.people import in_turn, name_of
 from replica.runtime.client import Client
-from replica.wire.api import ApiKey
+from replica.wire.schemas.topics import (
+    CREATE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+)
 
 PAUSE_S: Final = 0.1
 TOPIC: Final = 2
@@ -22,17 +31,19 @@ SET: Final = 0
 async def create(client: Client, op: CreateTopic, brokers: int) -> None:
     """Again and again, until it is there."""
     places = [
-        {"partition_index": number, "broker_ids": list(in_turn(brokers, op.topic + number, op.factor))}
+        CreatableReplicaAssignment(
+            partition_index=number, broker_ids=list(in_turn(brokers, op.topic + number, op.factor))
+        )
         for number in range(op.partitions)
     ]
     name = name_of(op.topic)
-    topic = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": places, "configs": []}
+    topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=places, configs=[])
     while True:
         try:
             reply = await client.metadata([name])
-            if reply["topics"][0]["partitions"]:
+            if reply.topics[0].partitions:
                 return
-            await client.ask(ApiKey.CREATE_TOPICS, {"topics": [topic], "timeout_ms": 1_000})
+            await client.ask(CREATE_TOPICS, CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
         except WRONG:
             pass
         await trio.sleep(PAUSE_S)
@@ -40,18 +51,18 @@ async def create(client: Client, op: CreateTopic, brokers: int) -> None:
 
 async def allow_unclean(client: Client, op: AllowUnclean) -> None:
     """Again and again, until it is set."""
-    config = {
-        "name": "unclean.leader.election.enable",
-        "config_operation": SET,
-        "value": str(op.unclean == "allowed").lower(),
-    }
-    resource = {"resource_type": TOPIC, "resource_name": name_of(op.topic), "configs": [config]}
+    config = IncrementalAlterableConfig(
+        name="unclean.leader.election.enable",
+        config_operation=SET,
+        value=str(op.unclean == "allowed").lower(),
+    )
+    resource = IncrementalAlterConfigsResource(resource_type=TOPIC, resource_name=name_of(op.topic), configs=[config])
     while True:
         try:
             reply = await client.ask(
-                ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False}
+                INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
             )
-            if not reply["responses"][0]["error_code"]:
+            if not reply.responses[0].error_code:
                 return
         except WRONG:
             pass

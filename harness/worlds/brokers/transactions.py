@@ -20,10 +20,41 @@ from harness.worlds.brokers.positions import Positions
 from harness.worlds.brokers.producer import PAUSE_MAX_S, PAUSE_S
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Body, Client, Unreachable, raise_for
-from replica.wire.api import ApiKey
+from replica.runtime.client import Client, Unreachable, raise_for
 from replica.wire.batch import TRANSACTIONAL, walk
+from replica.wire.fields import Api
 from replica.wire.records import Record, build, read_records
+from replica.wire.schemas.data import (
+    FETCH,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    PRODUCE,
+    FetchRequest,
+    FetchRequestPartition,
+    FetchTopic,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+    PartitionData,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from replica.wire.schemas.groups import FIND_COORDINATOR, FindCoordinatorRequest
+from replica.wire.schemas.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+)
 
 OF_TRANSACTIONS: Final = 1
 """A kind of coordinators."""
@@ -32,6 +63,8 @@ OPEN_MS: Final = 1_500
 """So long a transaction may be open."""
 LATEST: Final = -1
 T = TypeVar("T")
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 @frozen
@@ -121,10 +154,10 @@ class Transactor:
 
     async def _borne(self) -> Bearer:
         if self._bearer is None:
-            body = {"transactional_id": self.name, "transaction_timeout_ms": OPEN_MS}
-            reply = await self._patiently(lambda: self._ask(ApiKey.INIT_PRODUCER_ID, body, _plain))
+            body = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=OPEN_MS)
+            reply = await self._patiently(lambda: self._ask(INIT_PRODUCER_ID, body, _plain))
             self._bearers += 1
-            self._bearer = Bearer(reply["producer_id"], reply["producer_epoch"], self._bearers)
+            self._bearer = Bearer(reply.producer_id, reply.producer_epoch, self._bearers)
             self._sequences = {}
             silent, self._silent = self._silent, []
             for each in silent:
@@ -154,9 +187,9 @@ class Transactor:
             self._journal.fenced.append(f"bearer {bearer.number} of {self.name} ends its transaction")
 
     async def _add(self, bearer: Bearer, partitions: tuple[TopicPartition, ...]) -> None:
-        topic = {"name": partitions[0].topic, "partitions": [where.partition for where in partitions]}
-        body = {**self._who(bearer), "topics": [topic]}
-        await self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, body, _of_partitions)
+        topic = AddPartitionsToTxnTopic(name=partitions[0].topic, partitions=[where.partition for where in partitions])
+        body = AddPartitionsToTxnRequest(*self._who(bearer), topics=[topic])
+        await self._ask(ADD_PARTITIONS_TO_TXN, body, _of_partitions)
 
     async def _write(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
         value, sequence = f"{self.name}.{self._next()}", self._sequences.get(where, 0)
@@ -167,8 +200,8 @@ class Transactor:
     async def _move(self, made: Transaction, bearer: Bearer, where: TopicPartition) -> None:
         """What it has committed may not be seen before the end."""
         at, offset = self._position(where), self._next()
-        body = {**self._who(bearer), "group_id": at.group}
-        await self._patiently(lambda: self._ask(ApiKey.ADD_OFFSETS_TO_TXN, body, _plain))
+        body = AddOffsetsToTxnRequest(*self._who(bearer), group_id=at.group)
+        await self._patiently(lambda: self._ask(ADD_OFFSETS_TO_TXN, body, _plain))
         await self._patiently(lambda: at.commit(made, self._who(bearer), offset))
         await at.glance(stable=False)
 
@@ -182,10 +215,11 @@ class Transactor:
         return self._values
 
     async def _end(self, bearer: Bearer, counts: bool) -> None:
-        await self._ask(ApiKey.END_TXN, {**self._who(bearer), "committed": counts}, _plain)
+        await self._ask(END_TXN, EndTxnRequest(*self._who(bearer), committed=counts), _plain)
 
-    def _who(self, bearer: Bearer) -> Body:
-        return {"transactional_id": self.name, "producer_id": bearer.id, "producer_epoch": bearer.epoch}
+    def _who(self, bearer: Bearer) -> tuple[str, int, int]:
+        """Return the transactional id, producer id and epoch that each request begins with."""
+        return self.name, bearer.id, bearer.epoch
 
     # -- asking ----------------------------------------------------------------------------------------------
 
@@ -197,28 +231,28 @@ class Transactor:
             base_sequence=sequence,
             flags=TRANSACTIONAL,
         )
-        part = {"index": where.partition, "records": batch}
-        body = {
-            "transactional_id": self.name,
-            "acks": -1,
-            "timeout_ms": int(self._client.settings.request_s * 500),
-            "topic_data": [{"name": where.topic, "partition_data": [part]}],
-        }
-        reply = await self._client.ask_broker(await leader_of(self._client, where), ApiKey.PRODUCE, body)
-        error = reply["responses"][0]["partition_responses"][0]["error_code"]
+        part = PartitionProduceData(index=where.partition, records=batch)
+        body = ProduceRequest(
+            transactional_id=self.name,
+            acks=-1,
+            timeout_ms=int(self._client.settings.request_s * 500),
+            topic_data=[TopicProduceData(name=where.topic, partition_data=[part])],
+        )
+        reply = await self._client.ask_broker(await leader_of(self._client, where), PRODUCE, body)
+        error = reply.responses[0].partition_responses[0].error_code
         if error != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             raise_for(error, str(where))
 
-    async def _ask(self, api: ApiKey, body: Body, error_of: Callable[[Body], int]) -> Body:
+    async def _ask(self, api: Api[Q, R], body: Q, error_of: Callable[[R], int]) -> R:
         """Whoever coordinates transactions of this name."""
         try:
             if self._coordinator is None:
-                asked = {"key": self.name, "key_type": OF_TRANSACTIONS}
-                found = await self._client.ask(ApiKey.FIND_COORDINATOR, asked, version_max=3)
-                raise_for(found["error_code"], self.name)
-                self._coordinator = found["node_id"]
+                asked = FindCoordinatorRequest(key=self.name, key_type=OF_TRANSACTIONS)
+                found = await self._client.ask(FIND_COORDINATOR, asked, version_max=3)
+                raise_for(found.error_code, self.name)
+                self._coordinator = found.node_id
             reply = await self._client.ask_broker(self._coordinator, api, body)
-            raise_for(error_of(reply), f"{self.name}: {api.name}")
+            raise_for(error_of(reply), f"{self.name}: {api.key.name}")
         except WRONG:
             self._coordinator = None
             raise
@@ -236,14 +270,12 @@ class Transactor:
             pause = min(2 * pause, PAUSE_MAX_S)
 
 
-def _plain(reply: Body) -> int:
-    return int(reply["error_code"])
+def _plain(reply: InitProducerIdResponse | AddOffsetsToTxnResponse | EndTxnResponse) -> int:
+    return reply.error_code
 
 
-def _of_partitions(reply: Body) -> int:
-    codes = [
-        part["partition_error_code"] for topic in reply["results_by_topic"] for part in topic["results_by_partition"]
-    ]
+def _of_partitions(reply: AddPartitionsToTxnResponse) -> int:
+    codes = [part.partition_error_code for topic in reply.results_by_topic for part in topic.results_by_partition]
     return int(next((code for code in codes if code), 0))
 
 
@@ -277,7 +309,7 @@ class CommittedReader:
             answer = await self._fetch()
         except WRONG:
             return False
-        seen, following = committed(answer["records"] or b"", self.position, answer["aborted_transactions"] or ())
+        seen, following = committed(answer.records or b"", self.position, answer.aborted_transactions or ())
         if following == self.position:
             return False
         self._heard(Read(str(self.where), self.position, following, tuple(seen)))
@@ -293,32 +325,34 @@ class CommittedReader:
         return stable
 
     async def _offset(self, isolation: int) -> int:
-        part = {"partition_index": self.where.partition, "timestamp": LATEST}
-        topics = [{"name": self.where.topic, "partitions": [part]}]
-        body = {"replica_id": -1, "isolation_level": isolation, "topics": topics}
-        reply = await self._client.ask_broker(await leader_of(self._client, self.where), ApiKey.LIST_OFFSETS, body)
-        answer = reply["topics"][0]["partitions"][0]
-        raise_for(answer["error_code"], str(self.where))
-        return int(answer["offset"])
+        part = ListOffsetsPartition(partition_index=self.where.partition, timestamp=LATEST)
+        topics = [ListOffsetsTopic(name=self.where.topic, partitions=[part])]
+        body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics)
+        reply = await self._client.ask_broker(await leader_of(self._client, self.where), LIST_OFFSETS, body)
+        answer = reply.topics[0].partitions[0]
+        raise_for(answer.error_code, str(self.where))
+        return answer.offset
 
-    async def _fetch(self) -> dict[str, Any]:
-        part = {"partition": self.where.partition, "fetch_offset": self.position, "partition_max_bytes": 1_000}
-        body = {
-            "max_wait_ms": 100,
-            "min_bytes": 1,
-            "isolation_level": COMMITTED_ONLY,
-            "topics": [{"topic": self.where.topic, "partitions": [part]}],
-        }
-        reply = await self._client.ask_broker(await leader_of(self._client, self.where), ApiKey.FETCH, body)
-        raise_for(reply["error_code"], str(self.where))
-        answer: dict[str, Any] = reply["responses"][0]["partitions"][0]
-        raise_for(answer["error_code"], str(self.where))
+    async def _fetch(self) -> PartitionData:
+        part = FetchRequestPartition(
+            partition=self.where.partition, fetch_offset=self.position, partition_max_bytes=1_000
+        )
+        body = FetchRequest(
+            max_wait_ms=100,
+            min_bytes=1,
+            isolation_level=COMMITTED_ONLY,
+            topics=[FetchTopic(topic=self.where.topic, partitions=[part])],
+        )
+        reply = await self._client.ask_broker(await leader_of(self._client, self.where), FETCH, body)
+        raise_for(reply.error_code, str(self.where))
+        answer = reply.responses[0].partitions[0]
+        raise_for(answer.error_code, str(self.where))
         return answer
 
 
 def committed(data: bytes, position: int, aborted: Any) -> tuple[list[Seen], int]:
     """As clients leave out what was aborted: of a producer from the first offset that is named to the next end."""
-    waiting = deque(sorted((each["first_offset"], each["producer_id"]) for each in aborted))
+    waiting = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
     out: set[int] = set()
     found: list[Seen] = []
     following = position

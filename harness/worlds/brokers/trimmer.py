@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -13,7 +13,7 @@ from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.runtime.client import Client, Unreachable
-from replica.wire.api import ApiKey
+from replica.wire.schemas.data import DELETE_RECORDS, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 PAUSE_S: Final = 0.1
 TIMEOUT_MS: Final = 1_000
@@ -38,7 +38,7 @@ async def _ask(client: Client, where: TopicPartition, upto: int) -> int:
     leaders = await client.leaders([where.topic])
     if where not in leaders:
         raise Unreachable(f"nobody leads {where}")
-    parts: list[dict[str, Any]] = [{"partition_index": where.partition, "offset": upto}]
-    body = {"topics": [{"name": where.topic, "partitions": parts}], "timeout_ms": TIMEOUT_MS}
-    reply = await client.ask_broker(leaders[where], ApiKey.DELETE_RECORDS, body)
-    return int(reply["topics"][0]["partitions"][0]["error_code"])
+    parts = [DeleteRecordsPartition(partition_index=where.partition, offset=upto)]
+    body = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=where.topic, partitions=parts)], timeout_ms=TIMEOUT_MS)
+    reply = await client.ask_broker(leaders[where], DELETE_RECORDS, body)
+    return int(reply.topics[0].partitions[0].error_code)

@@ -1,9 +1,9 @@
-"""What operators do: configurations, elections, replicas that move, users, and ACLs themselves."""
+"""Guards of operators' requests: configurations, elections, reassignments, users, quotas and ACLs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from replica.core.acls import Operation
 from replica.runtime.guards.asking import (
@@ -16,18 +16,47 @@ from replica.runtime.guards.asking import (
     of_cluster,
     split,
 )
-from replica.runtime.requests import ApiKey, Body, Handler, Reply
+from replica.runtime.requests import ApiKey, Handler
+from replica.wire.schemas.moves import (
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from replica.wire.schemas.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntryResult,
+    DescribeClientQuotasResponse,
+)
+from replica.wire.schemas.security import (
+    AclCreationResult,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsResponse,
+    DescribeUserScramCredentialsResponse,
+)
+from replica.wire.schemas.topics import AlterConfigsResourceResponse, DescribeConfigsResult, DescribeLogDirsResponse
+
+T = TypeVar("T")
 
 _TOPIC: Final = 2
 _GROUP: Final = 32
-_WHOLE: Final[Body] = {"error_code": CLUSTER_REFUSED, "error_message": TEXT}
 
 
-def _configs(operation: Operation, answers: str) -> Guard:
-    """Of topics to those who may with the topic, of all else to those who may with the cluster."""
+def _configs(operation: Operation, results: str, result: Callable[..., Any]) -> Guard:
+    """Check `operation` on topics and groups for their configurations, and on the cluster for all others."""
 
-    async def guard(asked: Asked, handler: Handler) -> Reply:
-        may = {(each["resource_type"], each["resource_name"]): True for each in asked.body["resources"]}
+    async def guard(asked: Asked[Any], handler: Handler) -> Any:
+        may = {(each.resource_type, each.resource_name): True for each in asked.body.resources}
         for kind, name in may:
             if kind == _TOPIC:
                 may[kind, name] = asked.topic(operation, name)
@@ -39,72 +68,82 @@ def _configs(operation: Operation, answers: str) -> Guard:
             asked,
             handler,
             "resources",
-            answers,
-            lambda each: may[each["resource_type"], each["resource_name"]],
-            _refused_resource,
+            results,
+            lambda each: may[each.resource_type, each.resource_name],
+            refused,
         )
+
+    def refused(resource: Any) -> Any:
+        kind = resource.resource_type
+        code = {_TOPIC: TOPIC_REFUSED, _GROUP: GROUP_REFUSED}.get(kind, CLUSTER_REFUSED)
+        return result(error_code=code, error_message=TEXT, resource_type=kind, resource_name=resource.resource_name)
 
     return guard
 
 
-def _refused_resource(resource: Body) -> Body:
-    kind = resource["resource_type"]
-    code = {_TOPIC: TOPIC_REFUSED, _GROUP: GROUP_REFUSED}.get(kind, CLUSTER_REFUSED)
-    return {
-        "error_code": code,
-        "error_message": TEXT,
-        "resource_type": kind,
-        "resource_name": resource["resource_name"],
-    }
-
-
-def _not_elected(body: Body) -> Body:
-    return {
-        "error_code": CLUSTER_REFUSED,
-        "replica_election_results": [
-            {
-                "topic": topic["topic"],
-                "partition_result": [
-                    {"partition_id": number, "error_code": CLUSTER_REFUSED, "error_message": TEXT}
-                    for number in topic["partitions"]
+def _not_elected(body: ElectLeadersRequest) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=CLUSTER_REFUSED,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=number, error_code=CLUSTER_REFUSED, error_message=TEXT)
+                    for number in topic.partitions
                 ],
-            }
-            for topic in body["topic_partitions"] or ()
+            )
+            for topic in body.topic_partitions or ()
         ],
-    }
+    )
 
 
-def _each(field: str, answers: str) -> Guard:
-    """Of requests whose answer has no place for one error of the whole."""
-    return of_cluster(Operation.ALTER, lambda body: {answers: [dict(_WHOLE) for _ in body[field]]})
+def _not_created(body: CreateAclsRequest) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[_refused(AclCreationResult) for _ in body.creations])
 
 
-def _unaltered(body: Body) -> Body:
-    names = dict.fromkeys(each["name"] for each in (*body["deletions"], *body["upsertions"]))
-    return {"results": [{"user": name, **_WHOLE} for name in names]}
+def _not_deleted(body: DeleteAclsRequest) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[_refused(DeleteAclsFilterResult) for _ in body.filters])
 
 
-def _no_rates(body: Body) -> Body:
-    return {"entries": [{"entity": each["entity"], **_WHOLE} for each in body["entries"]]}
+def _unaltered(body: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+    names = dict.fromkeys(each.name for each in body.deletions) | dict.fromkeys(each.name for each in body.upsertions)
+    return AlterUserScramCredentialsResponse(
+        results=[_refused(AlterUserScramCredentialsResult, user=name) for name in names]
+    )
 
 
-def _whole(operation: Operation) -> Guard:
-    return of_cluster(operation, lambda body: dict(_WHOLE))
+def _quotas_unaltered(body: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[_refused(AlterQuotaEntryResult, entity=each.entity) for each in body.entries]
+    )
+
+
+def _refused(of: Callable[..., T], **fields: object) -> T:
+    return of(error_code=CLUSTER_REFUSED, error_message=TEXT, **fields)
+
+
+def _whole(operation: Operation, response: Callable[..., Any]) -> Guard:
+    """Check `operation` on the cluster, for a request whose response has one error for the whole."""
+    return of_cluster(operation, lambda body: _refused(response))
 
 
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
-    ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS, "results"),
-    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses"),
-    ApiKey.DESCRIBE_LOG_DIRS: of_cluster(Operation.DESCRIBE, lambda body: {"error_code": CLUSTER_REFUSED}),
+    ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS, "results", DescribeConfigsResult),
+    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses", AlterConfigsResourceResponse),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS, "responses", AlterConfigsResourceResponse),
+    ApiKey.DESCRIBE_LOG_DIRS: of_cluster(
+        Operation.DESCRIBE, lambda body: DescribeLogDirsResponse(error_code=CLUSTER_REFUSED)
+    ),
     ApiKey.ELECT_LEADERS: of_cluster(Operation.ALTER, _not_elected),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(Operation.ALTER),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(Operation.DESCRIBE),
-    ApiKey.DESCRIBE_ACLS: _whole(Operation.DESCRIBE),
-    ApiKey.CREATE_ACLS: _each("creations", "results"),
-    ApiKey.DELETE_ACLS: _each("filters", "filter_results"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(Operation.DESCRIBE),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _whole(Operation.ALTER, AlterPartitionReassignmentsResponse),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _whole(Operation.DESCRIBE, ListPartitionReassignmentsResponse),
+    ApiKey.DESCRIBE_ACLS: _whole(Operation.DESCRIBE, DescribeAclsResponse),
+    ApiKey.CREATE_ACLS: of_cluster(Operation.ALTER, _not_created),
+    ApiKey.DELETE_ACLS: of_cluster(Operation.ALTER, _not_deleted),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _whole(Operation.DESCRIBE, DescribeUserScramCredentialsResponse),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: of_cluster(Operation.ALTER, _unaltered),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: of_cluster(Operation.DESCRIBE_CONFIGS, lambda body: {**_WHOLE, "entries": None}),
-    ApiKey.ALTER_CLIENT_QUOTAS: of_cluster(Operation.ALTER_CONFIGS, _no_rates),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: of_cluster(
+        Operation.DESCRIBE_CONFIGS, lambda body: _refused(DescribeClientQuotasResponse, entries=None)
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: of_cluster(Operation.ALTER_CONFIGS, _quotas_unaltered),
 }

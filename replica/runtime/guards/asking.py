@@ -1,9 +1,9 @@
-"""What guards have in common: who asks, and how a request is cut down to what he may have."""
+"""The parts that guards share: a request with its authorizer, and a request cut down to its allowed elements."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 
@@ -11,7 +11,10 @@ from kraft_controller.core.names import TopicId
 from replica.core.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.core.errors import ErrorCode
 from replica.runtime.authorizer import Authorizer
-from replica.runtime.requests import Body, Handler, Reply, Request
+from replica.runtime.requests import Handler, Request
+from replica.wire.schemas import APIS
+
+Q = TypeVar("Q")
 
 TEXT: Final = "it is not allowed"
 TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -28,16 +31,19 @@ class TopicNames(Protocol):
 
 
 @frozen
-class Asked:
-    """auto_create   `auto.create.topics.enable`"""
+class Asked(Generic[Q]):
+    """A request that a guard checks.
+
+    auto_create   `auto.create.topics.enable`
+    """
 
     authorizer: Authorizer
-    request: Request
+    request: Request[Q]
     names: TopicNames
     auto_create: bool
 
     @property
-    def body(self) -> Body:
+    def body(self) -> Q:
         return self.request.body
 
     def topic(self, operation: Operation, name: str, *, quiet: bool = False) -> bool:
@@ -53,45 +59,52 @@ class Asked:
         return self.authorizer.allows(self.request, operation, ResourceType.TRANSACTIONAL_ID, name, quiet=quiet)
 
     def topics(self, operation: Operation, names: Collection[str], *, quiet: bool = False) -> set[str]:
-        """Those of them of which it is allowed. Each is asked for once, however often it stands in the request."""
+        """Return the allowed names. Each name is checked once, however often the request has it."""
         return {name for name in dict.fromkeys(names) if self.topic(operation, name, quiet=quiet)}
 
-    def changed(self, **fields: object) -> Request:
-        return evolve(self.request, body={**self.body, **fields})
+    def changed(self, **fields: object) -> Request[Q]:
+        return evolve(self.request, body=evolve(self.body, **fields))  # type: ignore[misc]  # every body is a class of attrs
 
 
-Guard: TypeAlias = Callable[[Asked, Handler], Awaitable[Reply]]
-Refused: TypeAlias = Callable[[Body], Body]
-"""The answer to one element of a request that is not allowed."""
+Guard: TypeAlias = Callable[[Asked[Any], Handler], Awaitable[Any]]
+Refused: TypeAlias = Callable[[Any], Any]
+"""Returns the result for an element of a request that is not allowed."""
+
+
+async def handled(asked: Asked[Any], handler: Handler, field: str, mine: list[Any]) -> Any:
+    """Hand the request with `mine` alone in `field` to the handler; with nothing in it, return an empty response."""
+    return await handler(asked.changed(**{field: mine})) if mine else APIS[asked.request.api].response()
 
 
 async def split(
-    asked: Asked, handler: Handler, field: str, answers: str, allowed: Callable[[Body], bool], refused: Refused
-) -> Reply:
-    """What is allowed of the elements of `field` goes to the handler, all else is answered here."""
-    elements: Sequence[Body] = asked.body[field] or ()
+    asked: Asked[Any], handler: Handler, field: str, results: str, allowed: Callable[[Any], bool], refused: Refused
+) -> Any:
+    """Hand the allowed elements of `field` to the handler, and add the results of the others to its response."""
+    elements = getattr(asked.body, field) or ()
     mine = [each for each in elements if allowed(each)]
     if len(mine) == len(elements):
         return await handler(asked.request)
-    reply = await handler(asked.changed(**{field: mine})) if mine else {}
-    if reply is None or reply.get("error_code"):
-        return reply
+    response = await handled(asked, handler, field, mine)
+    if response is None or getattr(response, "error_code", None):
+        return response
     others = [refused(each) for each in elements if not allowed(each)]
-    return {**reply, answers: [*reply.get(answers, ()), *others]}
+    return evolve(response, **{results: [*getattr(response, results), *others]})
 
 
-def of_topics(operation: Operation, field: str, answers: str, name: str, refused: Refused) -> Guard:
-    async def guard(asked: Asked, handler: Handler) -> Reply:
-        mine = asked.topics(operation, [each[name] for each in asked.body[field]])
-        return await split(asked, handler, field, answers, lambda each: each[name] in mine, refused)
+def of_topics(operation: Operation, field: str, results: str, name: str, refused: Refused) -> Guard:
+    """Check `operation` on the topics of `field`, each of which has its name in the attribute `name`."""
+
+    async def guard(asked: Asked[Any], handler: Handler) -> Any:
+        mine = asked.topics(operation, [getattr(each, name) for each in getattr(asked.body, field)])
+        return await split(asked, handler, field, results, lambda each: getattr(each, name) in mine, refused)
 
     return guard
 
 
 def of_cluster(operation: Operation, refused: Refused) -> Guard:
-    """`refused` makes the whole answer of the request's body."""
+    """Check `operation` on the cluster. `refused` makes the whole response, from the request's body."""
 
-    async def guard(asked: Asked, handler: Handler) -> Reply:
+    async def guard(asked: Asked[Any], handler: Handler) -> Any:
         if asked.cluster(operation):
             return await handler(asked.request)
         return refused(asked.body)
@@ -99,5 +112,5 @@ def of_cluster(operation: Operation, refused: Refused) -> Guard:
     return guard
 
 
-async def let_through(asked: Asked, handler: Handler) -> Reply:
+async def let_through(asked: Asked[Any], handler: Handler) -> Any:
     return await handler(asked.request)

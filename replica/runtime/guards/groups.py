@@ -1,22 +1,60 @@
-"""Groups: to be a member and to commit is to READ the group, to see it is to DESCRIBE it."""
+"""Guards of groups: membership and commits need READ on the group, listings need DESCRIBE."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import evolve
 
 from replica.core.acls import Operation, ResourceType
 from replica.core.errors import ErrorCode
-from replica.runtime.guards.asking import GROUP_REFUSED, TEXT, TOPIC_REFUSED, Asked, Guard, split
-from replica.runtime.requests import ApiKey, Body, Handler, Reply
+from replica.runtime.guards.asking import GROUP_REFUSED, TEXT, TOPIC_REFUSED, Asked, Guard, handled, split
+from replica.runtime.requests import ApiKey, Handler
+from replica.wire.schemas import APIS
+from replica.wire.schemas.groups import (
+    Coordinator,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    SyncGroupResponse,
+)
+from replica.wire.schemas.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
 
 _BY_GROUP: Final = 0
 _BY_TRANSACTION: Final = 1
 _HAS_ERROR_SINCE: Final = 2
 
 
-async def _find_coordinator(asked: Asked, handler: Handler) -> Reply:
-    body, kind = asked.body, asked.body["key_type"]
+async def _find_coordinator(asked: Asked[FindCoordinatorRequest], handler: Handler) -> Any:
+    body, kind = asked.body, asked.body.key_type
 
     def may(key: str) -> bool:
         if kind == _BY_GROUP:
@@ -24,53 +62,67 @@ async def _find_coordinator(asked: Asked, handler: Handler) -> Reply:
         return kind != _BY_TRANSACTION or asked.transactional_id(Operation.DESCRIBE, key)
 
     refused = GROUP_REFUSED if kind == _BY_GROUP else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    nobody: Body = {"node_id": -1, "host": "", "port": -1, "error_code": refused, "error_message": TEXT}
     if asked.request.version < 4:
-        return await handler(asked.request) if may(body["key"]) else nobody
-    keys = body["coordinator_keys"]
+        if may(body.key):
+            return await handler(asked.request)
+        return FindCoordinatorResponse(node_id=-1, port=-1, error_code=refused, error_message=TEXT)
+    keys = body.coordinator_keys
     mine = {key for key in dict.fromkeys(keys) if may(key)}
-    reply = await handler(asked.changed(coordinator_keys=[key for key in keys if key in mine])) if mine else {}
-    assert reply is not None
-    found = [*reply.get("coordinators", ()), *({"key": key, **nobody} for key in keys if key not in mine)]
-    return {**reply, "coordinators": found}
+    response: FindCoordinatorResponse = await handled(
+        asked, handler, "coordinator_keys", [key for key in keys if key in mine]
+    )
+    hidden = [
+        Coordinator(key=key, node_id=-1, port=-1, error_code=refused, error_message=TEXT)
+        for key in keys
+        if key not in mine
+    ]
+    return evolve(response, coordinators=[*response.coordinators, *hidden])
 
 
-async def _member(asked: Asked, handler: Handler) -> Reply:
-    """Of requests whose answer needs no more than the error."""
-    if asked.group(Operation.READ, asked.body["group_id"]):
+def _member(response: Callable[..., Any]) -> Guard:
+    """Guard a member's request, whose refusal is an error alone."""
+
+    async def guard(asked: Asked[Any], handler: Handler) -> Any:
+        if asked.group(Operation.READ, asked.body.group_id):
+            return await handler(asked.request)
+        return response(error_code=GROUP_REFUSED)
+
+    return guard
+
+
+async def _join(asked: Asked[JoinGroupRequest], handler: Handler) -> Any:
+    if asked.group(Operation.READ, asked.body.group_id):
         return await handler(asked.request)
-    return {"error_code": GROUP_REFUSED}
+    return JoinGroupResponse(
+        error_code=GROUP_REFUSED,
+        generation_id=-1,
+        protocol_name=None if asked.request.version >= 7 else "",
+        member_id=asked.body.member_id,
+    )
 
 
-async def _join(asked: Asked, handler: Handler) -> Reply:
-    if asked.group(Operation.READ, asked.body["group_id"]):
-        return await handler(asked.request)
-    return {
-        "error_code": GROUP_REFUSED,
-        "generation_id": -1,
-        "protocol_name": None if asked.request.version >= 7 else "",
-        "leader": "",
-        "member_id": asked.body["member_id"],
-        "members": [],
-    }
+def refused_parts(
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic | OffsetDeleteRequestTopic, error: ErrorCode
+) -> OffsetCommitResponseTopic:
+    parts = [
+        OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=error)
+        for part in topic.partitions
+    ]
+    return OffsetCommitResponseTopic(name=topic.name, partitions=parts)
 
 
-def refused_parts(topic: Body, error: ErrorCode) -> Body:
-    parts = [{"partition_index": part["partition_index"], "error_code": error} for part in topic["partitions"]]
-    return {"name": topic["name"], "partitions": parts}
-
-
-async def commit(asked: Asked, handler: Handler) -> Reply:
-    topics = asked.body["topics"]
-    if not asked.group(Operation.READ, asked.body["group_id"]):
-        return {"topics": [refused_parts(each, GROUP_REFUSED) for each in topics]}
-    mine = asked.topics(Operation.READ, [each["name"] for each in topics])
+async def commit(asked: Asked[OffsetCommitRequest] | Asked[TxnOffsetCommitRequest], handler: Handler) -> Any:
+    topics = asked.body.topics
+    if not asked.group(Operation.READ, asked.body.group_id):
+        refused = [refused_parts(each, GROUP_REFUSED) for each in topics]
+        return APIS[asked.request.api].response(topics=refused)
+    mine = asked.topics(Operation.READ, [each.name for each in topics])
     return await split(
         asked,
         handler,
         "topics",
         "topics",
-        lambda each: each["name"] in mine,
+        lambda each: each.name in mine,
         lambda each: refused_parts(each, TOPIC_REFUSED),
     )
 
@@ -78,129 +130,118 @@ async def commit(asked: Asked, handler: Handler) -> Reply:
 # -- positions -----------------------------------------------------------------------------------------------
 
 
-async def _offsets(asked: Asked, handler: Handler) -> Reply:
+async def _offsets(asked: Asked[OffsetFetchRequest], handler: Handler) -> OffsetFetchResponse:
     if asked.request.version < 8:
         return await _offsets_of_one(asked, handler)
-    wanted, refused, hidden = [], [], {}
-    for group in asked.body["groups"]:
-        name, topics = group["group_id"], group["topics"]
+    wanted, refused, hidden = [], [], dict[str, list[OffsetFetchResponseTopic]]()
+    for group in asked.body.groups:
+        name, topics = group.group_id, group.topics
         if not asked.group(Operation.DESCRIBE, name):
-            refused.append({"group_id": name, "error_code": GROUP_REFUSED, "topics": []})
+            refused.append(OffsetFetchResponseGroup(group_id=name, error_code=GROUP_REFUSED))
             continue
-        mine = None if topics is None else asked.topics(Operation.DESCRIBE, [each["name"] for each in topics])
-        if mine is None:
+        if topics is None:
             wanted.append(group)
         else:
-            wanted.append({**group, "topics": [each for each in topics if each["name"] in mine]})
-            hidden[name] = [_unknown(each, TOPIC_REFUSED) for each in topics if each["name"] not in mine]
-    reply = await handler(asked.changed(groups=wanted)) if wanted else {}
-    assert reply is not None
+            mine = asked.topics(Operation.DESCRIBE, [each.name for each in topics])
+            wanted.append(evolve(group, topics=[each for each in topics if each.name in mine]))
+            hidden[name] = [_unknown(each, TOPIC_REFUSED) for each in topics if each.name not in mine]
+    response: OffsetFetchResponse = await handled(asked, handler, "groups", wanted)
     found = []
-    for group in reply.get("groups", ()):
-        if group["group_id"] not in hidden:
-            topics = _visible(asked, group["topics"])
+    for result in response.groups:
+        if result.group_id not in hidden:
+            shown = _visible(asked, result.topics)
         else:
-            topics = [*group["topics"], *(() if group["error_code"] else hidden[group["group_id"]])]
-        found.append({**group, "topics": topics})
-    return {**reply, "groups": [*found, *refused]}
+            shown = [*result.topics, *(() if result.error_code else hidden[result.group_id])]
+        found.append(evolve(result, topics=shown))
+    return evolve(response, groups=[*found, *refused])
 
 
-async def _offsets_of_one(asked: Asked, handler: Handler) -> Reply:
-    topics = asked.body["topics"]
-    if not asked.group(Operation.DESCRIBE, asked.body["group_id"]):
+async def _offsets_of_one(asked: Asked[OffsetFetchRequest], handler: Handler) -> OffsetFetchResponse:
+    topics = asked.body.topics
+    if not asked.group(Operation.DESCRIBE, asked.body.group_id):
         listed = asked.request.version < _HAS_ERROR_SINCE
         parts = [_unknown(each, GROUP_REFUSED) for each in topics or ()] if listed else []
-        return {"topics": parts, "error_code": GROUP_REFUSED}
+        return OffsetFetchResponse(topics=parts, error_code=GROUP_REFUSED)
     if topics is None:
-        reply = await handler(asked.request)
-        assert reply is not None
-        return {**reply, "topics": _visible(asked, reply["topics"])}
-    mine = asked.topics(Operation.DESCRIBE, [each["name"] for each in topics])
-    return await split(
+        response: OffsetFetchResponse = await handler(asked.request)
+        return evolve(response, topics=_visible(asked, response.topics))
+    mine = asked.topics(Operation.DESCRIBE, [each.name for each in topics])
+    result: OffsetFetchResponse = await split(
         asked,
         handler,
         "topics",
         "topics",
-        lambda each: each["name"] in mine,
+        lambda each: each.name in mine,
         lambda each: _unknown(each, TOPIC_REFUSED),
     )
+    return result
 
 
-def _visible(asked: Asked, topics: list[Body]) -> list[Body]:
-    """Who asks for all of them sees what he may."""
-    mine = asked.topics(Operation.DESCRIBE, [each["name"] for each in topics], quiet=True)
-    return [each for each in topics if each["name"] in mine]
+def _visible(asked: Asked[Any], topics: list[OffsetFetchResponseTopic]) -> list[OffsetFetchResponseTopic]:
+    """Return the topics that a client may see which asked for all."""
+    mine = asked.topics(Operation.DESCRIBE, [each.name for each in topics], quiet=True)
+    return [each for each in topics if each.name in mine]
 
 
-def _unknown(topic: Body, error: ErrorCode) -> Body:
-    return {
-        "name": topic["name"],
-        "partitions": [
-            {"partition_index": index, "committed_offset": -1, "metadata": "", "error_code": error}
-            for index in topic["partition_indexes"]
+def _unknown(topic: OffsetFetchRequestTopic, error: ErrorCode) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+            for index in topic.partition_indexes
         ],
-    }
+    )
 
 
 # -- tools ---------------------------------------------------------------------------------------------------
 
 
-async def _describe(asked: Asked, handler: Handler) -> Reply:
-    names = asked.body["groups"]
+async def _describe(asked: Asked[DescribeGroupsRequest], handler: Handler) -> DescribeGroupsResponse:
+    names = asked.body.groups
     mine = {name for name in dict.fromkeys(names) if asked.group(Operation.DESCRIBE, name)}
-    reply = await handler(asked.changed(groups=[name for name in names if name in mine])) if mine else {}
-    assert reply is not None
-    found = list(reply.get("groups", ()))
-    if asked.body["include_authorized_operations"]:
-        found = [{**each, **_operations(asked, each)} for each in found]
-    return {**reply, "groups": [*found, *(_undescribed(name) for name in names if name not in mine)]}
+    response: DescribeGroupsResponse = await handled(asked, handler, "groups", [name for name in names if name in mine])
+    found = response.groups
+    if asked.body.include_authorized_operations:
+        found = [each if each.error_code else _with_operations(asked, each) for each in found]
+    hidden = [
+        DescribeGroupsResponseGroup(error_code=GROUP_REFUSED, group_id=name) for name in names if name not in mine
+    ]
+    return evolve(response, groups=[*found, *hidden])
 
 
-def _operations(asked: Asked, group: Body) -> Body:
-    if group["error_code"]:
-        return {}
-    operations = asked.authorizer.operations(asked.request, ResourceType.GROUP, group["group_id"])
-    return {"authorized_operations": operations}
+def _with_operations(asked: Asked[Any], group: DescribeGroupsResponseGroup) -> DescribeGroupsResponseGroup:
+    operations = asked.authorizer.operations(asked.request, ResourceType.GROUP, group.group_id)
+    return evolve(group, authorized_operations=operations)
 
 
-def _undescribed(name: str) -> Body:
-    return {
-        "error_code": GROUP_REFUSED,
-        "group_id": name,
-        "group_state": "",
-        "protocol_type": "",
-        "protocol_data": "",
-        "members": [],
-    }
-
-
-async def _list(asked: Asked, handler: Handler) -> Reply:
-    reply = await handler(asked.request)
-    if reply is None or asked.cluster(Operation.DESCRIBE, quiet=True):
+async def _list(asked: Asked[ListGroupsRequest], handler: Handler) -> ListGroupsResponse:
+    reply: ListGroupsResponse = await handler(asked.request)
+    if asked.cluster(Operation.DESCRIBE, quiet=True):
         return reply
-    seen = [each for each in reply["groups"] if asked.group(Operation.DESCRIBE, each["group_id"], quiet=True)]
-    return {**reply, "groups": seen}
+    seen = [each for each in reply.groups if asked.group(Operation.DESCRIBE, each.group_id, quiet=True)]
+    return evolve(reply, groups=seen)
 
 
-async def _delete(asked: Asked, handler: Handler) -> Reply:
-    names = asked.body["groups_names"]
+async def _delete(asked: Asked[DeleteGroupsRequest], handler: Handler) -> DeleteGroupsResponse:
+    names = asked.body.groups_names
     mine = {name for name in dict.fromkeys(names) if asked.group(Operation.DELETE, name)}
-    reply = await handler(asked.changed(groups_names=[name for name in names if name in mine])) if mine else {}
-    assert reply is not None
-    refused = [{"group_id": name, "error_code": GROUP_REFUSED} for name in names if name not in mine]
-    return {**reply, "results": [*reply.get("results", ()), *refused]}
+    reply: DeleteGroupsResponse = await handled(
+        asked, handler, "groups_names", [name for name in names if name in mine]
+    )
+    refused = [DeletableGroupResult(group_id=name, error_code=GROUP_REFUSED) for name in names if name not in mine]
+    return evolve(reply, results=[*reply.results, *refused])
 
 
-async def _delete_offsets(asked: Asked, handler: Handler) -> Reply:
-    if not asked.group(Operation.DELETE, asked.body["group_id"]):
-        return {"error_code": GROUP_REFUSED, "topics": []}
-    mine = asked.topics(Operation.READ, [each["name"] for each in asked.body["topics"]])
+async def _delete_offsets(asked: Asked[OffsetDeleteRequest], handler: Handler) -> Any:
+    if not asked.group(Operation.DELETE, asked.body.group_id):
+        return OffsetDeleteResponse(error_code=GROUP_REFUSED)
+    mine = asked.topics(Operation.READ, [each.name for each in asked.body.topics])
     return await split(
         asked,
         handler,
         "topics",
         "topics",
-        lambda each: each["name"] in mine,
+        lambda each: each.name in mine,
         lambda each: refused_parts(each, TOPIC_REFUSED),
     )
 
@@ -208,9 +249,9 @@ async def _delete_offsets(asked: Asked, handler: Handler) -> Reply:
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.JOIN_GROUP: _join,
-    ApiKey.SYNC_GROUP: _member,
-    ApiKey.HEARTBEAT: _member,
-    ApiKey.LEAVE_GROUP: _member,
+    ApiKey.SYNC_GROUP: _member(SyncGroupResponse),
+    ApiKey.HEARTBEAT: _member(HeartbeatResponse),
+    ApiKey.LEAVE_GROUP: _member(LeaveGroupResponse),
     ApiKey.OFFSET_COMMIT: commit,
     ApiKey.OFFSET_FETCH: _offsets,
     ApiKey.DESCRIBE_GROUPS: _describe,

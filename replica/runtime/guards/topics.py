@@ -1,43 +1,61 @@
-"""Topics: who sees them, who makes them, who changes and deletes them."""
+"""Guards of topics: listing, creating, changing and deleting them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from attrs import evolve
+
+from kraft_controller.core.names import TopicId
 from replica.core.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.core.errors import ErrorCode
-from replica.runtime.guards.asking import TEXT, TOPIC_REFUSED, Asked, Guard, of_topics, split
-from replica.runtime.requests import ApiKey, Body, Handler, Reply
+from replica.runtime.guards.asking import TEXT, TOPIC_REFUSED, Asked, Guard, handled, of_topics, split
+from replica.runtime.requests import ApiKey, Handler
+from replica.wire.schemas.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from replica.wire.schemas.topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 
 
-async def _metadata(asked: Asked, handler: Handler) -> Reply:
-    """Who asks for all topics sees those that he may. Who names one that he may not see hears so, whether it is there
-    or not: he would learn of it otherwise."""
-    topics = asked.body["topics"]
+async def _metadata(asked: Asked[MetadataRequest], handler: Handler) -> MetadataResponse:
+    """Show the visible topics to a client that asks for all. A named topic that the client may not see is refused
+    whether it exists or not, since another answer would tell that it exists."""
+    topics = asked.body.topics
     if topics is None or (asked.request.version == 0 and not topics):
-        reply = await handler(asked.request)
-        assert reply is not None
-        mine = asked.topics(Operation.DESCRIBE, [each["name"] for each in reply["topics"]], quiet=True)
-        reply = {**reply, "topics": [each for each in reply["topics"] if each["name"] in mine]}
-        return {**reply, **_operations(asked, reply)}
+        reply: MetadataResponse = await handler(asked.request)
+        mine = asked.topics(Operation.DESCRIBE, [each.name or "" for each in reply.topics], quiet=True)
+        return _with_operations(asked, evolve(reply, topics=[each for each in reply.topics if each.name in mine]))
     wanted, refused = [], []
     for one in topics:
         error = _why_not_shown(asked, one)
         if error is None:
             wanted.append(one)
         else:
-            hidden = one["name"] is None
-            name = one["name"] if not hidden else None if asked.request.version >= 12 else ""
-            refused.append({"error_code": error, "name": name, "topic_id": one["topic_id"], "partitions": []})
+            hidden = one.name is None
+            name = one.name if not hidden else None if asked.request.version >= 12 else ""
+            refused.append(MetadataResponseTopic(error_code=error, name=name, topic_id=one.topic_id))
     reply = await handler(asked.changed(topics=wanted))
-    assert reply is not None
-    told = {**reply, "topics": [*reply["topics"], *refused]}
-    return {**told, **_operations(asked, told)}
+    return _with_operations(asked, evolve(reply, topics=[*reply.topics, *refused]))
 
 
-def _why_not_shown(asked: Asked, topic: Body) -> ErrorCode | None:
-    name, ident = topic["name"], topic["topic_id"]
+def _why_not_shown(asked: Asked[MetadataRequest], topic: MetadataRequestTopic) -> ErrorCode | None:
+    name, ident = topic.name, topic.topic_id
     if ident is not None:
         known = asked.names.name_of(ident)
         return None if known is None or asked.topic(Operation.DESCRIBE, known) else ErrorCode.UNKNOWN_TOPIC_ID
@@ -45,94 +63,99 @@ def _why_not_shown(asked: Asked, topic: Body) -> ErrorCode | None:
         return None
     if not asked.topic(Operation.DESCRIBE, name):
         return TOPIC_REFUSED
-    makes = asked.auto_create and asked.body["allow_auto_topic_creation"] and name not in asked.names.topics
+    makes = asked.auto_create and asked.body.allow_auto_topic_creation and name not in asked.names.topics
     if makes and not _may_create(asked, name):
         return TOPIC_REFUSED
     return None
 
 
-def _may_create(asked: Asked, name: str) -> bool:
+def _may_create(asked: Asked[Any], name: str) -> bool:
     return asked.cluster(Operation.CREATE, quiet=True) or asked.topic(Operation.CREATE, name)
 
 
-def _operations(asked: Asked, reply: Body) -> Body:
-    changed: Body = {}
-    if asked.body["include_topic_authorized_operations"]:
-        changed["topics"] = [_with_operations(asked, each) for each in reply["topics"]]
-    return {**changed, **_of_cluster(asked)}
+def _with_operations(asked: Asked[MetadataRequest], response: MetadataResponse) -> MetadataResponse:
+    if asked.body.include_topic_authorized_operations:
+        response = evolve(response, topics=[_with_topic_operations(asked, each) for each in response.topics])
+    if asked.body.include_cluster_authorized_operations:
+        response = evolve(response, cluster_authorized_operations=_cluster_operations(asked))
+    return response
 
 
-def _with_operations(asked: Asked, topic: Body) -> Body:
-    if not topic.get("name") or topic.get("error_code") == TOPIC_REFUSED:
+def _with_topic_operations(asked: Asked[Any], topic: MetadataResponseTopic) -> MetadataResponseTopic:
+    if not topic.name or topic.error_code == TOPIC_REFUSED:
         return topic
-    operations = asked.authorizer.operations(asked.request, ResourceType.TOPIC, topic["name"])
-    return {**topic, "topic_authorized_operations": operations}
+    operations = asked.authorizer.operations(asked.request, ResourceType.TOPIC, topic.name)
+    return evolve(topic, topic_authorized_operations=operations)
 
 
-def _of_cluster(asked: Asked) -> Body:
-    if not asked.body["include_cluster_authorized_operations"]:
-        return {}
+def _cluster_operations(asked: Asked[Any]) -> int:
     seen = asked.cluster(Operation.DESCRIBE, quiet=True)
-    operations = asked.authorizer.operations(asked.request, ResourceType.CLUSTER, CLUSTER_NAME) if seen else 0
-    return {"cluster_authorized_operations": operations}
+    return asked.authorizer.operations(asked.request, ResourceType.CLUSTER, CLUSTER_NAME) if seen else 0
 
 
-async def _describe_cluster(asked: Asked, handler: Handler) -> Reply:
-    reply = await handler(asked.request)
-    return None if reply is None else {**reply, **_of_cluster(asked)}
+async def _describe_cluster(asked: Asked[DescribeClusterRequest], handler: Handler) -> DescribeClusterResponse:
+    reply: DescribeClusterResponse = await handler(asked.request)
+    if asked.body.include_cluster_authorized_operations:
+        reply = evolve(reply, cluster_authorized_operations=_cluster_operations(asked))
+    return reply
 
 
-async def _create(asked: Asked, handler: Handler) -> Reply:
-    topics = asked.body["topics"]
+async def _create(asked: Asked[CreateTopicsRequest], handler: Handler) -> CreateTopicsResponse:
+    topics = asked.body.topics
     if asked.cluster(Operation.CREATE, quiet=True):
-        mine = {each["name"] for each in topics}
+        mine = {each.name for each in topics}
     else:
-        mine = asked.topics(Operation.CREATE, [each["name"] for each in topics])
-    reply = await split(asked, handler, "topics", "topics", lambda each: each["name"] in mine, _refused)
-    assert reply is not None
-    seen = asked.topics(Operation.DESCRIBE_CONFIGS, [each["name"] for each in reply["topics"]], quiet=True)
-    return {**reply, "topics": [each if each["name"] in seen else {**each, **_UNSEEN} for each in reply["topics"]]}
+        mine = asked.topics(Operation.CREATE, [each.name for each in topics])
+    reply: CreateTopicsResponse = await split(
+        asked, handler, "topics", "topics", lambda each: each.name in mine, _not_created
+    )
+    seen = asked.topics(Operation.DESCRIBE_CONFIGS, [each.name for each in reply.topics], quiet=True)
+    return evolve(reply, topics=[each if each.name in seen else _unseen(each) for each in reply.topics])
 
 
-_UNSEEN: Final = {
-    "topic_config_error_code": TOPIC_REFUSED,
-    "num_partitions": -1,
-    "replication_factor": -1,
-    "configs": None,
-}
+def _unseen(topic: CreatableTopicResult) -> CreatableTopicResult:
+    return evolve(topic, topic_config_error_code=TOPIC_REFUSED, num_partitions=-1, replication_factor=-1, configs=None)
 
 
-def _refused(topic: Body) -> Body:
-    return {"name": topic["name"], "error_code": TOPIC_REFUSED, "error_message": TEXT}
+def _not_created(topic: CreatableTopic) -> CreatableTopicResult:
+    return CreatableTopicResult(name=topic.name, error_code=TOPIC_REFUSED, error_message=TEXT)
 
 
-async def _delete(asked: Asked, handler: Handler) -> Reply:
+def _not_grown(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=topic.name, error_code=TOPIC_REFUSED, error_message=TEXT)
+
+
+def _not_deleted(name: str | None, topic_id: TopicId | None = None) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=TOPIC_REFUSED, error_message=TEXT)
+
+
+async def _delete(asked: Asked[DeleteTopicsRequest], handler: Handler) -> DeleteTopicsResponse:
     if asked.request.version < 6:
-        names = asked.body["topic_names"]
+        names = asked.body.topic_names
         mine = asked.topics(Operation.DELETE, names)
-        reply = await handler(asked.changed(topic_names=[name for name in names if name in mine])) if mine else {}
-        assert reply is not None
-        refused = [_refused({"name": name}) for name in names if name not in mine]
-        return {**reply, "responses": [*reply.get("responses", ()), *refused]}
+        reply: DeleteTopicsResponse = await handled(
+            asked, handler, "topic_names", [name for name in names if name in mine]
+        )
+        refused = [_not_deleted(name) for name in names if name not in mine]
+        return evolve(reply, responses=[*reply.responses, *refused])
     wanted, answers = [], []
-    for one in asked.body["topics"]:
-        ident = one["topic_id"]
-        name = one["name"] if one["name"] is not None or ident is None else asked.names.name_of(ident)
+    for one in asked.body.topics:
+        ident = one.topic_id
+        name = one.name if one.name is not None or ident is None else asked.names.name_of(ident)
         if name is None or asked.topic(Operation.DELETE, name):
             wanted.append(one)
         else:
-            # Who does not even see it is not told what it is called.
-            shown = name if one["name"] is not None or asked.topic(Operation.DESCRIBE, name, quiet=True) else None
-            answers.append({**_refused({"name": shown}), "topic_id": ident})
-    reply = await handler(asked.changed(topics=wanted)) if wanted else {}
-    assert reply is not None
-    return {**reply, "responses": [*reply.get("responses", ()), *answers]}
+            # A client that may not see the topic does not learn its name.
+            shown = name if one.name is not None or asked.topic(Operation.DESCRIBE, name, quiet=True) else None
+            answers.append(_not_deleted(shown, ident))
+    reply = await handled(asked, handler, "topics", wanted)
+    return evolve(reply, responses=[*reply.responses, *answers])
 
 
 GUARDS: Final[Mapping[ApiKey, Guard]] = {
     ApiKey.METADATA: _metadata,
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
     ApiKey.CREATE_TOPICS: _create,
-    ApiKey.CREATE_PARTITIONS: of_topics(Operation.ALTER, "topics", "results", "name", _refused),
+    ApiKey.CREATE_PARTITIONS: of_topics(Operation.ALTER, "topics", "results", "name", _not_grown),
     ApiKey.DELETE_TOPICS: _delete,
 }

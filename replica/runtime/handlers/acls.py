@@ -20,7 +20,22 @@ from replica.core.acls import (
 )
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.authorizer import Authorizer
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.security import (
+    AclCreation,
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
@@ -31,28 +46,33 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, "no authorizer is configured on this broker")
         return authorizer
 
-    async def describe(request: Request) -> Body:
+    async def describe(request: Request[DescribeAclsRequest]) -> DescribeAclsResponse:
         try:
             (found,) = await present().matching([_filter(request.body)])
         except KafkaError as error:
-            return {"error_code": error.code, "error_message": error.text}
-        return {
-            "resources": [
-                {**_pattern(pattern), "acls": [_entry(acl.entry) for acl in held]}
+            return DescribeAclsResponse(error_code=error.code, error_message=error.text)
+        return DescribeAclsResponse(
+            resources=[
+                DescribeAclsResource(
+                    resource_type=pattern.resource,
+                    resource_name=pattern.name,
+                    pattern_type=pattern.kind,
+                    acls=[_described(acl.entry) for acl in held],
+                )
                 for pattern, held in groupby(found, lambda acl: acl.pattern)
             ]
-        }
+        )
 
-    async def create(request: Request) -> Body:
-        asked = request.body["creations"]
-        results: list[Body] = [{} for _ in asked]
+    async def create(request: Request[CreateAclsRequest]) -> CreateAclsResponse:
+        asked = request.body.creations
+        results = [AclCreationResult() for _ in asked]
         wanted: dict[Pattern, list[tuple[int, Entry]]] = {}
         for place, each in enumerate(asked):
             try:
                 present()
                 acl = _acl(each)
             except KafkaError as error:
-                results[place] = _error(error)
+                results[place] = AclCreationResult(error.code, error.text or None)
             else:
                 wanted.setdefault(acl.pattern, []).append((place, acl.entry))
         for pattern, some in wanted.items():
@@ -60,32 +80,31 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
                 await present().add(pattern, [entry for _, entry in some])
             except KafkaError as error:
                 for place, _ in some:
-                    results[place] = _error(error)
-        return {"results": results}
+                    results[place] = AclCreationResult(error.code, error.text or None)
+        return CreateAclsResponse(results=results)
 
-    async def delete(request: Request) -> Body:
-        asked = request.body["filters"]
-        results: list[Body] = [{} for _ in asked]
+    async def delete(request: Request[DeleteAclsRequest]) -> DeleteAclsResponse:
+        asked = request.body.filters
+        results = [DeleteAclsFilterResult() for _ in asked]
         wanted: dict[int, Filter] = {}
         for place, each in enumerate(asked):
             try:
                 present()
                 wanted[place] = _filter(each)
             except KafkaError as error:
-                results[place] = {**_error(error), "matching_acls": []}
+                results[place] = DeleteAclsFilterResult(error.code, error.text or None)
         if not wanted:
-            return {"filter_results": results}
+            return DeleteAclsResponse(filter_results=results)
         try:
             found = await present().matching(list(wanted.values()))
         except KafkaError as error:
             for place in wanted:
-                results[place] = {**_error(error), "matching_acls": []}
-            return {"filter_results": results}
+                results[place] = DeleteAclsFilterResult(error.code, error.text or None)
+            return DeleteAclsResponse(filter_results=results)
         failed = await removed(acl for some in found for acl in some)
         for place, some in zip(wanted, found, strict=True):
-            told = [{**_error(failed[acl.pattern]), **_pattern(acl.pattern), **_entry(acl.entry)} for acl in some]
-            results[place] = {"error_message": None, "matching_acls": told}
-        return {"filter_results": results}
+            results[place].matching_acls = [_matching(acl, failed[acl.pattern]) for acl in some]
+        return DeleteAclsResponse(filter_results=results)
 
     async def removed(acls: Iterable[Acl]) -> dict[Pattern, KafkaError]:
         """What became of each pattern: its node is written once, whatever the filters that its entries matched."""
@@ -103,21 +122,24 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
     return {ApiKey.DESCRIBE_ACLS: describe, ApiKey.CREATE_ACLS: create, ApiKey.DELETE_ACLS: delete}
 
 
-def _error(error: KafkaError) -> Body:
-    return {"error_code": error.code, "error_message": error.text or None}
+def _described(entry: Entry) -> AclDescription:
+    return AclDescription(
+        principal=entry.principal, host=entry.host, operation=entry.operation, permission_type=entry.permission
+    )
 
 
-def _pattern(pattern: Pattern) -> Body:
-    return {"resource_type": pattern.resource, "resource_name": pattern.name, "pattern_type": pattern.kind}
-
-
-def _entry(entry: Entry) -> Body:
-    return {
-        "principal": entry.principal,
-        "host": entry.host,
-        "operation": entry.operation,
-        "permission_type": entry.permission,
-    }
+def _matching(acl: Acl, error: KafkaError) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=error.code,
+        error_message=error.text or None,
+        resource_type=acl.pattern.resource,
+        resource_name=acl.pattern.name,
+        pattern_type=acl.pattern.kind,
+        principal=acl.entry.principal,
+        host=acl.entry.host,
+        operation=acl.entry.operation,
+        permission_type=acl.entry.permission,
+    )
 
 
 def _one_of(kind: type[E], number: int) -> E:
@@ -130,17 +152,17 @@ def _one_of(kind: type[E], number: int) -> E:
     return found
 
 
-def _acl(asked: Body) -> Acl:
+def _acl(asked: AclCreation) -> Acl:
     pattern = Pattern(
-        _one_of(ResourceType, asked["resource_type"]),
-        asked["resource_name"],
-        _one_of(PatternType, asked["resource_pattern_type"]),
+        _one_of(ResourceType, asked.resource_type),
+        asked.resource_name,
+        _one_of(PatternType, asked.resource_pattern_type),
     )
     entry = Entry(
-        asked["principal"],
-        asked["host"],
-        _one_of(Operation, asked["operation"]),
-        _one_of(Permission, asked["permission_type"]),
+        asked.principal,
+        asked.host,
+        _one_of(Operation, asked.operation),
+        _one_of(Permission, asked.permission_type),
     )
     try:
         check_acl(Acl(pattern, entry))
@@ -149,13 +171,13 @@ def _acl(asked: Body) -> Acl:
     return Acl(pattern, entry)
 
 
-def _filter(asked: Body) -> Filter:
+def _filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
     return Filter(
-        _one_of(ResourceType, asked["resource_type_filter"]),
-        asked["resource_name_filter"],
-        _one_of(PatternType, asked["pattern_type_filter"]),
-        asked["principal_filter"],
-        asked["host_filter"],
-        _one_of(Operation, asked["operation"]),
-        _one_of(Permission, asked["permission_type"]),
+        _one_of(ResourceType, asked.resource_type_filter),
+        asked.resource_name_filter,
+        _one_of(PatternType, asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        _one_of(Operation, asked.operation),
+        _one_of(Permission, asked.permission_type),
     )

@@ -5,8 +5,8 @@ The resource of all brokers has no name. What is said in a broker's file can be 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 import zab
 from kraft_controller.core import config_alteration
@@ -18,7 +18,26 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
 from replica.runtime.described import Layers, Said, of_all_brokers, of_broker, of_topic
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
+from replica.runtime.requests import ApiKey, Handler, Handlers, Request, Turns
+from replica.wire.schemas.topics import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
+
+T = TypeVar("T", DescribeConfigsResult, AlterConfigsResourceResponse)
+R = TypeVar("R", AlterConfigsResponse, IncrementalAlterConfigsResponse)
+Resource: TypeAlias = DescribeConfigsResource | AlterConfigsResource | IncrementalAlterConfigsResource
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -31,8 +50,8 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
     """`file`: what this broker was started with."""
     mine = Entity.of("brokers", str(me))
 
-    def entity_of(resource: Body) -> Entity:
-        kind, name = resource["resource_type"], resource["resource_name"]
+    def entity_of(resource: Resource) -> Entity:
+        kind, name = resource.resource_type, resource.resource_name
         if kind == TOPIC:
             if name not in cache.topics:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
@@ -49,16 +68,17 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
     async def layers() -> Layers:
         return Layers(await read(mine), await read(ALL_BROKERS), file)
 
-    async def describe(request: Request) -> Body:
+    async def describe(request: Request[DescribeConfigsRequest]) -> DescribeConfigsResponse:
         named: set[Entity] = set()
 
-        async def one(resource: Body) -> Body:
-            entity, keys = entity_of(resource), resource["configuration_keys"]
+        async def one(resource: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
+            entity = entity_of(resource)
             if entity in named:
                 # Each answer may be all that is configured, in return for a few bytes.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource stands in the request more than once")
             named.add(entity)
-            keys = None if keys is None else frozenset(keys)
+            named_keys = resource.configuration_keys
+            keys = None if named_keys is None else frozenset(named_keys)
             if entity == ALL_BROKERS:
                 found = of_all_brokers(await read(entity), keys)
             elif entity == mine:
@@ -66,13 +86,13 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
             else:
                 found = of_topic(await read(entity), await layers(), keys)
             for entry in found:
-                if not request.body["include_synonyms"]:
-                    entry["synonyms"] = []
-                if not request.body["include_documentation"]:
-                    entry["documentation"] = None
-            return {"configs": found}
+                if not request.body.include_synonyms:
+                    entry.synonyms = []
+                if not request.body.include_documentation:
+                    entry.documentation = None
+            result.configs = found
 
-        return {"results": await _all_told(request.body["resources"], one)}
+        return DescribeConfigsResponse(results=await _each(request.body.resources, DescribeConfigsResult, one))
 
     async def usual(entity: Entity) -> dict[str, str]:
         """What a list that is added to begins with, where the entity itself says nothing of it."""
@@ -82,27 +102,30 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
             entries = of_broker(Layers({}, await read(ALL_BROKERS), file))
         else:
             entries = of_topic({}, await layers())
-        return {entry["name"]: entry["value"] for entry in entries if entry["value"] is not None}
+        return {entry.name: entry.value for entry in entries if entry.value is not None}
 
-    def check_dynamic(asked: list[Body]) -> None:
+    def check_dynamic(asked: list[AlterableConfig] | list[IncrementalAlterableConfig]) -> None:
         """Refuse to set keys of brokers that are read at the start only."""
         for each in asked:
-            name = each["name"]
-            if name in file and name not in BROKER_KEYS and each.get("config_operation") != Operation.DELETE:
+            name = each.name
+            deletes = isinstance(each, IncrementalAlterableConfig) and each.config_operation == Operation.DELETE
+            if name in file and name not in BROKER_KEYS and not deletes:
                 text = f"{name} is read when a broker starts: set it in the broker's file, and start the broker again"
                 raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
-    def altering_with(change_of: Callable[[Entity, list[Body]], Awaitable[Change]]) -> Callable[..., Awaitable[Body]]:
-        async def alter(request: Request) -> Body:
-            check_only: bool = request.body["validate_only"]
+    def altering_with(change_of: Callable[[Entity, Any], Awaitable[Change]], response: type[R]) -> Handler:
+        async def alter(request: Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]) -> R:
+            check_only = request.body.validate_only
 
-            async def one(resource: Body) -> Body:
+            async def one(
+                resource: AlterConfigsResource | IncrementalAlterConfigsResource, result: AlterConfigsResourceResponse
+            ) -> None:
                 entity = entity_of(resource)
                 if entity.kind == "brokers":
-                    check_dynamic(resource["configs"])
+                    check_dynamic(resource.configs)
 
                 async def change(at: zab.Session) -> Mapping[str, str]:
-                    wanted = await change_of(entity, resource["configs"])
+                    wanted = await change_of(entity, resource.configs)
                     return await change_config(at, entity, wanted, check_only=check_only)
 
                 try:
@@ -111,32 +134,31 @@ def handlers(me: BrokerId, cache: MetadataCache, session: Callable[[], zab.Sessi
                     if entity.kind == "brokers" and error.code is ErrorCode.INVALID_CONFIG:
                         raise KafkaError(ErrorCode.INVALID_REQUEST, error.text) from error  # as Kafka does
                     raise
-                return {}
 
-            return {"responses": await _all_told(request.body["resources"], one)}
+            return response(responses=await _each(request.body.resources, AlterConfigsResourceResponse, one))
 
         return alter
 
-    async def whole(entity: Entity, asked: list[Body]) -> Change:
-        return config_alteration.replaced(entity.kind, {each["name"]: each["value"] for each in asked})
+    async def whole(entity: Entity, asked: list[AlterableConfig]) -> Change:
+        return config_alteration.replaced(entity.kind, {each.name: each.value for each in asked})
 
-    async def by_key(entity: Entity, asked: list[Body]) -> Change:
-        alterations = [Alteration(each["name"], _operation(each), each["value"]) for each in asked]
+    async def by_key(entity: Entity, asked: list[IncrementalAlterableConfig]) -> Change:
+        alterations = [Alteration(each.name, _operation(each), each.value) for each in asked]
         lists = any(each.operation in (Operation.APPEND, Operation.SUBTRACT) for each in alterations)
         return config_alteration.altered(entity.kind, alterations, await usual(entity) if lists else {})
 
     return {
         ApiKey.DESCRIBE_CONFIGS: describe,
-        ApiKey.ALTER_CONFIGS: altering_with(whole),
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: altering_with(by_key),
+        ApiKey.ALTER_CONFIGS: altering_with(whole, AlterConfigsResponse),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: altering_with(by_key, IncrementalAlterConfigsResponse),
     }
 
 
-def _operation(asked: Body) -> Operation:
+def _operation(asked: IncrementalAlterableConfig) -> Operation:
     try:
-        return Operation(asked["config_operation"])
+        return Operation(asked.config_operation)
     except ValueError:
-        text = f"{asked['name']}: there is no operation {asked['config_operation']}"
+        text = f"{asked.name}: there is no operation {asked.config_operation}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text) from None
 
 
@@ -144,17 +166,15 @@ def _kind(number: int) -> str:
     return f"{OTHERS[number]} ({number})" if number in OTHERS else f"{number}"
 
 
-async def _all_told(resources: list[Body], act: Callable[[Body], Awaitable[Body]]) -> list[Body]:
-    told, turns = [], Turns()
+async def _each(resources: Iterable[Resource], result_of: type[T], act: Callable[[Any, T], Awaitable[None]]) -> list[T]:
+    """Act on the resources one after the other, and return their results."""
+    results, turns = [], Turns()
     for resource in resources:
         await turns.step()
-        told.append(await _told(resource, act))
-    return told
-
-
-async def _told(resource: Body, act: Callable[[Body], Awaitable[Body]]) -> Body:
-    base = {"resource_type": resource["resource_type"], "resource_name": resource["resource_name"]}
-    try:
-        return {**base, **await act(resource)}
-    except KafkaError as error:
-        return {**base, "error_code": error.code, "error_message": error.text}
+        result = result_of(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            await act(resource, result)
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.text
+        results.append(result)
+    return results

@@ -4,7 +4,7 @@ be made in which they are remembered."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import trio
 from attrs import define, field
@@ -14,7 +14,8 @@ from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.runtime.logs import Log
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.groups import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -74,20 +75,27 @@ class Coordinators:
     metadata: Metadata
     remembering: Mapping[int, Remembering]
 
-    async def find(self, request: Request) -> Body:
-        body, kind = request.body, request.body["key_type"]
-        keys = body["coordinator_keys"] if request.version >= 4 else [body["key"]]
-        answers = [await self._one(key, kind, request.listener) for key in keys]
+    async def find(self, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+        body, kind = request.body, request.body.key_type
         if request.version >= 4:
-            return {"coordinators": [{"key": key, **each} for key, each in zip(keys, answers, strict=True)]}
-        return answers[0]
+            return FindCoordinatorResponse(
+                coordinators=[await self._one(key, kind, request.listener) for key in body.coordinator_keys]
+            )
+        one = await self._one(body.key, kind, request.listener)
+        return FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
 
-    async def _one(self, key: str, kind: int, listener: str) -> dict[str, Any]:
+    async def _one(self, key: str, kind: int, listener: str) -> Coordinator:
         try:
             broker, endpoint = await self._find(key, kind, listener)
         except KafkaError as error:
-            return _answer(-1, "", -1, error.code, error.text)
-        return _answer(broker, endpoint.host, endpoint.port, ErrorCode.NONE, None)
+            return Coordinator(key, node_id=-1, port=-1, error_code=error.code, error_message=error.text)
+        return Coordinator(key, broker, endpoint.host, endpoint.port)
 
     async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
         remembering = self.remembering.get(kind)
@@ -102,13 +110,3 @@ class Coordinators:
             text = f"broker {leader}, which leads {where}, has no listener {listener}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return leader, endpoint
-
-
-def _answer(node: int, host: str, port: int, error: ErrorCode, text: str | None) -> dict[str, Any]:
-    return {
-        "node_id": node,
-        "host": host,
-        "port": port,
-        "error_code": error,
-        "error_message": text,
-    }

@@ -15,7 +15,16 @@ from replica.core.errors import ErrorCode
 from replica.core.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replicas import Replication
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.data import (
+    AbortedTransaction,
+    DivergingEpoch,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
@@ -26,14 +35,14 @@ MANY: Final = 500
 def handlers(replicas: Replication, inter_broker: str) -> Handlers:
     """`inter_broker`: the listener at which replicas are believed to be what they say."""
 
-    async def fetch(request: Request) -> Body:
+    async def fetch(request: Request[FetchRequest]) -> FetchResponse:
         body = request.body
-        committed = body["isolation_level"] == READ_COMMITTED
-        if body["replica_id"] >= 0 and request.listener != inter_broker:
+        committed = body.isolation_level == READ_COMMITTED
+        if body.replica_id >= 0 and request.listener != inter_broker:
             results = [
-                Fetched(TopicPartition(topic["topic"], part["partition"]), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-                for topic in body["topics"]
-                for part in topic["partitions"]
+                Fetched(TopicPartition(topic.topic, part.partition), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                for topic in body.topics
+                for part in topic.partitions
             ]
         else:
             asked = _asked(request, inter_broker)
@@ -45,92 +54,92 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
         if isinstance(results, SessionFetched):
             return _in_session(results)
         given = iter(results)
-        return {
-            "throttle_time_ms": 0,
-            "error_code": ErrorCode.NONE,
-            "session_id": 0,
-            "responses": [
-                {"topic": topic["topic"], "partitions": [_part(next(given), committed) for _ in topic["partitions"]]}
-                for topic in body["topics"]
+        return FetchResponse(
+            throttle_time_ms=0,
+            error_code=ErrorCode.NONE,
+            session_id=0,
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic, partitions=[_part(next(given), committed) for _ in topic.partitions]
+                )
+                for topic in body.topics
             ],
-        }
+        )
 
     return {ApiKey.FETCH: fetch}
 
 
-def in_session(request: Request, inter_broker: str) -> bool:
+def in_session(request: Request[FetchRequest], inter_broker: str) -> bool:
     """Whether it is a follower's request that begins or continues a session."""
     body = request.body
-    return body["replica_id"] >= 0 and request.listener == inter_broker and body["session_epoch"] != END
+    return body.replica_id >= 0 and request.listener == inter_broker and body.session_epoch != END
 
 
-def _in_session(found: SessionFetched) -> Body:
-    topics: dict[str, list[Body]] = {}
+def _in_session(found: SessionFetched) -> FetchResponse:
+    topics: dict[str, list[PartitionData]] = {}
     for part in found:
         topics.setdefault(part.where.topic, []).append(_part(part, committed=False))
-    return {
-        "throttle_time_ms": 0,
-        "error_code": found.error,
-        "session_id": found.id,
-        "responses": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
-    }
-
-
-def _place(body: Body) -> FetchSessionPlace:
-    forgotten = tuple(
-        TopicPartition(topic["topic"], number)
-        for topic in body["forgotten_topics_data"]
-        for number in topic["partitions"]
+    return FetchResponse(
+        throttle_time_ms=0,
+        error_code=found.error,
+        session_id=found.id,
+        responses=[FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()],
     )
-    return FetchSessionPlace(body["session_id"], body["session_epoch"], forgotten)
 
 
-def _asked(request: Request, inter_broker: str) -> Fetch:
+def _place(body: FetchRequest) -> FetchSessionPlace:
+    forgotten = tuple(
+        TopicPartition(topic.topic, number) for topic in body.forgotten_topics_data for number in topic.partitions
+    )
+    return FetchSessionPlace(body.session_id, body.session_epoch, forgotten)
+
+
+def _asked(request: Request[FetchRequest], inter_broker: str) -> Fetch:
     body = request.body
     parts = []
-    for topic in body["topics"]:
-        name = topic["topic"]
-        for part in topic["partitions"]:
+    for topic in body.topics:
+        name = topic.topic
+        for part in topic.partitions:
             parts.append(
                 FetchPartition(
-                    TopicPartition(name, part["partition"]),
-                    part["fetch_offset"],
-                    max(part["partition_max_bytes"], 0),
-                    part["current_leader_epoch"],
-                    part["last_fetched_epoch"],
-                    part["log_start_offset"],
+                    TopicPartition(name, part.partition),
+                    part.fetch_offset,
+                    max(part.partition_max_bytes, 0),
+                    part.current_leader_epoch,
+                    part.last_fetched_epoch,
+                    part.log_start_offset,
                 )
             )
-    replica, state = body["replica_id"], body["replica_state"]
+    replica, state = body.replica_id, body.replica_state
     return Fetch(
         tuple(parts),
         BrokerId(replica) if replica >= 0 else CONSUMER,
-        BrokerEpoch(-1 if state is None else state["replica_epoch"]),
-        body["max_wait_ms"],
-        body["min_bytes"],
-        max(body["max_bytes"], 0),
-        body["isolation_level"] == READ_COMMITTED,
-        body["rack_id"],
+        BrokerEpoch(-1 if state is None else state.replica_epoch),
+        body.max_wait_ms,
+        body.min_bytes,
+        max(body.max_bytes, 0),
+        body.isolation_level == READ_COMMITTED,
+        body.rack_id,
         request.version >= ANY_REPLICA_SINCE,
         _place(body) if in_session(request, inter_broker) else None,
     )
 
 
-def _part(result: Fetched, committed: bool) -> Body:
+def _part(result: Fetched, committed: bool) -> PartitionData:
     end, leader = result.diverging, result.leader
-    return {
-        "partition_index": result.where.partition,
-        "error_code": result.error,
-        "high_watermark": result.high_watermark,
-        "last_stable_offset": result.stable_offset,
-        "log_start_offset": result.start_offset,
-        "diverging_epoch": None if end is None else {"epoch": end.epoch, "end_offset": end.end_offset},
-        "current_leader": None if leader is None else {"leader_id": leader[0], "leader_epoch": leader[1]},
-        "aborted_transactions": [
-            {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in result.aborted
+    return PartitionData(
+        partition_index=result.where.partition,
+        error_code=result.error,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.stable_offset,
+        log_start_offset=result.start_offset,
+        diverging_epoch=None if end is None else DivergingEpoch(epoch=end.epoch, end_offset=end.end_offset),
+        current_leader=None if leader is None else LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+        aborted_transactions=[
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in result.aborted
         ]
         if committed
         else None,
-        "preferred_read_replica": result.preferred,
-        "records": result.records,
-    }
+        preferred_read_replica=result.preferred,
+        records=result.records,
+    )

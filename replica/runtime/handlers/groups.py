@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from attrs import frozen
 
@@ -38,7 +38,48 @@ from replica.core.groups.group_messages import (
     Synced,
 )
 from replica.runtime.groups import Groups
-from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
+from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.wire.schemas.groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    MemberResponse,
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from replica.wire.schemas.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 
 GROUP_OPERATIONS: Final = 0x0148
 """READ, DELETE and DESCRIBE: what can be done with a group, as bits. Here everybody may."""
@@ -79,255 +120,260 @@ class _GroupRequests:
 
     # -- members ---------------------------------------------------------------------------------------------
 
-    async def join(self, request: Request) -> Body:
+    async def join(self, request: Request[JoinGroupRequest]) -> JoinGroupResponse:
         body, version = request.body, request.version
-        session = body["session_timeout_ms"]
+        session = body.session_timeout_ms
         ask = Join(
             _identity(body),
-            body["protocol_type"],
-            tuple(Offer(each["name"], bytes(each["metadata"])) for each in body["protocols"]),
+            body.protocol_type,
+            tuple(Offer(each.name, bytes(each.metadata)) for each in body.protocols),
             session,
-            body["rebalance_timeout_ms"] if version >= 1 else session,
+            body.rebalance_timeout_ms if version >= 1 else session,
             client_id=request.client_id or "",
             client_host=f"/{request.host}",
             id_first=version >= 4,
             can_skip=version >= 9,
-            reason=body["reason"] or "",
+            reason=body.reason or "",
         )
         joined = await self._ask(ask, Joined)
-        return {
-            "error_code": joined.error,
-            "generation_id": joined.generation,
-            "protocol_type": joined.protocol_type,
-            "protocol_name": joined.protocol if joined.protocol is not None or version >= 7 else "",
-            "leader": joined.leader,
-            "skip_assignment": joined.skip_assignment,
-            "member_id": joined.member,
-            "members": [
-                {"member_id": each.member, "group_instance_id": each.instance, "metadata": each.metadata}
+        return JoinGroupResponse(
+            error_code=joined.error,
+            generation_id=joined.generation,
+            protocol_type=joined.protocol_type,
+            protocol_name=joined.protocol if joined.protocol is not None or version >= 7 else "",
+            leader=joined.leader,
+            skip_assignment=joined.skip_assignment,
+            member_id=joined.member,
+            members=[
+                JoinGroupResponseMember(member_id=each.member, group_instance_id=each.instance, metadata=each.metadata)
                 for each in joined.members
             ],
-        }
+        )
 
-    async def sync(self, request: Request) -> Body:
+    async def sync(self, request: Request[SyncGroupRequest]) -> SyncGroupResponse:
         body = request.body
-        given = {each["member_id"]: bytes(each["assignment"]) for each in body["assignments"]}
-        synced = await self._ask(Sync(_identity(body), given, body["protocol_type"], body["protocol_name"]), Synced)
-        return {
-            "error_code": synced.error,
-            "protocol_type": synced.protocol_type,
-            "protocol_name": synced.protocol,
-            "assignment": synced.assignment,
-        }
+        given = {each.member_id: bytes(each.assignment) for each in body.assignments}
+        synced = await self._ask(Sync(_identity(body), given, body.protocol_type, body.protocol_name), Synced)
+        return SyncGroupResponse(
+            error_code=synced.error,
+            protocol_type=synced.protocol_type,
+            protocol_name=synced.protocol,
+            assignment=synced.assignment,
+        )
 
-    async def heartbeat(self, request: Request) -> Body:
-        return {"error_code": (await self._ask(Heartbeat(_identity(request.body)), Beaten)).error}
+    async def heartbeat(self, request: Request[HeartbeatRequest]) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=(await self._ask(Heartbeat(_identity(request.body)), Beaten)).error)
 
-    async def leave(self, request: Request) -> Body:
+    async def leave(self, request: Request[LeaveGroupRequest]) -> LeaveGroupResponse:
         body = request.body
         if request.version < 3:
-            left = await self._ask(Leave(body["group_id"], (Leaver(body["member_id"]),)), MembersLeft)
-            return {"error_code": left.each[0][1] if left.each else left.error}
-        leavers = tuple(
-            Leaver(each["member_id"], each["group_instance_id"], each["reason"] or "") for each in body["members"]
-        )
-        left = await self._ask(Leave(body["group_id"], leavers), MembersLeft)
-        return {
-            "error_code": left.error,
-            "members": [
-                {"member_id": leaver.member, "group_instance_id": leaver.instance, "error_code": error}
+            left = await self._ask(Leave(body.group_id, (Leaver(body.member_id),)), MembersLeft)
+            return LeaveGroupResponse(error_code=left.each[0][1] if left.each else left.error)
+        leavers = tuple(Leaver(each.member_id, each.group_instance_id, each.reason or "") for each in body.members)
+        left = await self._ask(Leave(body.group_id, leavers), MembersLeft)
+        return LeaveGroupResponse(
+            error_code=left.error,
+            members=[
+                MemberResponse(member_id=leaver.member, group_instance_id=leaver.instance, error_code=error)
                 for leaver, error in left.each
             ],
-        }
+        )
 
     # -- positions -------------------------------------------------------------------------------------------
 
-    async def commit(self, request: Request) -> Body:
+    async def commit(self, request: Request[OffsetCommitRequest]) -> OffsetCommitResponse:
         body = request.body
-        positions, unknown = self._positions(body["topics"])
-        ask = Commit(_identity(body), positions, body["retention_time_ms"])
+        positions, unknown = self._positions(body.topics)
+        ask = Commit(_identity(body), positions, body.retention_time_ms)
         errors = {**(await self._ask(ask, Committed)).errors, **unknown}
-        return {"topics": _by_topic(body["topics"], errors)}
+        return OffsetCommitResponse(topics=_by_topic(body.topics, errors))
 
-    async def commit_in_transaction(self, request: Request) -> Body:
+    async def commit_in_transaction(self, request: Request[TxnOffsetCommitRequest]) -> TxnOffsetCommitResponse:
         body = request.body
-        positions, unknown = self._positions(body["topics"])
-        ask = CommitInTransaction(_identity(body), body["producer_id"], body["producer_epoch"], positions)
+        positions, unknown = self._positions(body.topics)
+        ask = CommitInTransaction(_identity(body), body.producer_id, body.producer_epoch, positions)
         errors = {**(await self._ask(ask, Committed)).errors, **unknown}
         if request.version < _LOADS_SINCE:
             loading, told = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE
             errors = {where: told if error is loading else error for where, error in errors.items()}
-        return {"topics": _by_topic(body["topics"], errors)}
+        return TxnOffsetCommitResponse(topics=_by_topic(body.topics, errors))
 
     def _positions(
-        self, topics: list[dict[str, Any]]
+        self, topics: Sequence[OffsetCommitRequestTopic] | Sequence[TxnOffsetCommitRequestTopic]
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata], dict[TopicPartition, ErrorCode]]:
         """What is to be kept, and what cannot be: there are no such partitions."""
         positions: dict[TopicPartition, OffsetAndMetadata] = {}
         unknown: dict[TopicPartition, ErrorCode] = {}
         for topic in topics:
-            for each in topic["partitions"]:
-                where = TopicPartition(topic["name"], each["partition_index"])
+            for each in topic.partitions:
+                where = TopicPartition(topic.name, each.partition_index)
                 if self.known(where):
                     positions[where] = OffsetAndMetadata(
-                        each["committed_offset"], each["committed_leader_epoch"], each["committed_metadata"] or ""
+                        each.committed_offset, each.committed_leader_epoch, each.committed_metadata or ""
                     )
                 else:
                     unknown[where] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return positions, unknown
 
-    async def fetch(self, request: Request) -> Body:
+    async def fetch(self, request: Request[OffsetFetchRequest]) -> OffsetFetchResponse:
         body = request.body
         if request.version < 8:
-            topics, error = await self._fetch(body["group_id"], body["topics"], body["require_stable"])
+            topics, error = await self._fetch(body.group_id, body.topics, body.require_stable)
             if error is not ErrorCode.NONE and request.version < 2:  # it has no place for an error of the whole
                 topics = [
-                    {
-                        "name": topic["name"],
-                        "partitions": [_nothing(index, error) for index in topic["partition_indexes"]],
-                    }
-                    for topic in body["topics"] or ()
+                    OffsetFetchResponseTopic(
+                        name=topic.name,
+                        partitions=[_nothing(index, error) for index in topic.partition_indexes],
+                    )
+                    for topic in body.topics or ()
                 ]
-            return {"topics": topics, "error_code": error}
-        answers: list[Body] = []
+            return OffsetFetchResponse(topics=topics, error_code=error)
+        answers = []
         named: set[str] = set()
-        for group in body["groups"]:
-            if group["group_id"] in named:
+        for group in body.groups:
+            if group.group_id in named:
                 # Each answer may be all positions of a group, in return for a few bytes.
-                answers.append({"group_id": group["group_id"], "topics": [], "error_code": ErrorCode.INVALID_REQUEST})
+                answers.append(
+                    OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=ErrorCode.INVALID_REQUEST)
+                )
                 continue
-            named.add(group["group_id"])
-            topics, error = await self._fetch(group["group_id"], group["topics"], body["require_stable"])
-            answers.append({"group_id": group["group_id"], "topics": topics, "error_code": error})
-        return {"groups": answers}
+            named.add(group.group_id)
+            topics, error = await self._fetch(group.group_id, group.topics, body.require_stable)
+            answers.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, error_code=error))
+        return OffsetFetchResponse(groups=answers)
 
     async def _fetch(
-        self, group: str, topics: list[dict[str, Any]] | None, stable: bool
-    ) -> tuple[list[dict[str, Any]], ErrorCode]:
+        self, group: str, topics: list[OffsetFetchRequestTopic] | None, stable: bool
+    ) -> tuple[list[OffsetFetchResponseTopic], ErrorCode]:
         asked = None
         if topics is not None:
-            asked = tuple(
-                TopicPartition(topic["name"], index) for topic in topics for index in topic["partition_indexes"]
-            )
+            asked = tuple(TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes)
         fetched = await self._ask(OffsetFetch(group, asked, stable), OffsetsFetched)
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[OffsetFetchResponsePartition]] = {}
         for where, position in fetched.positions.items():
             found.setdefault(where.topic, []).append(_position(where.partition, position))
-        return [{"name": name, "partitions": partitions} for name, partitions in found.items()], fetched.error
+        return [
+            OffsetFetchResponseTopic(name=name, partitions=partitions) for name, partitions in found.items()
+        ], fetched.error
 
     # -- tools -----------------------------------------------------------------------------------------------
 
-    async def describe(self, request: Request) -> Body:
+    async def describe(self, request: Request[DescribeGroupsRequest]) -> DescribeGroupsResponse:
         described, turns = [], Turns()
-        for name in dict.fromkeys(request.body["groups"]):
+        for name in dict.fromkeys(request.body.groups):
             await turns.step()
             one = await self._ask(DescribeGroup(name), DescribedGroup)
             failed = one.error is not ErrorCode.NONE
             described.append(
-                {
-                    "error_code": one.error,
-                    "group_id": name,
-                    "group_state": "" if failed else one.state.value,
-                    "protocol_type": one.protocol_type,
-                    "protocol_data": one.protocol,
-                    "members": [
-                        {
-                            "member_id": each.member,
-                            "group_instance_id": each.instance,
-                            "client_id": each.client_id,
-                            "client_host": each.client_host,
-                            "member_metadata": each.metadata,
-                            "member_assignment": each.assignment,
-                        }
+                DescribeGroupsResponseGroup(
+                    error_code=one.error,
+                    group_id=name,
+                    group_state="" if failed else one.state.value,
+                    protocol_type=one.protocol_type,
+                    protocol_data=one.protocol,
+                    members=[
+                        DescribedGroupMember(
+                            member_id=each.member,
+                            group_instance_id=each.instance,
+                            client_id=each.client_id,
+                            client_host=each.client_host,
+                            member_metadata=each.metadata,
+                            member_assignment=each.assignment,
+                        )
                         for each in one.members
                     ],
-                }
+                )
             )
-            if request.body["include_authorized_operations"] and not failed:
-                described[-1]["authorized_operations"] = GROUP_OPERATIONS
-        return {"groups": described}
+            if request.body.include_authorized_operations and not failed:
+                described[-1].authorized_operations = GROUP_OPERATIONS
+        return DescribeGroupsResponse(groups=described)
 
-    async def list_groups(self, request: Request) -> Body:
+    async def list_groups(self, request: Request[ListGroupsRequest]) -> ListGroupsResponse:
         body = request.body
-        listed = await self._ask(ListGroups(tuple(body["states_filter"])), ListedGroups)
-        types = {each.lower() for each in body["types_filter"]}
-        return {
-            "error_code": listed.error,
-            "groups": [
-                {
-                    "group_id": each.group,
-                    "protocol_type": each.protocol_type,
-                    "group_state": each.state.value,
-                    "group_type": CLASSIC,
-                }
+        listed = await self._ask(ListGroups(tuple(body.states_filter)), ListedGroups)
+        types = {each.lower() for each in body.types_filter}
+        return ListGroupsResponse(
+            error_code=listed.error,
+            groups=[
+                ListedGroup(
+                    group_id=each.group,
+                    protocol_type=each.protocol_type,
+                    group_state=each.state.value,
+                    group_type=CLASSIC,
+                )
                 for each in listed.groups
                 if not types or CLASSIC in types
             ],
-        }
+        )
 
-    async def delete(self, request: Request) -> Body:
+    async def delete(self, request: Request[DeleteGroupsRequest]) -> DeleteGroupsResponse:
         results, turns = [], Turns()
-        for name in request.body["groups_names"]:
+        for name in request.body.groups_names:
             await turns.step()
-            results.append({"group_id": name, "error_code": (await self._ask(DeleteGroup(name), GroupDeleted)).error})
-        return {"results": results}
+            results.append(
+                DeletableGroupResult(group_id=name, error_code=(await self._ask(DeleteGroup(name), GroupDeleted)).error)
+            )
+        return DeleteGroupsResponse(results=results)
 
-    async def delete_offsets(self, request: Request) -> Body:
+    async def delete_offsets(self, request: Request[OffsetDeleteRequest]) -> OffsetDeleteResponse:
         body = request.body
         asked = tuple(
-            TopicPartition(topic["name"], each["partition_index"])
-            for topic in body["topics"]
-            for each in topic["partitions"]
+            TopicPartition(topic.name, each.partition_index) for topic in body.topics for each in topic.partitions
         )
-        deleted = await self._ask(DeleteOffsets(body["group_id"], asked), OffsetsDeleted)
+        deleted = await self._ask(DeleteOffsets(body.group_id, asked), OffsetsDeleted)
         failed = deleted.error is not ErrorCode.NONE
-        return {
-            "error_code": deleted.error,
-            "topics": [] if failed else _by_topic(body["topics"], dict(deleted.errors)),
-        }
+        return OffsetDeleteResponse(
+            error_code=deleted.error,
+            topics=[] if failed else _by_topic(body.topics, dict(deleted.errors)),
+        )
 
 
-def _identity(body: Body) -> GroupIdentity:
-    """Not all that have one also have a generation: who joins does not, who commits for itself has -1."""
-    return GroupIdentity(
-        body["group_id"], body["member_id"], body.get("generation_id", -1), body.get("group_instance_id")
-    )
+def _identity(
+    body: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest,
+) -> GroupIdentity:
+    """Return the member of a request. A member that joins has no generation yet; -1 in a commit is of no member."""
+    generation = -1 if isinstance(body, JoinGroupRequest) else body.generation_id
+    return GroupIdentity(body.group_id, body.member_id, generation, body.group_instance_id)
 
 
-def _by_topic(topics: Iterable[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> list[dict[str, Any]]:
-    """In the order of the request."""
+def _by_topic(
+    topics: Sequence[OffsetCommitRequestTopic]
+    | Sequence[TxnOffsetCommitRequestTopic]
+    | Sequence[OffsetDeleteRequestTopic],
+    errors: dict[TopicPartition, ErrorCode],
+) -> list[OffsetCommitResponseTopic]:
+    """Return the errors in the order of the request."""
     return [
-        {
-            "name": topic["name"],
-            "partitions": [
-                {
-                    "partition_index": each["partition_index"],
-                    "error_code": errors[TopicPartition(topic["name"], each["partition_index"])],
-                }
-                for each in topic["partitions"]
+        OffsetCommitResponseTopic(
+            topic.name,
+            [
+                OffsetCommitResponsePartition(
+                    each.partition_index, errors[TopicPartition(topic.name, each.partition_index)]
+                )
+                for each in topic.partitions
             ],
-        }
+        )
         for topic in topics
     ]
 
 
-def _position(index: int, position: OffsetAndMetadata | ErrorCode | None) -> dict[str, Any]:
+def _position(index: int, position: OffsetAndMetadata | ErrorCode | None) -> OffsetFetchResponsePartition:
     if not isinstance(position, OffsetAndMetadata):
         return _nothing(index, ErrorCode.NONE if position is None else position)
-    return {
-        "partition_index": index,
-        "committed_offset": position.offset,
-        "committed_leader_epoch": position.leader_epoch,
-        "metadata": position.metadata,
-        "error_code": ErrorCode.NONE,
-    }
+    return OffsetFetchResponsePartition(
+        partition_index=index,
+        committed_offset=position.offset,
+        committed_leader_epoch=position.leader_epoch,
+        metadata=position.metadata,
+        error_code=ErrorCode.NONE,
+    )
 
 
-def _nothing(index: int, error: ErrorCode) -> dict[str, Any]:
-    return {
-        "partition_index": index,
-        "committed_offset": -1,
-        "committed_leader_epoch": -1,
-        "metadata": "",
-        "error_code": error,
-    }
+def _nothing(index: int, error: ErrorCode) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=index,
+        committed_offset=-1,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=error,
+    )

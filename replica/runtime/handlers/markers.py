@@ -16,8 +16,23 @@ from attrs import define, field
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import ActiveProducer
-from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
+from replica.runtime.requests import ApiKey, Handlers, Request, Turns
 from replica.wire.records import ControlType, control_batch
+from replica.wire.schemas.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 TIMEOUT_MS: Final = 30_000
 """So long followers are waited for, as for any request between brokers."""
@@ -57,9 +72,9 @@ class _Ends:
 def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers:
     """`now`: by the wall clock."""
 
-    async def write(request: Request) -> Body:
-        markers = request.body["markers"]
-        places = [(marker, where) for marker in markers for where in _named(marker["topics"], "partition_indexes")]
+    async def write(request: Request[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
+        markers = request.body.markers
+        places = [(marker, where) for marker in markers for where in _named(marker.topics)]
         ends = _Ends(len(places))
         turns = Turns()
         for place, (marker, where) in enumerate(places):
@@ -68,27 +83,27 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
         if places:
             await ends.complete.wait()
         results = iter([ends.results[place] for place in range(len(places))])
-        return {
-            "markers": [
-                {
-                    "producer_id": marker["producer_id"],
-                    "topics": [
-                        {
-                            "name": topic["name"],
-                            "partitions": [
-                                {"partition_index": number, "error_code": next(results)}
-                                for number in topic["partition_indexes"]
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=[
+                                WritableTxnMarkerPartitionResult(partition_index=number, error_code=next(results))
+                                for number in topic.partition_indexes
                             ],
-                        }
-                        for topic in marker["topics"]
+                        )
+                        for topic in marker.topics
                     ],
-                }
+                )
                 for marker in markers
             ]
-        }
+        )
 
-    def _write(marker: Body, where: TopicPartition, ends: _Ends, place: int) -> None:
-        producer_id, committed = marker["producer_id"], marker["transaction_result"]
+    def _write(marker: WritableTxnMarker, where: TopicPartition, ends: _Ends, place: int) -> None:
+        producer_id, committed = marker.producer_id, marker.transaction_result
 
         def done(error: ErrorCode, offset: int) -> None:
             """Also when who asked has gone: what is written is written."""
@@ -97,13 +112,13 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
             ends.settle(place, error)
 
         kind = ControlType.COMMIT if committed else ControlType.ABORT
-        batch = control_batch(kind, producer_id, marker["producer_epoch"], marker["coordinator_epoch"], now())
+        batch = control_batch(kind, producer_id, marker.producer_epoch, marker.coordinator_epoch, now())
         storage.append(where, batch, TIMEOUT_MS, done)
 
-    async def describe(request: Request) -> Body:
+    async def describe(request: Request[DescribeProducersRequest]) -> DescribeProducersResponse:
         """Each partition once, however often it is named: it may have thousands of producers."""
         asked: dict[str, dict[int, None]] = {}
-        for where in _named(request.body["topics"], "partition_indexes"):
+        for where in _named(request.body.topics):
             asked.setdefault(where.topic, {})[where.partition] = None
         answered, turns = [], Turns()
         for topic, numbers in asked.items():
@@ -111,32 +126,34 @@ def handlers(storage: Storage, now: Callable[[], int], ended: Ended) -> Handlers
             for number in numbers:
                 await turns.step()
                 parts.append(_described(storage, TopicPartition(topic, number)))
-            answered.append({"name": topic, "partitions": parts})
-        return {"topics": answered}
+            answered.append(TopicResponse(name=topic, partitions=parts))
+        return DescribeProducersResponse(topics=answered)
 
     return {ApiKey.WRITE_TXN_MARKERS: write, ApiKey.DESCRIBE_PRODUCERS: describe}
 
 
-def _named(topics: list[Body], partitions: str) -> Iterator[TopicPartition]:
-    return (TopicPartition(topic["name"], number) for topic in topics for number in topic[partitions])
+def _named(topics: list[WritableTxnMarkerTopic] | list[TopicRequest]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes)
 
 
-def _described(storage: Storage, where: TopicPartition) -> Body:
+def _described(storage: Storage, where: TopicPartition) -> PartitionResponse:
     try:
         found = storage.active_producers(where)
     except KafkaError as error:
-        return {"partition_index": where.partition, "error_code": error.code, "error_message": error.text or None}
-    return {
-        "partition_index": where.partition,
-        "active_producers": [
-            {
-                "producer_id": each.producer_id,
-                "producer_epoch": each.epoch,
-                "last_sequence": each.last_sequence,
-                "last_timestamp": each.timestamp,
-                "coordinator_epoch": each.coordinator_epoch,
-                "current_txn_start_offset": each.txn_start,
-            }
+        return PartitionResponse(
+            partition_index=where.partition, error_code=error.code, error_message=error.text or None
+        )
+    return PartitionResponse(
+        partition_index=where.partition,
+        active_producers=[
+            ProducerState(
+                producer_id=each.producer_id,
+                producer_epoch=each.epoch,
+                last_sequence=each.last_sequence,
+                last_timestamp=each.timestamp,
+                coordinator_epoch=each.coordinator_epoch,
+                current_txn_start_offset=each.txn_start,
+            )
             for each in found
         ],
-    }
+    )

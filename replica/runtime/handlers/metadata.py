@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
-from typing import Any, Final
+from typing import Final
 
 import trio
 from attrs import frozen
@@ -11,8 +11,18 @@ from attrs import frozen
 from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.metadata import MetadataCache, TopicMetadata
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
-from replica.wire.schemas.cluster import NOT_ASKED
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.cluster import (
+    NOT_ASKED,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 ALL_OF_TOPIC: Final = 0x0DF8
 ALL_OF_CLUSTER: Final = 0x1FA0
@@ -42,58 +52,54 @@ def handlers(
 ) -> Handlers:
     """`controller`: who is, as far as this broker knows."""
 
-    def brokers(request: Request, name: str) -> list[Body]:
-        return [
-            {name: broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
-            for broker, endpoint in cache.reachable(request.listener)
-        ]
-
     def controller_id() -> int:
         found = controller()
         return -1 if found is None or found not in cache.brokers else found
 
-    async def metadata(request: Request) -> Body:
-        asked = request.body["topics"]
+    async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
+        asked = request.body.topics
         if asked is None or (request.version == 0 and not asked):
-            names: list[tuple[str | None, str | None]] = [(name, None) for name in sorted(cache.topics)]
+            names: list[tuple[str | None, TopicId | None]] = [(name, None) for name in sorted(cache.topics)]
         else:
             # One answer for each topic: a topic of many partitions is much to say in return for a few bytes.
-            names = list(dict.fromkeys((one["name"], one["topic_id"]) for one in asked))
+            names = list(dict.fromkeys((one.name, one.topic_id) for one in asked))
         missing: dict[str, ErrorCode] = {}
         if asked is not None:
             absent = [name for name, ident in names if name is not None and ident is None and name not in cache.topics]
-            allowed = settings.auto_create and request.body["allow_auto_topic_creation"]
+            allowed = settings.auto_create and request.body.allow_auto_topic_creation
             missing = await _made(absent, make) if allowed else {name: _code_of(name) for name in absent}
-        operations = ALL_OF_TOPIC if request.body["include_topic_authorized_operations"] else NOT_ASKED
-        whole = request.body["include_cluster_authorized_operations"]
+        operations = ALL_OF_TOPIC if request.body.include_topic_authorized_operations else NOT_ASKED
+        whole = request.body.include_cluster_authorized_operations
         reachable = {broker.id for broker, _ in cache.reachable(request.listener)}
-        return {
-            "brokers": brokers(request, "node_id"),
-            "cluster_id": settings.cluster_id,
-            "controller_id": controller_id(),
-            "topics": [
-                {
-                    **_topic(cache, reachable, request.version, name, ident, missing),
-                    "topic_authorized_operations": operations,
-                }
-                for name, ident in names
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+                for broker, endpoint in cache.reachable(request.listener)
             ],
-            "cluster_authorized_operations": ALL_OF_CLUSTER if whole else NOT_ASKED,
-        }
+            cluster_id=settings.cluster_id,
+            controller_id=controller_id(),
+            topics=[
+                _topic(cache, reachable, request.version, name, ident, missing, operations) for name, ident in names
+            ],
+            cluster_authorized_operations=ALL_OF_CLUSTER if whole else NOT_ASKED,
+        )
 
-    async def describe_cluster(request: Request) -> Body:
-        if request.body["endpoint_type"] != _BROKER_ENDPOINTS:
-            return {
-                "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-                "error_message": "only brokers (endpoint type 1) can be asked for: controllers are among them here",
-            }
-        whole = request.body["include_cluster_authorized_operations"]
-        return {
-            "cluster_id": settings.cluster_id,
-            "controller_id": controller_id(),
-            "brokers": brokers(request, "broker_id"),
-            "cluster_authorized_operations": ALL_OF_CLUSTER if whole else NOT_ASKED,
-        }
+    async def describe_cluster(request: Request[DescribeClusterRequest]) -> DescribeClusterResponse:
+        if request.body.endpoint_type != _BROKER_ENDPOINTS:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="only brokers (endpoint type 1) can be asked for: controllers are among them here",
+            )
+        whole = request.body.include_cluster_authorized_operations
+        return DescribeClusterResponse(
+            cluster_id=settings.cluster_id,
+            controller_id=controller_id(),
+            brokers=[
+                DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+                for broker, endpoint in cache.reachable(request.listener)
+            ],
+            cluster_authorized_operations=ALL_OF_CLUSTER if whole else NOT_ASKED,
+        )
 
     return {ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: describe_cluster}
 
@@ -129,11 +135,12 @@ def _topic(
     reachable: Set[BrokerId],
     version: int,
     name: str | None,
-    ident: str | None,
+    ident: TopicId | None,
     missing: dict[str, ErrorCode],
-) -> dict[str, Any]:
+    operations: int,
+) -> MetadataResponseTopic:
     if ident is not None:
-        name = cache.name_of(TopicId(ident))
+        name = cache.name_of(ident)
     # A topic that was made for this request gets its error also if the cache has it by now: it is not led yet.
     topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
     if topic is None:
@@ -141,16 +148,21 @@ def _topic(
             code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if version >= 12 else ""
         else:
             code, shown = missing.get(name or "", ErrorCode.LEADER_NOT_AVAILABLE), name or ""
-        return {"error_code": code, "name": shown, "topic_id": ident}
-    return {
-        "name": topic.name,
-        "topic_id": topic.id,
-        "is_internal": topic.name in INTERNAL,
-        "partitions": _partitions(cache, reachable, version, topic),
-    }
+        return MetadataResponseTopic(
+            error_code=code, name=shown, topic_id=ident, topic_authorized_operations=operations
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL,
+        partitions=_partitions(cache, reachable, version, topic),
+        topic_authorized_operations=operations,
+    )
 
 
-def _partitions(cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata) -> list[Body]:
+def _partitions(
+    cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata
+) -> list[MetadataResponsePartition]:
     """Describe the partitions of a topic. Many clients ask again whenever they reconnect, so each partition is cheap.
 
     reachable   brokers that are alive and have the client's listener
@@ -158,21 +170,21 @@ def _partitions(cache: MetadataCache, reachable: Set[BrokerId], version: int, to
     alive = cache.brokers.keys()
     known = version >= _LISTENER_NOT_FOUND_SINCE
     not_reachable = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
-    partitions: list[Body] = []
+    partitions = []
     for number, role in sorted(topic.partitions.items()):
         state, replicas = role.state, role.assignment.replicas
         code, leader = ErrorCode.NONE, int(state.leader)
         if state.leader not in reachable:
             code, leader = not_reachable if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE, -1
         partitions.append(
-            {
-                "error_code": code,
-                "partition_index": number,
-                "leader_id": leader,
-                "leader_epoch": state.leader_epoch,
-                "replica_nodes": replicas,
-                "isr_nodes": state.isr,
-                "offline_replicas": () if alive >= set(replicas) else cache.offline(replicas),
-            }
+            MetadataResponsePartition(
+                error_code=code,
+                partition_index=number,
+                leader_id=leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=state.isr,
+                offline_replicas=() if alive >= set(replicas) else cache.offline(replicas),
+            )
         )
     return partitions

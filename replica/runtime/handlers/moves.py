@@ -13,7 +13,21 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.preferred_election import ElectionOutcome
 from kraft_controller.runtime.controller import Controller
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.moves import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    PartitionResult,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+    ReplicaElectionResult,
+)
 
 _UNCLEAN: Final = 1
 _CODES: Final[Mapping[ElectionOutcome, ErrorCode]] = {
@@ -45,73 +59,80 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         except (EventFailed, ValueError) as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller failed: {error}") from error
 
-    async def elect(request: Request) -> Body:
+    async def elect(request: Request[ElectLeadersRequest]) -> ElectLeadersResponse:
         body = request.body
-        asked = body["topic_partitions"]
+        asked = body.topic_partitions
         if asked is None:
             known = context()
             everything = () if known is None else tuple(known.all_partitions())
         else:
-            everything = tuple(TopicPartition(one["topic"], number) for one in asked for number in one["partitions"])
-        unclean = body["election_type"] == _UNCLEAN
+            everything = tuple(TopicPartition(one.topic, number) for one in asked for number in one.partitions)
+        unclean = body.election_type == _UNCLEAN
         try:
             verdicts = await ask(events.ElectLeadersRequested(everything, unclean))
         except KafkaError as error:
-            return {"error_code": error.code, "replica_election_results": _elected(everything, error)}
+            return ElectLeadersResponse(error_code=error.code, replica_election_results=_elected(everything, error))
         assert isinstance(verdicts, dict)
         told = {
             where: KafkaError(_CODES[verdict], verdict.value)
             for where, verdict in verdicts.items()
             if asked is not None or verdict is not ElectionOutcome.NOT_NEEDED
         }
-        return {
-            "replica_election_results": [
-                {"topic": topic, "partition_result": results} for topic, results in _by_topic(told).items()
+        return ElectLeadersResponse(
+            replica_election_results=[
+                ReplicaElectionResult(topic=topic, partition_result=results)
+                for topic, results in _by_topic(told).items()
             ]
-        }
+        )
 
-    async def move(request: Request) -> Body:
+    async def move(request: Request[AlterPartitionReassignmentsRequest]) -> AlterPartitionReassignmentsResponse:
         wanted: dict[TopicPartition, Sequence[BrokerId] | None] = {
-            TopicPartition(topic["name"], one["partition_index"]): one["replicas"]
-            for topic in request.body["topics"]
-            for one in topic["partitions"]
+            TopicPartition(topic.name, one.partition_index): _brokers(one.replicas)
+            for topic in request.body.topics
+            for one in topic.partitions
         }
         try:
             failed = await ask(events.AlterReassignmentsRequested(wanted))
         except KafkaError as error:
-            return {"error_code": error.code, "error_message": error.text}
+            return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.text)
         assert isinstance(failed, dict)
-        made: dict[str, list[Body]] = {}
+        made: dict[str, list[ReassignablePartitionResponse]] = {}
         for where, target in wanted.items():
-            entry: Body = {"partition_index": where.partition}
+            entry = ReassignablePartitionResponse(partition_index=where.partition)
             if where in failed:
-                entry |= {"error_code": _why_not(target, failed[where]), "error_message": failed[where]}
+                entry.error_code, entry.error_message = _why_not(target, failed[where]), failed[where]
             made.setdefault(where.topic, []).append(entry)
-        return {"responses": [{"name": name, "partitions": entries} for name, entries in made.items()]}
+        return AlterPartitionReassignmentsResponse(
+            responses=[ReassignableTopicResponse(name=name, partitions=entries) for name, entries in made.items()]
+        )
 
-    async def listed(request: Request) -> Body:
+    async def listed(request: Request[ListPartitionReassignmentsRequest]) -> ListPartitionReassignmentsResponse:
         known = context()
         if known is None:
-            return {"error_code": ErrorCode.NOT_CONTROLLER, "error_message": "this broker is not the controller"}
-        asked = request.body["topics"]
+            return ListPartitionReassignmentsResponse(
+                error_code=ErrorCode.NOT_CONTROLLER, error_message="this broker is not the controller"
+            )
+        asked = request.body.topics
         wanted = (
             None
             if asked is None
-            else {TopicPartition(one["name"], number) for one in asked for number in one["partition_indexes"]}
+            else {TopicPartition(one.name, number) for one in asked for number in one.partition_indexes}
         )
-        made: dict[str, list[Body]] = {}
+        made: dict[str, list[OngoingPartitionReassignment]] = {}
         for where in known.moving:
             if wanted is None or where in wanted:
                 held = known.assignment(where)
                 made.setdefault(where.topic, []).append(
-                    {
-                        "partition_index": where.partition,
-                        "replicas": list(held.replicas),
-                        "adding_replicas": list(held.adding),
-                        "removing_replicas": list(held.removing),
-                    }
+                    OngoingPartitionReassignment(
+                        partition_index=where.partition,
+                        replicas=held.replicas,
+                        adding_replicas=held.adding,
+                        removing_replicas=held.removing,
+                    )
                 )
-        return {"topics": [{"name": name, "partitions": entries} for name, entries in made.items()]}
+        return ListPartitionReassignmentsResponse(
+            topics=[OngoingTopicReassignment(name=name, partitions=entries) for name, entries in made.items()]
+        )
 
     return {
         ApiKey.ELECT_LEADERS: elect,
@@ -120,21 +141,25 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
     }
 
 
+def _brokers(replicas: Sequence[int] | None) -> Sequence[BrokerId] | None:
+    return None if replicas is None else [BrokerId(each) for each in replicas]
+
+
 def _why_not(target: Sequence[BrokerId] | None, why: object) -> ErrorCode:
     if why in (reassignment.NO_PARTITION, reassignment.DELETING):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if target is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def _elected(partitions: Sequence[TopicPartition], error: KafkaError) -> list[Body]:
+def _elected(partitions: Sequence[TopicPartition], error: KafkaError) -> list[ReplicaElectionResult]:
     told = dict.fromkeys(partitions, error)
-    return [{"topic": topic, "partition_result": results} for topic, results in _by_topic(told).items()]
+    return [ReplicaElectionResult(topic=topic, partition_result=results) for topic, results in _by_topic(told).items()]
 
 
-def _by_topic(told: Mapping[TopicPartition, KafkaError]) -> dict[str, list[Body]]:
-    made: dict[str, list[Body]] = {}
+def _by_topic(told: Mapping[TopicPartition, KafkaError]) -> dict[str, list[PartitionResult]]:
+    made: dict[str, list[PartitionResult]] = {}
     for where, error in told.items():
         made.setdefault(where.topic, []).append(
-            {"partition_id": where.partition, "error_code": error.code, "error_message": error.text or None}
+            PartitionResult(partition_id=where.partition, error_code=error.code, error_message=error.text or None)
         )
     return made

@@ -6,102 +6,121 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from attrs import evolve
+
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
 from replica.core.replica_messages import CONSUMER, Deleted
 from replica.runtime.replicas import Replication
-from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
+from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.wire.schemas.data import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
 
 NOT_AVAILABLE_SINCE: Final = 5
 READ_COMMITTED: Final = 1
-_NOWHERE: Final = {"error_code": ErrorCode.INVALID_REQUEST, "timestamp": -1, "offset": -1, "leader_epoch": -1}
+_NOWHERE: Final = ListOffsetsPartitionResponse(
+    error_code=ErrorCode.INVALID_REQUEST, timestamp=-1, offset=-1, leader_epoch=-1
+)
 """The answer for a partition that is named more than once."""
 
 
 def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True) -> Handlers:
     """`deletes`: whether a topic may be shortened. One that is only compacted keeps the last of every key."""
 
-    def replica_of(request: Request) -> BrokerId:
+    def replica_of(request: Request[ListOffsetsRequest]) -> BrokerId:
         """A consumer, if it is said anywhere but where brokers come in."""
-        replica = request.body["replica_id"]
+        replica = request.body.replica_id
         return BrokerId(replica) if replica >= 0 and request.listener == inter_broker else CONSUMER
 
-    async def list_offsets(request: Request) -> Body:
-        replica, committed = replica_of(request), request.body["isolation_level"] == READ_COMMITTED
+    async def list_offsets(request: Request[ListOffsetsRequest]) -> ListOffsetsResponse:
+        replica, committed = replica_of(request), request.body.isolation_level == READ_COMMITTED
         answered, turns = [], Turns()
-        named = Counter(_named(request.body["topics"]))
-        for topic in request.body["topics"]:
+        named = Counter(_named(request.body.topics))
+        for topic in request.body.topics:
             parts = []
-            for part in topic["partitions"]:
+            for part in topic.partitions:
                 await turns.step()
-                where = TopicPartition(topic["name"], part["partition_index"])
+                where = TopicPartition(topic.name, part.partition_index)
                 if named[where] > 1:  # for a time, each of them would have a whole batch unpacked
-                    parts.append({**_NOWHERE, "partition_index": where.partition})
+                    parts.append(evolve(_NOWHERE, partition_index=where.partition))
                     continue
-                lookup = Lookup(where, part["timestamp"], part["current_leader_epoch"])
+                lookup = Lookup(where, part.timestamp, part.current_leader_epoch)
                 found = await replicas.look_up(lookup, replica=replica, committed=committed)
                 error = found.error
                 if error is ErrorCode.OFFSET_NOT_AVAILABLE and request.version < NOT_AVAILABLE_SINCE:
                     error = ErrorCode.LEADER_NOT_AVAILABLE
                 parts.append(
-                    {
-                        "partition_index": where.partition,
-                        "error_code": error,
-                        "timestamp": found.timestamp,
-                        "offset": found.offset,
-                        "leader_epoch": found.leader_epoch,
-                    }
+                    ListOffsetsPartitionResponse(
+                        partition_index=where.partition,
+                        error_code=error,
+                        timestamp=found.timestamp,
+                        offset=found.offset,
+                        leader_epoch=found.leader_epoch,
+                    )
                 )
-            answered.append({"name": topic["name"], "partitions": parts})
-        return {"throttle_time_ms": 0, "topics": answered}
+            answered.append(ListOffsetsTopicResponse(name=topic.name, partitions=parts))
+        return ListOffsetsResponse(throttle_time_ms=0, topics=answered)
 
-    async def epoch_ends(request: Request) -> Body:
+    async def epoch_ends(request: Request[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
         answered, turns = [], Turns()
-        for topic in request.body["topics"]:
+        for topic in request.body.topics:
             parts = []
-            for part in topic["partitions"]:
+            for part in topic.partitions:
                 await turns.step()
-                where = TopicPartition(topic["topic"], part["partition"])
-                found = replicas.epoch_end(where, part["current_leader_epoch"], part["leader_epoch"])
+                where = TopicPartition(topic.topic, part.partition)
+                found = replicas.epoch_end(where, part.current_leader_epoch, part.leader_epoch)
                 parts.append(
-                    {
-                        "error_code": found.error,
-                        "partition": where.partition,
-                        "leader_epoch": found.end.epoch,
-                        "end_offset": found.end.end_offset,
-                    }
+                    OffsetForLeaderPartitionResult(
+                        error_code=found.error,
+                        partition=where.partition,
+                        leader_epoch=found.end.epoch,
+                        end_offset=found.end.end_offset,
+                    )
                 )
-            answered.append({"topic": topic["topic"], "partitions": parts})
-        return {"throttle_time_ms": 0, "topics": answered}
+            answered.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
+        return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=answered)
 
-    async def delete_records(request: Request) -> Body:
-        topics = request.body["topics"]
+    async def delete_records(request: Request[DeleteRecordsRequest]) -> DeleteRecordsResponse:
+        topics = request.body.topics
         entries = [
-            (TopicPartition(topic["name"], part["partition_index"]), part["offset"])
+            (TopicPartition(topic.name, part.partition_index), part.offset)
             for topic in topics
-            for part in topic["partitions"]
+            for part in topic.partitions
         ]
         allowed = [entry for entry in entries if deletes(entry[0].topic)]
-        made = {each.where: each for each in await replicas.delete_records(request.body["timeout_ms"], allowed)}
+        made = {each.where: each for each in await replicas.delete_records(request.body.timeout_ms, allowed)}
         done = iter([made.get(where) or Deleted(where, ErrorCode.POLICY_VIOLATION) for where, _ in entries])
-        return {
-            "throttle_time_ms": 0,
-            "topics": [
-                {
-                    "name": topic["name"],
-                    "partitions": [
-                        {
-                            "partition_index": result.where.partition,
-                            "low_watermark": result.low_watermark if not result.error else -1,
-                            "error_code": result.error,
-                        }
-                        for result in (next(done) for _ in topic["partitions"])
+        return DeleteRecordsResponse(
+            throttle_time_ms=0,
+            topics=[
+                DeleteRecordsTopicResult(
+                    name=topic.name,
+                    partitions=[
+                        DeleteRecordsPartitionResult(
+                            partition_index=result.where.partition,
+                            low_watermark=result.low_watermark if not result.error else -1,
+                            error_code=result.error,
+                        )
+                        for result in (next(done) for _ in topic.partitions)
                     ],
-                }
+                )
                 for topic in topics
             ],
-        }
+        )
 
     return {
         ApiKey.LIST_OFFSETS: list_offsets,
@@ -110,5 +129,5 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
     }
 
 
-def _named(topics: list[Body]) -> Iterator[TopicPartition]:
-    return (TopicPartition(topic["name"], part["partition_index"]) for topic in topics for part in topic["partitions"])
+def _named(topics: list[ListOffsetsTopic]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, part.partition_index) for topic in topics for part in topic.partitions)

@@ -9,8 +9,15 @@ from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.replica_messages import Produced
 from replica.runtime.replicas import Replication
-from replica.runtime.requests import ApiKey, Body, Handlers, Reply, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.batch import TRANSACTIONAL
+from replica.wire.schemas.data import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from replica.wire.validation import refuse_zstd_before
 
 _FLAGS_AT: Final = 22
@@ -18,18 +25,19 @@ _FLAGS_AT: Final = 22
 
 
 def handlers(replicas: Replication) -> Handlers:
-    async def produce(request: Request) -> Reply:
+    async def produce(request: Request[ProduceRequest]) -> ProduceResponse | None:
         body = request.body
         places: list[TopicPartition] = []
         named: set[TopicPartition] = set()
         refused: dict[int, Produced] = {}
         entries: list[tuple[TopicPartition, bytes]] = []
-        for topic in body["topic_data"]:
-            name = topic["name"]
-            for part in topic["partition_data"]:
-                where, records = TopicPartition(name, part["index"]), part["records"]
+        for topic in body.topic_data:
+            name = topic.name
+            for part in topic.partition_data:
+                where, records = TopicPartition(name, part.index), part.records
                 wrong = _wrong_with(request, where, records, where in named)
                 if wrong is None:
+                    assert records is not None
                     entries.append((where, records))
                 else:
                     refused[len(places)] = Produced(where, wrong.code, wrong.text)
@@ -37,10 +45,10 @@ def handlers(replicas: Replication) -> Handlers:
                 named.add(where)
         results = []
         if entries:
-            results = await replicas.produce(body["acks"], body["timeout_ms"], entries, request.placed)
+            results = await replicas.produce(body.acks, body.timeout_ms, entries, request.placed)
         written = iter(results)
         answers = [refused[place] if place in refused else next(written) for place in range(len(places))]
-        if body["acks"] == 0:
+        if body.acks == 0:
             failed = next((answer for answer in answers if answer.error), None)
             if failed is None:
                 return None
@@ -51,8 +59,10 @@ def handlers(replicas: Replication) -> Handlers:
     return {ApiKey.PRODUCE: produce}
 
 
-def _wrong_with(request: Request, where: TopicPartition, records: bytes | None, twice: bool) -> KafkaError | None:
-    name = request.body["transactional_id"]
+def _wrong_with(
+    request: Request[ProduceRequest], where: TopicPartition, records: bytes | None, twice: bool
+) -> KafkaError | None:
+    name = request.body.transactional_id
     if name is None and records and len(records) > _FLAGS_AT and records[_FLAGS_AT] & TRANSACTIONAL:
         text = f"{where}: a batch of a transaction, and a request that does not say of which"
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, text)
@@ -69,25 +79,28 @@ def _wrong_with(request: Request, where: TopicPartition, records: bytes | None, 
     return None
 
 
-def _reply(body: Body, answers: Iterator[Produced]) -> Body:
-    return {
-        "responses": [
-            {"name": topic["name"], "partition_responses": [_part(next(answers)) for _ in topic["partition_data"]]}
-            for topic in body["topic_data"]
+def _reply(body: ProduceRequest, answers: Iterator[Produced]) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name, partition_responses=[_part(next(answers)) for _ in topic.partition_data]
+            )
+            for topic in body.topic_data
         ],
-        "throttle_time_ms": 0,
-    }
+        throttle_time_ms=0,
+    )
 
 
-def _part(answer: Produced) -> Body:
-    return {
-        "index": answer.where.partition,
-        "error_code": answer.error,
-        "base_offset": answer.base_offset,
-        "log_append_time_ms": answer.append_time,
-        "log_start_offset": answer.start_offset,
-        "record_errors": [
-            {"batch_index": index, "batch_index_error_message": why} for index, why in answer.record_errors
+def _part(answer: Produced) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=answer.where.partition,
+        error_code=answer.error,
+        base_offset=answer.base_offset,
+        log_append_time_ms=answer.append_time,
+        log_start_offset=answer.start_offset,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+            for index, why in answer.record_errors
         ],
-        "error_message": answer.text or None,
-    }
+        error_message=answer.text or None,
+    )

@@ -7,30 +7,30 @@ from typing import Final
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_messages import Init
 from replica.runtime.handlers.transactions import for_version
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.runtime.transactions import Ids, Transactions
+from replica.wire.schemas.data import InitProducerIdRequest, InitProducerIdResponse
 
-_NONE: Final = {"producer_id": -1, "producer_epoch": -1}
 _FENCED_SINCE: Final = 4
 
 
 def handlers(ids: Ids, transactions: Transactions) -> Handlers:
-    async def init(request: Request) -> Body:
+    async def init(request: Request[InitProducerIdRequest]) -> InitProducerIdResponse:
         body = request.body
-        if body["transactional_id"] is None:
+        if body.transactional_id is None:
             try:
-                return {"producer_id": await ids.take(), "producer_epoch": 0}
+                return InitProducerIdResponse(producer_id=await ids.take(), producer_epoch=0)
             except KafkaError as error:
-                return {"error_code": error.code, **_NONE}
-        expected = body["producer_id"], body["producer_epoch"]
+                return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
+        expected = body.producer_id, body.producer_epoch
         if (expected[0] < 0) != (expected[1] < 0):
-            return {"error_code": ErrorCode.INVALID_REQUEST, **_NONE}
+            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
         known = expected if expected[0] >= 0 else None
-        made = await transactions.init(Init(body["transactional_id"], body["transaction_timeout_ms"], known))
-        return {
-            "error_code": for_version(made.error, request.version, _FENCED_SINCE),
-            "producer_id": made.producer,
-            "producer_epoch": made.epoch,
-        }
+        made = await transactions.init(Init(body.transactional_id, body.transaction_timeout_ms, known))
+        return InitProducerIdResponse(
+            error_code=for_version(made.error, request.version, _FENCED_SINCE),
+            producer_id=made.producer,
+            producer_epoch=made.epoch,
+        )
 
     return {ApiKey.INIT_PRODUCER_ID: init}

@@ -15,7 +15,19 @@ from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.at_store import at_the_store
 from replica.runtime.quotas import user_and_client
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntry,
+    AlterQuotaEntryResult,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    OpData,
+    ValueData,
+)
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -27,31 +39,30 @@ Names = Mapping[str, str | None]
 
 
 def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
-    async def describe(request: Request) -> Body:
+    async def describe(request: Request[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse:
         try:
             wanted = _Wanted(request.body)
             found = await at_the_store(session(), _read)
         except KafkaError as error:
-            return {"error_code": error.code, "error_message": error.text, "entries": None}
-        return {
-            "error_message": None,
-            "entries": [
-                {
-                    "entity": [{"entity_type": kind, "entity_name": name} for kind, name in names.items()],
-                    "values": values,
-                }
+            return DescribeClientQuotasResponse(error_code=error.code, error_message=error.text, entries=None)
+        return DescribeClientQuotasResponse(
+            entries=[
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in names.items()],
+                    values=values,
+                )
                 for names, said in found
                 if (values := list(_values(said))) and wanted.matches(names)
             ],
-        }
+        )
 
-    async def alter(request: Request) -> Body:
-        check_only: bool = request.body["validate_only"]
+    async def alter(request: Request[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:
+        check_only: bool = request.body.validate_only
 
-        async def one(entry: Body) -> Body:
+        async def one(entry: AlterQuotaEntry) -> AlterQuotaEntryResult:
             try:
-                entity = _entity(entry["entity"])
-                alterations = [_alteration(entity, op) for op in entry["ops"]]
+                entity = _entity(entry.entity)
+                alterations = [_alteration(entity, op) for op in entry.ops]
 
                 async def change(at: zab.Session) -> object:
                     wanted = config_alteration.altered(entity.kind, alterations, {})
@@ -61,10 +72,10 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
             except KafkaError as error:
                 # Of what can be set nothing is a configuration to clients: whatever is wrong with it is the request.
                 code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
-                return {"error_code": code, "error_message": error.text, "entity": entry["entity"]}
-            return {"error_message": None, "entity": entry["entity"]}
+                return AlterQuotaEntryResult(error_code=code, error_message=error.text, entity=entry.entity)
+            return AlterQuotaEntryResult(entity=entry.entity)
 
-        return {"entries": [await one(entry) for entry in request.body["entries"]]}
+        return AlterClientQuotasResponse(entries=[await one(entry) for entry in request.body.entries])
 
     return {ApiKey.DESCRIBE_CLIENT_QUOTAS: describe, ApiKey.ALTER_CLIENT_QUOTAS: alter}
 
@@ -87,8 +98,8 @@ def names_of(entity: Entity) -> Names:
     return {kind: None if name == DEFAULT else name for kind, name in named.items() if name is not None}
 
 
-def _entity(parts: list[Body]) -> Entity:
-    names: dict[str, str | None] = {part["entity_type"]: part["entity_name"] for part in parts}
+def _entity(parts: list[EntityData]) -> Entity:
+    names: dict[str, str | None] = {part.entity_type: part.entity_name for part in parts}
     if len(names) != len(parts) or not names:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity has one name of each type, and one type at least")
     if any(name == "" for name in names.values()):
@@ -109,11 +120,11 @@ def _entity(parts: list[Body]) -> Entity:
 class _Wanted:
     """Which entities somebody wants to hear of."""
 
-    def __init__(self, body: Body) -> None:
-        self._strict: bool = body["strict"]
+    def __init__(self, body: DescribeClientQuotasRequest) -> None:
+        self._strict: bool = body.strict
         self._parts: dict[str, tuple[int, str | None]] = {}
-        for part in body["components"]:
-            kind, how, name = part["entity_type"], part["match_type"], part["match"]
+        for part in body.components:
+            kind, how, name = part.entity_type, part.match_type, part.match
             if kind not in (USER, CLIENT_ID, IP) or kind in self._parts:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{kind}: {USER}, {CLIENT_ID} and {IP}, each once")
             if how not in (EXACTLY, OF_ALL, ANY) or (name is None) == (how == EXACTLY):
@@ -132,7 +143,7 @@ class _Wanted:
 # -- values --------------------------------------------------------------------------------------------------
 
 
-def _values(said: Mapping[str, str]) -> Iterator[Body]:
+def _values(said: Mapping[str, str]) -> Iterator[ValueData]:
     for key in {**CLIENT, **KEYS["ips"]}.values():
         if key.name in said:
             try:
@@ -140,13 +151,13 @@ def _values(said: Mapping[str, str]) -> Iterator[Body]:
             except ConfigError:
                 continue  # written by hand: it counts for nothing
             assert isinstance(value, int | float)
-            yield {"key": key.name, "value": float(value)}
+            yield ValueData(key=key.name, value=float(value))
 
 
-def _alteration(entity: Entity, op: Body) -> Alteration:
-    name, value = op["key"], op["value"]
+def _alteration(entity: Entity, op: OpData) -> Alteration:
+    name, value = op.key, op.value
     if name not in (KEYS["ips"] if entity.kind == "ips" else CLIENT):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name}: no such rate; there are {', '.join(CLIENT)}")
-    if op["remove"]:
+    if op.remove:
         return Alteration(name, Operation.DELETE)
     return Alteration(name, Operation.SET, str(int(value)) if value == value // 1 else str(value))

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import trio
 
-from kraft_controller.core.names import TopicId, metric_name, wrong_beside
+from kraft_controller.core.names import metric_name, wrong_beside
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.described import Layers, of_topic
 from replica.runtime.metadata import MetadataCache
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.runtime.topics import Manual, Topics
+from replica.wire.schemas.topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 
-_SHOWN: Final = ("name", "value", "config_source")
+Q = TypeVar("Q")
+R = TypeVar("R", CreatableTopicResult, CreatePartitionsTopicResult, DeletableTopicResult)
+
 TOGETHER_MAX: Final = 50
 """So many topics of one request are dealt with at a time."""
 
@@ -23,84 +40,90 @@ TOGETHER_MAX: Final = 50
 def handlers(topics: Topics, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
     """`layers`: what holds for topics that say nothing themselves."""
 
-    async def create(request: Request) -> Body:
+    async def create(request: Request[CreateTopicsRequest]) -> CreateTopicsResponse:
         body = request.body
-        asked: list[Body] = body["topics"]
-        twice = _twice(one["name"] for one in asked)
+        asked = body.topics
+        twice = _twice(one.name for one in asked)
         made_here: dict[str, str] = {}
 
-        async def one(topic: Body) -> Body:
-            name = topic["name"]
+        async def one(topic: CreatableTopic, result: CreatableTopicResult) -> None:
+            name = topic.name
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} stands in the request more than once")
             if (other := made_here.get(metric_name(name))) is not None:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong_beside(name, other))
             values = _values(topic)
             manual = _manual(topic)
-            check_only = body["validate_only"]
+            check_only = body.validate_only
             made = await topics.create(
-                name, topic["num_partitions"], topic["replication_factor"], values, manual, check_only=check_only
+                name, topic.num_partitions, topic.replication_factor, values, manual, check_only=check_only
             )
             made_here[metric_name(name)] = name
             if not check_only:
-                await topics.led(name, len(made.replicas), body["timeout_ms"])
-            return {
-                "topic_id": made.id,
-                "num_partitions": len(made.replicas),
-                "replication_factor": len(made.replicas[0]),
-                "configs": [{name: entry[name] for name in _SHOWN} for entry in of_topic(values, layers())],
-            }
+                await topics.led(name, len(made.replicas), body.timeout_ms)
+            result.topic_id = made.id
+            result.num_partitions = len(made.replicas)
+            result.replication_factor = len(made.replicas[0])
+            result.configs = [
+                CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.config_source)
+                for entry in of_topic(values, layers())
+            ]
 
-        found: dict[int, Body] = {}
-        for places in _rounds(topic["name"] for topic in asked):
-            answers = await _each([asked[place] for place in places], lambda topic: {"name": topic["name"]}, one)
+        found: dict[int, CreatableTopicResult] = {}
+        for places in _rounds(topic.name for topic in asked):
+            answers = await _each(
+                [asked[place] for place in places],
+                lambda topic: CreatableTopicResult(name=topic.name),
+                one,
+            )
             found |= zip(places, answers, strict=True)
-        return {"topics": [found[place] for place in range(len(asked))]}
+        return CreateTopicsResponse(topics=[found[place] for place in range(len(asked))])
 
-    async def grow(request: Request) -> Body:
+    async def grow(request: Request[CreatePartitionsRequest]) -> CreatePartitionsResponse:
         body = request.body
-        asked: list[Body] = body["topics"]
-        twice = _twice(one["name"] for one in asked)
+        asked = body.topics
+        twice = _twice(one.name for one in asked)
 
-        async def one(topic: Body) -> Body:
-            name, check_only = topic["name"], body["validate_only"]
+        async def one(topic: CreatePartitionsTopic, result: CreatePartitionsTopicResult) -> None:
+            name, check_only = topic.name, body.validate_only
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name} stands in the request more than once")
-            manual = topic["assignments"]
-            rows = None if manual is None else [each["broker_ids"] for each in manual]
-            await topics.grow(name, topic["count"], rows, check_only=check_only)
+            manual = topic.assignments
+            rows = None if manual is None else [each.broker_ids for each in manual]
+            await topics.grow(name, topic.count, rows, check_only=check_only)
             if not check_only:
-                await topics.led(name, topic["count"], body["timeout_ms"])
-            return {}
+                await topics.led(name, topic.count, body.timeout_ms)
 
-        return {"results": await _each(asked, lambda topic: {"name": topic["name"]}, one)}
+        return CreatePartitionsResponse(
+            results=await _each(asked, lambda topic: CreatePartitionsTopicResult(name=topic.name), one)
+        )
 
-    async def delete(request: Request) -> Body:
+    async def delete(request: Request[DeleteTopicsRequest]) -> DeleteTopicsResponse:
         body = request.body
-        asked = body["topics"] or [{"name": name, "topic_id": None} for name in body["topic_names"]]
+        asked = body.topics or [DeleteTopicState(name=name) for name in body.topic_names]
 
-        def shown(topic: Body) -> Body:
-            name, ident = topic["name"], topic["topic_id"]
+        def shown(topic: DeleteTopicState) -> DeletableTopicResult:
+            name, ident = topic.name, topic.topic_id
             if ident is not None and name is None:
-                name = cache.name_of(TopicId(ident))
+                name = cache.name_of(ident)
             elif name is not None:
                 ident = cache.topic_id(name)
-            return {"name": name if name is not None or request.version >= 6 else "", "topic_id": ident}
+            return DeletableTopicResult(name if name is not None or request.version >= 6 else "", ident)
 
-        async def one(topic: Body) -> Body:
-            name, ident = topic["name"], topic["topic_id"]
+        async def one(topic: DeleteTopicState, result: DeletableTopicResult) -> None:
+            name, ident = topic.name, topic.topic_id
             if (name is None) == (ident is None):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named, or given by its id: one of both")
             if name is None:
-                name = cache.name_of(TopicId(ident))
+                assert ident is not None
+                name = cache.name_of(ident)
                 if name is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic of id {ident}")
             known = cache.topic_id(name)
             await topics.delete(name)
-            await topics.gone(name, known, body["timeout_ms"])
-            return {}
+            await topics.gone(name, known, body.timeout_ms)
 
-        return {"responses": await _each(asked, shown, one)}
+        return DeleteTopicsResponse(responses=await _each(asked, shown, one))
 
     return {ApiKey.CREATE_TOPICS: create, ApiKey.CREATE_PARTITIONS: grow, ApiKey.DELETE_TOPICS: delete}
 
@@ -123,42 +146,41 @@ def _rounds(names: Iterable[str]) -> list[list[int]]:
     return rounds
 
 
-def _values(topic: Body) -> dict[str, str]:
+def _values(topic: CreatableTopic) -> dict[str, str]:
     values = {}
-    for each in topic["configs"]:
-        if each["value"] is None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{each['name']} has no value")
-        values[each["name"]] = each["value"]
+    for each in topic.configs:
+        if each.value is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{each.name} has no value")
+        values[each.name] = each.value
     return values
 
 
-def _manual(topic: Body) -> Manual | None:
-    if not topic["assignments"]:
+def _manual(topic: CreatableTopic) -> Manual | None:
+    if not topic.assignments:
         return None
-    if topic["num_partitions"] != -1 or topic["replication_factor"] != -1:
+    if topic.num_partitions != -1 or topic.replication_factor != -1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "replicas are named, so the numbers of partitions and of replicas must be -1"
         )
-    named: Mapping[int, list[int]] = {each["partition_index"]: each["broker_ids"] for each in topic["assignments"]}
-    if len(named) != len(topic["assignments"]):
+    named: Mapping[int, Sequence[int]] = {each.partition_index: each.broker_ids for each in topic.assignments}
+    if len(named) != len(topic.assignments):
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the replicas of one partition are named twice")
     return named
 
 
-async def _each(asked: list[Body], shown: Callable[[Body], Body], act: Callable[[Body], Awaitable[Body]]) -> list[Body]:
-    """All at once, and what became of each in the order in which they were asked."""
-    found: list[Body] = [{} for _ in asked]
+async def _each(asked: list[Q], shown: Callable[[Q], R], act: Callable[[Q, R], Awaitable[None]]) -> list[R]:
+    """Act on all topics at once, and return their results in the order of the request."""
+    found = [shown(topic) for topic in asked]
     turnstile = trio.CapacityLimiter(TOGETHER_MAX)
 
-    async def one(place: int, wanted: Body) -> None:
-        base = shown(wanted)
+    async def one(topic: Q, result: R) -> None:
         try:
             async with turnstile:
-                found[place] = {**base, **await act(wanted)}
+                await act(topic, result)
         except KafkaError as error:
-            found[place] = {**base, "error_code": error.code, "error_message": error.text}
+            result.error_code, result.error_message = error.code, error.text
 
     async with trio.open_nursery() as nursery:
-        for place, wanted in enumerate(asked):
-            nursery.start_soon(one, place, wanted)
+        for topic, result in zip(asked, found, strict=True):
+            nursery.start_soon(one, topic, result)
     return found

@@ -4,7 +4,7 @@ the coordinator knows, and back."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from attrs import frozen
 
@@ -24,8 +24,26 @@ from replica.core.transactions.transaction_messages import (
 )
 from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
-from replica.runtime.requests import ApiKey, Body, Handlers, Request, Turns
+from replica.runtime.requests import ApiKey, Handlers, Request, Turns
 from replica.runtime.transactions import Transactions
+from replica.wire.schemas.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
 
 _FENCED_SINCE: Final = 2
 """Versions before it know no other word for that than INVALID_PRODUCER_EPOCH."""
@@ -67,10 +85,10 @@ class _TransactionRequests:
 
     # -- producers -------------------------------------------------------------------------------------------
 
-    async def add_partitions(self, request: Request) -> Body:
+    async def add_partitions(self, request: Request[AddPartitionsToTxnRequest]) -> AddPartitionsToTxnResponse:
         """All of them, or none."""
-        topics = request.body["topics"]
-        wheres = [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitions"]]
+        topics = request.body.topics
+        wheres = [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
         wrong = {where: error for where in wheres if (error := self._wrong_with(where)) is not ErrorCode.NONE}
         if wrong:
             return _by_topic(topics, dict.fromkeys(wheres, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong)
@@ -82,68 +100,72 @@ class _TransactionRequests:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ErrorCode.NONE if self.known(where) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    async def add_offsets(self, request: Request) -> Body:
+    async def add_offsets(self, request: Request[AddOffsetsToTxnRequest]) -> AddOffsetsToTxnResponse:
         """The partition in which the group is remembered becomes a part of the transaction, as any other."""
         body = request.body
         try:
             count = await self.offsets_partitions()
         except KafkaError as error:
-            return {"error_code": error.code}
-        where = TopicPartition(OFFSETS_TOPIC, partition_of(body["group_id"], count))
-        return {"error_code": await self._done(AddPartitions(_identity(body), frozenset((where,))), request.version)}
+            return AddOffsetsToTxnResponse(error_code=error.code)
+        where = TopicPartition(OFFSETS_TOPIC, partition_of(body.group_id, count))
+        return AddOffsetsToTxnResponse(
+            error_code=await self._done(AddPartitions(_identity(body), frozenset((where,))), request.version)
+        )
 
-    async def end(self, request: Request) -> Body:
+    async def end(self, request: Request[EndTxnRequest]) -> EndTxnResponse:
         body = request.body
-        return {"error_code": await self._done(End(_identity(body), body["committed"]), request.version)}
+        return EndTxnResponse(error_code=await self._done(End(_identity(body), body.committed), request.version))
 
     # -- who looks -------------------------------------------------------------------------------------------
 
-    async def describe(self, request: Request) -> Body:
+    async def describe(self, request: Request[DescribeTransactionsRequest]) -> DescribeTransactionsResponse:
         described, turns = [], Turns()
-        for name in dict.fromkeys(request.body["transactional_ids"]):
+        for name in dict.fromkeys(request.body.transactional_ids):
             await turns.step()
             described.append(await self._described(name))
-        return {"transaction_states": described}
+        return DescribeTransactionsResponse(transaction_states=described)
 
-    async def _described(self, name: str) -> Body:
+    async def _described(self, name: str) -> TransactionState:
         found = await self._ask(DescribeTransaction(name), DescribedTransaction)
         if found.error is not ErrorCode.NONE:
-            return {"error_code": found.error, "transactional_id": name}
+            return TransactionState(error_code=found.error, transactional_id=name)
         topics: dict[str, list[int]] = {}
         for where in found.partitions:
             topics.setdefault(where.topic, []).append(where.partition)
-        return {
-            "error_code": ErrorCode.NONE,
-            "transactional_id": name,
-            "transaction_state": found.state.value,
-            "transaction_timeout_ms": found.timeout_ms,
-            "transaction_start_time_ms": found.started_ms,
-            "producer_id": found.producer,
-            "producer_epoch": found.epoch,
-            "topics": [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()],
-        }
+        return TransactionState(
+            error_code=ErrorCode.NONE,
+            transactional_id=name,
+            transaction_state=found.state.value,
+            transaction_timeout_ms=found.timeout_ms,
+            transaction_start_time_ms=found.started_ms,
+            producer_id=found.producer,
+            producer_epoch=found.epoch,
+            topics=[TopicData(topic=topic, partitions=numbers) for topic, numbers in topics.items()],
+        )
 
-    async def list_transactions(self, request: Request) -> Body:
+    async def list_transactions(self, request: Request[ListTransactionsRequest]) -> ListTransactionsResponse:
         body = request.body
-        named = body["state_filters"]
+        named = body.state_filters
         states = frozenset(_STATES[name] for name in named if name in _STATES)
         unknown = [name for name in named if name not in _STATES]
         if unknown and not states:
-            return {"error_code": ErrorCode.NONE, "unknown_state_filters": unknown, "transaction_states": []}
-        ask = ListTransactions(states, frozenset(body["producer_id_filters"]), body["duration_filter"])
+            return ListTransactionsResponse(
+                error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=[]
+            )
+        ask = ListTransactions(states, frozenset(body.producer_id_filters), body.duration_filter)
         listed = await self._ask(ask, ListedTransactions)
-        return {
-            "error_code": listed.error,
-            "unknown_state_filters": unknown,
-            "transaction_states": [
-                {
-                    "transactional_id": each.id,
-                    "producer_id": each.producer,
-                    "transaction_state": each.state.value,
-                }
+        return ListTransactionsResponse(
+            error_code=listed.error,
+            unknown_state_filters=unknown,
+            transaction_states=[
+                ListedTransaction(
+                    transactional_id=each.id,
+                    producer_id=each.producer,
+                    transaction_state=each.state.value,
+                )
                 for each in listed.transactions
             ],
-        }
+        )
 
 
 def for_version(error: ErrorCode, version: int, since: int = _FENCED_SINCE) -> ErrorCode:
@@ -151,24 +173,26 @@ def for_version(error: ErrorCode, version: int, since: int = _FENCED_SINCE) -> E
     return ErrorCode.INVALID_PRODUCER_EPOCH if fenced else error
 
 
-def _identity(body: Body) -> ProducerIdentity:
-    return ProducerIdentity(body["transactional_id"], body["producer_id"], body["producer_epoch"])
+def _identity(body: AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest) -> ProducerIdentity:
+    return ProducerIdentity(body.transactional_id, body.producer_id, body.producer_epoch)
 
 
-def _by_topic(topics: list[dict[str, Any]], errors: dict[TopicPartition, ErrorCode]) -> Body:
-    """In the order of the request."""
-    return {
-        "results_by_topic": [
-            {
-                "name": topic["name"],
-                "results_by_partition": [
-                    {
-                        "partition_index": number,
-                        "partition_error_code": errors[TopicPartition(topic["name"], number)],
-                    }
-                    for number in topic["partitions"]
+def _by_topic(
+    topics: list[AddPartitionsToTxnTopic], errors: dict[TopicPartition, ErrorCode]
+) -> AddPartitionsToTxnResponse:
+    """Return the errors in the order of the request."""
+    return AddPartitionsToTxnResponse(
+        results_by_topic=[
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(
+                        partition_index=number,
+                        partition_error_code=errors[TopicPartition(topic.name, number)],
+                    )
+                    for number in topic.partitions
                 ],
-            }
+            )
             for topic in topics
         ]
-    }
+    )

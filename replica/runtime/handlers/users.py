@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.requests import ApiKey, Body, Handlers, Request
+from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.runtime.users import Credentials, Users
+from replica.wire.schemas.security import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 
 NUMBERS: Final = {1: Mechanism.SHA_256, 2: Mechanism.SHA_512}
 _NUMBER_OF: Final = {mechanism: number for number, mechanism in NUMBERS.items()}
 
 
 def handlers(users: Users) -> Handlers:
-    async def describe(request: Request) -> Body:
-        asked = request.body["users"]
-        names = [each["name"] for each in asked] if asked else None
+    async def describe(request: Request[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
+        asked = request.body.users
+        names = [each.name for each in asked] if asked else None
         try:
             found = await users.described(None if names is None else [name for name in dict.fromkeys(names) if name])
         except KafkaError as error:
-            return {"error_code": error.code, "error_message": error.text}
+            return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.text)
         twice = {name for name, count in Counter(names or ()).items() if count > 1}
         wanted = sorted(found) if names is None else list(dict.fromkeys(names))
-        return {"results": [_described(name, found.get(name), name in twice) for name in wanted]}
+        return DescribeUserScramCredentialsResponse(
+            results=[_described(name, found.get(name), name in twice) for name in wanted]
+        )
 
-    async def alter(request: Request) -> Body:
+    async def alter(request: Request[AlterUserScramCredentialsRequest]) -> AlterUserScramCredentialsResponse:
         body = request.body
-        asked: dict[str, tuple[list[Body], list[Body]]] = {}
-        for place, field in enumerate(("deletions", "upsertions")):
-            for each in body[field]:
-                asked.setdefault(each["name"], ([], []))[place].append(each)
+        asked: dict[str, tuple[list[ScramCredentialDeletion], list[ScramCredentialUpsertion]]] = {}
+        for deletion in body.deletions:
+            asked.setdefault(deletion.name, ([], []))[0].append(deletion)
+        for upsertion in body.upsertions:
+            asked.setdefault(upsertion.name, ([], []))[1].append(upsertion)
         results = []
         for name, (deletions, upsertions) in asked.items():
             error = KafkaError(ErrorCode.NONE)
@@ -40,30 +54,38 @@ def handlers(users: Users) -> Handlers:
                 await users.change(name, put, remove)
             except KafkaError as wrong:
                 error = wrong
-            results.append({"user": name, "error_code": error.code, "error_message": error.text or None})
-        return {"results": results}
+            results.append(
+                AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.text or None)
+            )
+        return AlterUserScramCredentialsResponse(results=results)
 
     return {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe, ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter}
 
 
-def _described(name: str, kept: Credentials | None, twice: bool) -> Body:
+def _described(name: str, kept: Credentials | None, twice: bool) -> DescribeUserScramCredentialsResult:
     if twice:
         text = f"user {name} stands in the request more than once"
-        return {"user": name, "error_code": ErrorCode.DUPLICATE_RESOURCE, "error_message": text}
+        return DescribeUserScramCredentialsResult(
+            user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text
+        )
     if kept is None:
         text = f"user {name} has no password for SCRAM"
-        return {"user": name, "error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": text}
-    infos = [{"mechanism": _NUMBER_OF[mechanism], "iterations": each.iterations} for mechanism, each in kept.items()]
-    return {"user": name, "error_message": None, "credential_infos": infos}
+        return DescribeUserScramCredentialsResult(
+            user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text
+        )
+    infos = [
+        CredentialInfo(mechanism=_NUMBER_OF[mechanism], iterations=each.iterations) for mechanism, each in kept.items()
+    ]
+    return DescribeUserScramCredentialsResult(user=name, credential_infos=infos)
 
 
 def _wanted(
-    name: str, deletions: list[Body], upsertions: list[Body]
+    name: str, deletions: list[ScramCredentialDeletion], upsertions: list[ScramCredentialUpsertion]
 ) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
     """All that is asked for one user is done at once, or nothing of it."""
     if not name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user is not empty")
-    named = [_mechanism(each) for each in (*deletions, *upsertions)]
+    named = [*map(_mechanism, deletions), *map(_mechanism, upsertions)]
     if len(set(named)) < len(named):
         text = f"a password of user {name} cannot be changed twice in one request"
         raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, text)
@@ -71,21 +93,21 @@ def _wanted(
     return put, [_mechanism(each) for each in deletions]
 
 
-def _mechanism(asked: dict[str, Any]) -> Mechanism:
-    found = NUMBERS.get(asked["mechanism"])
+def _mechanism(asked: ScramCredentialDeletion | ScramCredentialUpsertion) -> Mechanism:
+    found = NUMBERS.get(asked.mechanism)
     if found is None:
-        text = f"there is no mechanism {asked['mechanism']}: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512"
+        text = f"there is no mechanism {asked.mechanism}: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512"
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
     return found
 
 
-def _credential(asked: dict[str, Any]) -> Credential:
+def _credential(asked: ScramCredentialUpsertion) -> Credential:
     """Of the salted password: the password itself stays with whoever asks."""
-    iterations = asked["iterations"]
+    iterations = asked.iterations
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
         text = f"{iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
-    salt, salted = bytes(asked["salt"]), bytes(asked["salted_password"])
+    salt, salted = bytes(asked.salt), bytes(asked.salted_password)
     if not salt or not salted:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the salt and the salted password are not empty")
     return of_salted(_mechanism(asked), salted, salt, iterations)

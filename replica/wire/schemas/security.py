@@ -2,141 +2,224 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+from attrs import define
 
 from replica.wire.api import ApiKey
-from replica.wire.fields import Api, i8, i16, i32, message, octets, structs, text
-
-LITERAL: Final = 3
-"""The kind of pattern that there was before patterns had kinds."""
-
-_FILTER: Final = (
-    i8("resource_type_filter"),
-    text("resource_name_filter", null=0),
-    i8("pattern_type_filter", since=1, default=LITERAL),
-    text("principal_filter", null=0),
-    text("host_filter", null=0),
-    i8("operation"),
-    i8("permission_type"),
+from replica.wire.fields import (
+    Api,
+    i8,
+    i16,
+    i32,
+    message,
+    octets,
+    structs,
+    text,
 )
 
-DESCRIBE_ACLS: Final = Api(
-    ApiKey.DESCRIBE_ACLS,
-    0,
-    3,
-    2,
-    request=_FILTER,
-    reply=(
-        i32("throttle_time_ms"),
-        i16("error_code"),
-        message("error_message", null=0),
-        structs(
-            "resources",
-            (
-                i8("resource_type"),
-                text("resource_name"),
-                i8("pattern_type", since=1, default=LITERAL),
-                structs("acls", (text("principal"), text("host"), i8("operation"), i8("permission_type"))),
-            ),
-        ),
-    ),
-)
 
-CREATE_ACLS: Final = Api(
-    ApiKey.CREATE_ACLS,
-    0,
-    3,
-    2,
-    request=(
-        structs(
-            "creations",
-            (
-                i8("resource_type"),
-                text("resource_name"),
-                i8("resource_pattern_type", since=1, default=LITERAL),
-                text("principal"),
-                text("host"),
-                i8("operation"),
-                i8("permission_type"),
-            ),
-        ),
-    ),
-    reply=(i32("throttle_time_ms"), structs("results", (i16("error_code"), message("error_message", null=0)))),
-)
+@define
+class DescribeAclsRequest:
+    resource_type_filter: int = i8()
+    resource_name_filter: str | None = text(null=0)
+    pattern_type_filter: int = i8(since=1, default=3)
+    principal_filter: str | None = text(null=0)
+    host_filter: str | None = text(null=0)
+    operation: int = i8()
+    permission_type: int = i8()
 
-DELETE_ACLS: Final = Api(
-    ApiKey.DELETE_ACLS,
-    0,
-    3,
-    2,
-    request=(structs("filters", _FILTER),),
-    reply=(
-        i32("throttle_time_ms"),
-        structs(
-            "filter_results",
-            (
-                i16("error_code"),
-                message("error_message", null=0),
-                structs(
-                    "matching_acls",
-                    (
-                        i16("error_code"),
-                        message("error_message", null=0),
-                        i8("resource_type"),
-                        text("resource_name"),
-                        i8("pattern_type", since=1, default=LITERAL),
-                        text("principal"),
-                        text("host"),
-                        i8("operation"),
-                        i8("permission_type"),
-                    ),
-                ),
-            ),
-        ),
-    ),
-)
+
+@define
+class AclDescription:
+    principal: str = text()
+    host: str = text()
+    operation: int = i8()
+    permission_type: int = i8()
+
+
+@define
+class DescribeAclsResource:
+    resource_type: int = i8()
+    resource_name: str = text()
+    pattern_type: int = i8(since=1, default=3)
+    acls: list[AclDescription] = structs(AclDescription)
+
+
+@define
+class DescribeAclsResponse:
+    throttle_time_ms: int = i32()
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+    resources: list[DescribeAclsResource] = structs(DescribeAclsResource)
+
+
+DESCRIBE_ACLS: Final = Api(ApiKey.DESCRIBE_ACLS, DescribeAclsRequest, DescribeAclsResponse, first=0, last=3, flexible=2)
+
+
+@define
+class AclCreation:
+    resource_type: int = i8()
+    resource_name: str = text()
+    resource_pattern_type: int = i8(since=1, default=3)
+    principal: str = text()
+    host: str = text()
+    operation: int = i8()
+    permission_type: int = i8()
+
+
+@define
+class CreateAclsRequest:
+    creations: list[AclCreation] = structs(AclCreation)
+
+
+@define
+class AclCreationResult:
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+
+
+@define
+class CreateAclsResponse:
+    throttle_time_ms: int = i32()
+    results: list[AclCreationResult] = structs(AclCreationResult)
+
+
+CREATE_ACLS: Final = Api(ApiKey.CREATE_ACLS, CreateAclsRequest, CreateAclsResponse, first=0, last=3, flexible=2)
+
+
+@define
+class DeleteAclsFilter:
+    resource_type_filter: int = i8()
+    resource_name_filter: str | None = text(null=0)
+    pattern_type_filter: int = i8(since=1, default=3)
+    principal_filter: str | None = text(null=0)
+    host_filter: str | None = text(null=0)
+    operation: int = i8()
+    permission_type: int = i8()
+
+
+@define
+class DeleteAclsRequest:
+    filters: list[DeleteAclsFilter] = structs(DeleteAclsFilter)
+
+
+@define
+class DeleteAclsMatchingAcl:
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+    resource_type: int = i8()
+    resource_name: str = text()
+    pattern_type: int = i8(since=1, default=3)
+    principal: str = text()
+    host: str = text()
+    operation: int = i8()
+    permission_type: int = i8()
+
+
+@define
+class DeleteAclsFilterResult:
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+    matching_acls: list[DeleteAclsMatchingAcl] = structs(DeleteAclsMatchingAcl)
+
+
+@define
+class DeleteAclsResponse:
+    throttle_time_ms: int = i32()
+    filter_results: list[DeleteAclsFilterResult] = structs(DeleteAclsFilterResult)
+
+
+DELETE_ACLS: Final = Api(ApiKey.DELETE_ACLS, DeleteAclsRequest, DeleteAclsResponse, first=0, last=3, flexible=2)
+
+
+@define
+class UserName:
+    name: str = text()
+
+
+@define
+class DescribeUserScramCredentialsRequest:
+    users: list[UserName] | None = structs(UserName, null=0)
+
+
+@define
+class CredentialInfo:
+    mechanism: int = i8()
+    iterations: int = i32()
+
+
+@define
+class DescribeUserScramCredentialsResult:
+    user: str = text()
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+    credential_infos: list[CredentialInfo] = structs(CredentialInfo)
+
+
+@define
+class DescribeUserScramCredentialsResponse:
+    throttle_time_ms: int = i32()
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+    results: list[DescribeUserScramCredentialsResult] = structs(DescribeUserScramCredentialsResult)
+
 
 DESCRIBE_USER_SCRAM_CREDENTIALS: Final = Api(
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-    0,
-    0,
-    0,
-    request=(structs("users", (text("name"),), null=0),),
-    reply=(
-        i32("throttle_time_ms"),
-        i16("error_code"),
-        message("error_message", null=0),
-        structs(
-            "results",
-            (
-                text("user"),
-                i16("error_code"),
-                message("error_message", null=0),
-                structs("credential_infos", (i8("mechanism"), i32("iterations"))),
-            ),
-        ),
-    ),
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    first=0,
+    last=0,
+    flexible=0,
 )
+
+
+@define
+class ScramCredentialDeletion:
+    name: str = text()
+    mechanism: int = i8()
+
+
+@define
+class ScramCredentialUpsertion:
+    name: str = text()
+    mechanism: int = i8()
+    iterations: int = i32()
+    salt: bytes = octets()
+    salted_password: bytes = octets()
+
+
+@define
+class AlterUserScramCredentialsRequest:
+    deletions: list[ScramCredentialDeletion] = structs(ScramCredentialDeletion)
+    upsertions: list[ScramCredentialUpsertion] = structs(ScramCredentialUpsertion)
+
+
+@define
+class AlterUserScramCredentialsResult:
+    user: str = text()
+    error_code: int = i16()
+    error_message: str | None = message(null=0)
+
+
+@define
+class AlterUserScramCredentialsResponse:
+    throttle_time_ms: int = i32()
+    results: list[AlterUserScramCredentialsResult] = structs(AlterUserScramCredentialsResult)
+
 
 ALTER_USER_SCRAM_CREDENTIALS: Final = Api(
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    0,
-    0,
-    0,
-    request=(
-        structs("deletions", (text("name"), i8("mechanism"))),
-        structs(
-            "upsertions",
-            (text("name"), i8("mechanism"), i32("iterations"), octets("salt"), octets("salted_password")),
-        ),
-    ),
-    reply=(
-        i32("throttle_time_ms"),
-        structs("results", (text("user"), i16("error_code"), message("error_message", null=0))),
-    ),
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    first=0,
+    last=0,
+    flexible=0,
 )
 
-APIS: Final = (
+
+APIS: Final[tuple[Api[Any, Any], ...]] = (
     DESCRIBE_ACLS,
     CREATE_ACLS,
     DELETE_ACLS,

@@ -19,6 +19,7 @@ from replica.runtime.client import ClientSettings, Connection, connect
 from replica.runtime.requests import ApiKey
 from replica.wire.compression import Codec
 from tests.integration.brokers import cluster, until
+from tests.kafka_bodies import ask
 
 WHERE = TopicPartition("orders", 0)
 
@@ -28,7 +29,7 @@ async def error_of_fetch(port: int, offset: int) -> ErrorCode:
     body: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "topics": [{"topic": WHERE.topic, "partitions": [part]}]}
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         connection = Connection(stream, ClientSettings())
-        reply = await connection.ask(ApiKey.FETCH, body)
+        reply = await ask(connection, ApiKey.FETCH, body)
     return ErrorCode(reply["responses"][0]["partitions"][0]["error_code"])
 
 

@@ -11,6 +11,7 @@ from replica.core.errors import ErrorCode
 from replica.runtime.client import connect
 from replica.wire.api import ApiKey
 from tests.integration.brokers import cluster, until
+from tests.kafka_bodies import ask
 
 
 def test_a_timeout_of_zero_does_not_time_out_the_controllers_answer(tmp_path: Path) -> None:
@@ -24,9 +25,9 @@ def test_a_timeout_of_zero_does_not_time_out_the_controllers_answer(tmp_path: Pa
             async with connect([("127.0.0.1", made.ports[1])]) as client:
                 partitions = [{"topic": "t", "partitions": [0]}]
                 asked = {"election_type": 0, "topic_partitions": partitions, "timeout_ms": 0}
-                elected = await client.ask(ApiKey.ELECT_LEADERS, asked)
+                elected = await ask(client, ApiKey.ELECT_LEADERS, asked)
                 moves = [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [1]}]}]
-                moved = await client.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"topics": moves, "timeout_ms": 0})
+                moved = await ask(client, ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"topics": moves, "timeout_ms": 0})
             [result] = elected["replica_election_results"]
             [partition] = result["partition_result"]
             assert (elected["error_code"], partition["error_code"]) == (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)

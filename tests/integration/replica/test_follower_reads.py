@@ -16,6 +16,7 @@ from replica.cli.properties.plan import plan_of
 from replica.runtime.client import connect, parse_bootstrap
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import cluster, in_thread, until
+from tests.kafka_bodies import ask_broker
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack(tmp_path: Path) -> 
         asked = {"max_bytes": 1 << 20, "topics": [{"topic": "t", "partitions": [part]}]}
         async with connect(parse_bootstrap(made.hosts)) as client:
             for rack, wanted in (("r2", 2), ("r1", -1), ("", -1)):
-                reply = await client.ask_broker(1, ApiKey.FETCH, {**asked, "rack_id": rack})
+                reply = await ask_broker(client, 1, ApiKey.FETCH, {**asked, "rack_id": rack})
                 [topic] = reply["responses"]
                 [answer] = topic["partitions"]
                 assert answer["preferred_read_replica"] == wanted

@@ -20,6 +20,7 @@ from replica.runtime.client import Client, connect
 from replica.wire.api import ApiKey
 from tests.integration.broker_processes import store_processes
 from tests.integration.brokers import cluster
+from tests.kafka_bodies import ask
 
 T0 = TopicPartition("t", 0)
 QUICK = ShutdownSettings(tries=2, pause_s=0.01)
@@ -88,7 +89,7 @@ def test_brokers_end_though_the_store_is_gone(tmp_path: Path) -> None:
                     while " serves " not in log.read_text():
                         await trio.sleep(0.05)
                 async with connect([("127.0.0.1", ports[0])]) as client:
-                    await client.ask(ApiKey.METADATA, {"topics": [{"name": "t"}], "allow_auto_topic_creation": True})
+                    await ask(client, ApiKey.METADATA, {"topics": [{"name": "t"}], "allow_auto_topic_creation": True})
                     await _all_in_sync(client)
                 for sid in list(stores.running):
                     stores.kill(sid)
@@ -110,8 +111,8 @@ def test_brokers_end_though_the_store_is_gone(tmp_path: Path) -> None:
 
 async def _all_in_sync(client: Client) -> None:
     while True:
-        [topic] = (await client.metadata(["t"]))["topics"]
-        if len(topic["partitions"]) == 4 and all(len(each["isr_nodes"]) == 2 for each in topic["partitions"]):
+        [topic] = (await client.metadata(["t"])).topics
+        if len(topic.partitions) == 4 and all(len(each.isr_nodes) == 2 for each in topic.partitions):
             return
         await trio.sleep(0.05)
 

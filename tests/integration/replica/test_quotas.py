@@ -15,6 +15,7 @@ from replica.core.errors import ErrorCode
 from replica.runtime.client import ClientSettings, Connection
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until
+from tests.kafka_bodies import ask
 
 RATE = "producer_byte_rate"
 
@@ -32,12 +33,12 @@ def entry(names: Mapping[str, str | None], **values: float | None) -> dict[str, 
 
 async def alter(connection: Connection, *entries: dict[str, Any], check_only: bool = False) -> list[int]:
     body = {"entries": list(entries), "validate_only": check_only}
-    return [each["error_code"] for each in (await connection.ask(ApiKey.ALTER_CLIENT_QUOTAS, body))["entries"]]
+    return [each["error_code"] for each in (await ask(connection, ApiKey.ALTER_CLIENT_QUOTAS, body))["entries"]]
 
 
 async def described(connection: Connection, *parts: tuple[str, int, str | None], strict: bool = False) -> Any:
     components = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in parts]
-    reply = await connection.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": components, "strict": strict})
+    reply = await ask(connection, ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": components, "strict": strict})
     return reply["error_code"] or sorted(
         (
             tuple((one["entity_type"], one["entity_name"]) for one in each["entity"]),
@@ -129,15 +130,15 @@ def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) ->
                 broker.dynamic.quotas.record(
                     QuotaType.FETCH, QuotaClient("", "reader"), 4 << 20, broker.replication.now()
                 )
-                first = await slow.ask(ApiKey.FETCH, body)
+                first = await ask(slow, ApiKey.FETCH, body)
             [answer] = first["responses"][0]["partitions"]
             assert (answer["records"], answer["high_watermark"]) == (b"", 15)
-            second = await slow.ask(ApiKey.FETCH, body)  # heard when the time is over
+            second = await ask(slow, ApiKey.FETCH, body)  # heard when the time is over
             assert second["responses"][0]["partitions"][0]["records"]
             await slow.aclose()
             # Who asks for nothing has no quota that says so, and gets on.
             other = await dialled(made, "other")
-            third = await other.ask(ApiKey.FETCH, {**body, "max_bytes": 0})
+            third = await ask(other, ApiKey.FETCH, {**body, "max_bytes": 0})
             assert third["responses"][0]["partitions"][0]["records"]
             await other.aclose()
 

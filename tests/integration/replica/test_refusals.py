@@ -13,8 +13,8 @@ from replica.core.errors import ErrorCode
 from replica.runtime.admin.metrics import samples
 from replica.runtime.client import connect
 from replica.wire.api import ApiKey
-from replica.wire.messages import encode_request
 from tests.integration.brokers import cluster, until
+from tests.kafka_bodies import ask, request_frame
 
 
 def test_a_reassignment_of_an_unknown_partition_says_so(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_reassignment_of_an_unknown_partition_says_so(tmp_path: Path) -> None:
                 "timeout_ms": 60_000,
             }
             async with connect([("127.0.0.1", made.ports[1])]) as client:
-                reply = await client.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, asked)
+                reply = await ask(client, ApiKey.ALTER_PARTITION_REASSIGNMENTS, asked)
             told = [(one["name"], [part["error_code"] for part in one["partitions"]]) for one in reply["responses"]]
             assert told == [
                 ("no-such-topic", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
@@ -57,7 +57,7 @@ def test_a_produce_of_an_unknown_version_ends_its_connection_is_logged_and_count
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:
             body: dict[str, Any] = {"transactional_id": None, "acks": 0, "timeout_ms": 1_000, "topic_data": []}
-            request = bytearray(encode_request(ApiKey.PRODUCE, 11, 1, "old-faithful", body))
+            request = bytearray(request_frame(ApiKey.PRODUCE, 11, 1, "old-faithful", body))
             request[6:8] = (12).to_bytes(2, "big")
             for _ in range(3):
                 stream = await trio.open_tcp_stream("127.0.0.1", made.ports[1])

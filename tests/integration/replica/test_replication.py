@@ -27,6 +27,7 @@ from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey
 from replica.wire import records
 from replica.wire.batch import walk
+from tests.kafka_bodies import ask
 from tests.unit.replica.storage.logs import MemoryLog
 
 T0 = TopicPartition("t", 0)
@@ -115,7 +116,7 @@ class Cluster:
         stream = await trio.open_tcp_stream("127.0.0.1", self.ports[broker])
         connection = Connection(stream, ClientSettings())
         try:
-            return await connection.ask(api, body)
+            return await ask(connection, api, body)
         finally:
             await connection.aclose()
 

@@ -15,8 +15,8 @@ from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.runtime.admin.overview import DEGRADED, DOWN, health, overview
 from replica.runtime.broker import Broker
 from replica.wire.api import ApiKey as A
-from replica.wire.messages import encode_request
 from tests.integration.brokers import cluster, until
+from tests.kafka_bodies import request_frame
 from zab.host.watchdog import STALL_S
 
 LOOPS = {"group coordinator": "groups", "transaction coordinator": "transactions", "replica manager": "replication"}
@@ -84,7 +84,7 @@ async def test_request_that_stalls_the_loop_is_named(
         await until(lambda: health(broker)["healthy"])
         monkeypatch.setattr(GroupCoordinator, "step", slow)
         async with await trio.open_tcp_stream("127.0.0.1", running.ports[1]) as stream:
-            await stream.send_all(encode_request(A.LIST_GROUPS, 2, 1, "slow one", {}))
+            await stream.send_all(request_frame(A.LIST_GROUPS, 2, 1, "slow one", {}))
             assert await stream.receive_some()
         lines = [each.getMessage() for each in caplog.records if "loop_stalled" in each.getMessage()]
         [of_groups] = [line for line in lines if "group coordinator" in line]

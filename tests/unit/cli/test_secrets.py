@@ -141,14 +141,14 @@ def test_clients_are_shown_no_secret_of_a_broker(key: str) -> None:
         pytest.skip("the broker does not start with this alone")
     shown = of_broker(Layers({}, {}, file))
     assert CANARY not in str(shown)
-    assert [entry["is_sensitive"] for entry in shown if entry["name"] == key] == [True]
-    assert [entry["value"] for entry in shown if entry["name"] == "num.partitions"] == ["3"]
+    assert [entry.is_sensitive for entry in shown if entry.name == key] == [True]
+    assert [entry.value for entry in shown if entry.name == "num.partitions"] == ["3"]
 
 
 @pytest.mark.parametrize("key", BROKER_SECRETS)
 def test_clients_are_shown_no_secret_of_the_store(key: str) -> None:
     (entry,) = of_all_brokers({key: "canary1"})
-    assert (entry["value"], entry["is_sensitive"]) == (None, True)
+    assert (entry.value, entry.is_sensitive) == (None, True)
     assert CANARY not in str(entry)
 
 

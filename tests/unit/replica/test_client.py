@@ -15,7 +15,9 @@ from replica.core.errors import KafkaError
 from replica.runtime.client import Client, ClientSettings, Unreachable, connect, parse_bootstrap
 from replica.wire.api import ApiKey
 from replica.wire.framing import Framing
-from replica.wire.messages import decode_request, encode_reply
+from replica.wire.messages import decode_request
+from replica.wire.schemas.groups import DELETE_GROUPS, DeleteGroupsRequest
+from tests.kafka_bodies import ask, ask_broker, response_frame, values_of
 
 Body = dict[str, Any]
 VERSIONS = {ApiKey.API_VERSIONS: (0, 4), ApiKey.METADATA: (0, 12), ApiKey.FIND_COORDINATOR: (0, 4)}
@@ -63,8 +65,8 @@ class Fake:
         elif request.api is ApiKey.FIND_COORDINATOR:
             body = {"node_id": self.coordinator, "host": "127.0.0.1", "port": self.ports[self.coordinator]}
         else:
-            body = self.answer(broker, request.api, request.body)
-        return None if body is None else encode_reply(request.api, request.version, request.correlation, body)
+            body = self.answer(broker, request.api, values_of(request.body))
+        return None if body is None else response_frame(request.api, request.version, request.correlation, body)
 
 
 async def with_brokers(story: Callable[[Fake, Client], Any], count: int = 2) -> None:
@@ -86,10 +88,10 @@ async def test_the_newest_version_that_both_speak() -> None:
         await client.metadata(None)
         assert fake.asked == [(1, ApiKey.API_VERSIONS, 0), (1, ApiKey.METADATA, 7), (1, ApiKey.METADATA, 7)]
         with pytest.raises(KafkaError, match="does not know DELETE_GROUPS"):
-            await client.ask(ApiKey.DELETE_GROUPS, {"groups_names": []})
+            await ask(client, ApiKey.DELETE_GROUPS, {"groups_names": []})
         fake.versions[ApiKey.DELETE_GROUPS] = (7, 9)
         with pytest.raises(KafkaError, match="versions 7 to 9"):
-            await client.ask_broker(2, ApiKey.DELETE_GROUPS, {"groups_names": []})
+            await ask_broker(client, 2, ApiKey.DELETE_GROUPS, {"groups_names": []})
 
     await with_brokers(story)
 
@@ -106,11 +108,9 @@ async def test_a_coordinator_that_moves_is_looked_for_anew() -> None:
             return {"results": [{"group_id": "g", "error_code": code}]}
 
         fake.answer = answer
-        request = {"groups_names": ["g"]}
-        reply = await client.ask_coordinator(
-            "g", ApiKey.DELETE_GROUPS, request, lambda body: int(body["results"][0]["error_code"])
-        )
-        assert reply["results"][0]["error_code"] == 0
+        request = DeleteGroupsRequest(["g"])
+        reply = await client.ask_coordinator("g", DELETE_GROUPS, request, lambda body: body.results[0].error_code)
+        assert reply.results[0].error_code == 0
         assert [broker for broker, api, _ in fake.asked if api is ApiKey.DELETE_GROUPS] == [1, 1, 2]
 
     await with_brokers(story)
@@ -123,9 +123,9 @@ async def test_what_does_not_pass_is_said_at_once() -> None:
         with pytest.raises(KafkaError, match="NON_EMPTY_GROUP: group g"):
             await client.ask_coordinator(
                 "g",
-                ApiKey.DELETE_GROUPS,
-                {"groups_names": ["g"]},
-                lambda body: int(body["results"][0]["error_code"]),
+                DELETE_GROUPS,
+                DeleteGroupsRequest(["g"]),
+                lambda body: body.results[0].error_code,
             )
         assert sum(api is ApiKey.DELETE_GROUPS for _, api, _ in fake.asked) == 1
 
@@ -137,11 +137,11 @@ async def test_a_connection_that_ends_is_made_anew() -> None:
         fake.versions[ApiKey.LIST_GROUPS] = (0, 4)
         fake.answer = lambda *_: None
         with pytest.raises(Unreachable, match="ended the connection"):
-            await client.ask_broker(2, ApiKey.LIST_GROUPS, {})
+            await ask_broker(client, 2, ApiKey.LIST_GROUPS, {})
         fake.answer = lambda *_: {"groups": []}
-        assert (await client.ask_broker(2, ApiKey.LIST_GROUPS, {}))["groups"] == []
+        assert (await ask_broker(client, 2, ApiKey.LIST_GROUPS, {}))["groups"] == []
         with pytest.raises(Unreachable, match="broker 9 is not there"):
-            await client.ask_broker(9, ApiKey.LIST_GROUPS, {})
+            await ask_broker(client, 9, ApiKey.LIST_GROUPS, {})
 
     await with_brokers(story)
 

@@ -11,13 +11,14 @@ from replica.runtime.described import Layers, of_broker
 from replica.runtime.handlers.configs import handlers
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Request
+from tests.kafka_bodies import on_values
 
 
 @pytest.mark.parametrize(
     ("kind", "called"), [(8, "BROKER_LOGGER (8)"), (16, "CLIENT_METRICS (16)"), (32, "GROUP (32)"), (64, "64")]
 )
 async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
-    act = handlers(BrokerId(1), MetadataCache(), lambda: None, {})[ApiKey.DESCRIBE_CONFIGS]
+    act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[ApiKey.DESCRIBE_CONFIGS]
     asked = {"resource_type": kind, "resource_name": "1", "configuration_keys": None}
     body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
     reply = await act(Request(ApiKey.DESCRIBE_CONFIGS, 4, 1, None, body))
@@ -29,7 +30,7 @@ async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
 
 @pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])
 async def test_key_that_is_read_at_the_start_is_refused_with_what_to_do(key: str) -> None:
-    act = handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)})[
+    act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)}))[
         ApiKey.INCREMENTAL_ALTER_CONFIGS
     ]
     config = {"name": key, "value": "7", "config_operation": 0}
@@ -44,16 +45,16 @@ async def test_key_that_is_read_at_the_start_is_refused_with_what_to_do(key: str
 def test_key_with_a_coarser_twin_has_no_value_while_only_the_twin_is_said() -> None:
     file = {"log.retention.ms": Setting("172800000"), "log.retention.hours": Setting("48", True)}
     keys = ["log.retention.ms", "log.retention.hours"]
-    assert {each["name"]: each["value"] for each in of_broker(Layers({}, {}, file), keys)} == {
+    assert {each.name: each.value for each in of_broker(Layers({}, {}, file), keys)} == {
         "log.retention.ms": None,
         "log.retention.hours": "48",
     }
     (said,) = of_broker(Layers({"log.retention.ms": "5"}, {}, file), keys[:1])
-    assert (said["value"], said["config_source"]) == ("5", 2)
+    assert (said.value, said.config_source) == ("5", 2)
 
 
 async def test_a_resource_that_is_named_again_is_not_described_again() -> None:
-    act = handlers(BrokerId(1), MetadataCache(), lambda: None, {})[ApiKey.DESCRIBE_CONFIGS]
+    act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[ApiKey.DESCRIBE_CONFIGS]
     asked = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
     body = {"resources": [asked] * 3, "include_synonyms": False, "include_documentation": False}
     reply = await act(Request(ApiKey.DESCRIBE_CONFIGS, 4, 1, None, body))

@@ -15,7 +15,8 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, Wish
 from replica.runtime.fetch_sessions import in_sessions
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Handler, Request
+from tests.kafka_bodies import Body, on_values, typed
 
 KEEP_MS = 120_000
 ME = "User:me"
@@ -104,7 +105,7 @@ class Broker:
         self.missing: set[tuple[str, int]] = set()
         self.asked: list[tuple[str, int]] = []
 
-    async def fetch(self, request: Request) -> Body:
+    async def fetch(self, request: Request[Any]) -> Body:
         self.asked = []
         topics = []
         for topic in request.body["topics"]:
@@ -123,10 +124,15 @@ class Broker:
         return {"error_code": 0, "session_id": 0, "responses": topics}
 
 
+def fetching(broker: Broker, made: FetchSessionCache) -> Handler:
+    fetch = typed({ApiKey.FETCH: broker.fetch})[ApiKey.FETCH]
+    return on_values({ApiKey.FETCH: in_sessions(fetch, made, lambda: 0, "PLAINTEXT")})[ApiKey.FETCH]
+
+
 class Client:
     """As clients do it: says what is different, and believes that all else is as it was."""
 
-    def __init__(self, fetch: Callable[[Request], Any]) -> None:
+    def __init__(self, fetch: Callable[[Request[Any]], Any]) -> None:
         self._fetch = fetch
         self.offsets: dict[tuple[str, int], int] = {}
         self.known: dict[tuple[str, int], int] = {}
@@ -177,7 +183,7 @@ ACTS = st.one_of(
 def test_whoever_has_a_session_knows_in_the_end_what_he_would_know_without(acts: list[Any]) -> None:
     async def main() -> None:
         broker, made = Broker(), sessions()
-        client = Client(in_sessions(broker.fetch, made, lambda: 0, "PLAINTEXT"))
+        client = Client(fetching(broker, made))
         for act, where in acts:
             match act:
                 case "write":
@@ -203,7 +209,7 @@ def test_whoever_has_a_session_knows_in_the_end_what_he_would_know_without(acts:
 
 def test_who_believes_to_have_a_session_is_told_that_there_is_none() -> None:
     async def main() -> None:
-        fetch = in_sessions(Broker().fetch, sessions(), lambda: 0, "PLAINTEXT")
+        fetch = fetching(Broker(), sessions())
         body = {"session_id": 7, "session_epoch": 3, "replica_id": -1, "topics": [], "forgotten_topics_data": []}
         told = await fetch(Request(ApiKey.FETCH, 12, 1, "c", body))
         assert told is not None
@@ -215,7 +221,7 @@ def test_who_believes_to_have_a_session_is_told_that_there_is_none() -> None:
 def test_what_is_no_news_is_not_answered_and_what_was_served_comes_last() -> None:
     async def main() -> None:
         broker = Broker()
-        client = Client(in_sessions(broker.fetch, sessions(), lambda: 0, "PLAINTEXT"))
+        client = Client(fetching(broker, sessions()))
         client.offsets = dict.fromkeys(PARTS, 0)
         assert await client.poll() == PARTS
         assert await client.poll() == []

@@ -24,11 +24,13 @@ from replica.runtime.handlers import coordinators
 from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from replica.runtime.requests import ApiKey, Body, Handler, Request
-from replica.wire.messages import decode_reply, decode_request, encode_reply, encode_request
+from replica.runtime.requests import ApiKey, Handler, Request
+from replica.wire.messages import decode_request, encode_response
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas import APIS
 from replica.wire.schemas import groups as group_schemas
+from replica.wire.schemas.groups import FIND_COORDINATOR
+from tests.kafka_bodies import Body, on_values, request_frame, response_values
 from tests.unit.replica.storage.logs import MemoryLog
 
 PARTITIONS = 3
@@ -84,10 +86,10 @@ class Broker:
             await trio.sleep(0.01)
 
     async def call(self, api: ApiKey, version: int, **fields: Any) -> Body:
-        sent = decode_request(encode_request(api, version, 7, "client", fields)[4:])
+        sent = decode_request(request_frame(api, version, 7, "client", fields)[4:])
         reply = await self.handlers[api](Request(api, version, 7, sent.client_id, sent.body))
         assert reply is not None
-        correlation, body = decode_reply(api, version, encode_reply(api, version, 7, reply)[4:])
+        correlation, body = response_values(api, version, encode_response(APIS[api], version, 7, reply)[4:])
         assert correlation == 7
         return body
 
@@ -191,7 +193,7 @@ def test_one_member_in_every_version(version: int) -> None:
 
 
 async def test_every_api_of_groups_has_its_handler() -> None:
-    broker = group_handlers.handlers(Groups(Storage(), _nowhere, Log(1)), lambda _: True)
+    broker = on_values(group_handlers.handlers(Groups(Storage(), _nowhere, Log(1)), lambda _: True))
     keys = {api.key for api in group_schemas.APIS} | {ApiKey.TXN_OFFSET_COMMIT}
     assert keys == {*broker, ApiKey.FIND_COORDINATOR}
     assert set(broker) <= set(APIS)
@@ -538,11 +540,11 @@ def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) ->
 
 
 async def found(handler: Any, version: int, listener: str = "PLAINTEXT", **fields: Any) -> Body:
-    sent = decode_request(encode_request(ApiKey.FIND_COORDINATOR, version, 7, "c", fields)[4:])
+    sent = decode_request(request_frame(ApiKey.FIND_COORDINATOR, version, 7, "c", fields)[4:])
     reply = await handler(Request(ApiKey.FIND_COORDINATOR, version, 7, "c", sent.body, listener))
     body: Body
-    _, body = decode_reply(
-        ApiKey.FIND_COORDINATOR, version, encode_reply(ApiKey.FIND_COORDINATOR, version, 7, reply)[4:]
+    _, body = response_values(
+        ApiKey.FIND_COORDINATOR, version, encode_response(FIND_COORDINATOR, version, 7, reply)[4:]
     )
     return body
 

@@ -24,7 +24,8 @@ from replica.runtime.handlers import groups as group_handlers
 from replica.runtime.logs import Log
 from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
+from tests.kafka_bodies import Body, typed
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
 
 ASSIGNED = bytes.fromhex("0000 00000001 0001 74 00000001 00000000 ffffffff")
@@ -75,7 +76,7 @@ async def broker() -> AsyncIterator[Running]:
         def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None:
             return Endpoint(listener, "127.0.0.1", port)
 
-    async def metadata(request: Request) -> Body:
+    async def metadata(request: Request[Any]) -> Body:
         topics = []
         for asked in request.body["topics"] or ():
             known = asked["name"] == "t"
@@ -84,7 +85,7 @@ async def broker() -> AsyncIterator[Running]:
             topics.append({"name": asked["name"], "error_code": error, "partitions": partitions})
         return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": port}], "topics": topics}
 
-    async def list_offsets(request: Request) -> Body:
+    async def list_offsets(request: Request[Any]) -> Body:
         return {
             "topics": [
                 {"name": topic["name"], "partitions": [_offset(each) for each in topic["partitions"]]}
@@ -96,8 +97,7 @@ async def broker() -> AsyncIterator[Running]:
     handlers = {
         **group_handlers.handlers(groups, lambda where: where.topic == "t"),
         **coordinators.handlers(Picture(), {coordinators.GROUP: remembering}),
-        ApiKey.METADATA: metadata,
-        ApiKey.LIST_OFFSETS: list_offsets,
+        **typed({ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets}),
     }
     async with trio.open_nursery() as nursery:
         listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))

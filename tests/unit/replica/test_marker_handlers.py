@@ -13,8 +13,8 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import ActiveProducer
 from replica.runtime.handlers.markers import handlers
 from replica.runtime.requests import ApiKey, Request
-from replica.wire.messages import decode_reply, encode_reply
 from replica.wire.records import ControlType, read_control, read_records
+from tests.kafka_bodies import on_values, response_frame, response_values
 from tests.unit.replica.storage.logs import NOW
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -41,10 +41,10 @@ class Leader:
         self.told.append((where, producer_id, committed, offset))
 
     async def ask(self, api: ApiKey, body: dict[str, Any], version: int) -> dict[str, Any]:
-        answer = handlers(self, lambda: NOW, self.ended)[api]
+        answer = on_values(handlers(self, lambda: NOW, self.ended))[api]
         reply = await answer(Request(api, version, 1, None, body))
         assert reply is not None
-        return decode_reply(api, version, encode_reply(api, version, 1, reply)[4:])[1]
+        return response_values(api, version, response_frame(api, version, 1, reply)[4:])[1]
 
 
 def marker(producer: int, committed: bool, *wheres: TopicPartition, coordinator: int = 3) -> dict[str, Any]:

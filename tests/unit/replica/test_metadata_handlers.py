@@ -22,6 +22,7 @@ from replica.runtime.handlers import metadata
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.topics import Defaults, Topics
+from tests.kafka_bodies import on_values
 
 ONE = BrokerId(1)
 
@@ -35,15 +36,14 @@ async def answer(
     auto_create: bool = True,
 ) -> dict[str, Any]:
     settings = metadata.MetadataSettings("cluster", auto_create=auto_create)
-    act = metadata.handlers(cache, settings, lambda: ONE, make)[ApiKey.METADATA]
+    act = on_values(metadata.handlers(cache, settings, lambda: ONE, make))[ApiKey.METADATA]
     body = {
         "topics": [{"name": name, "topic_id": None} for name in names],
         "allow_auto_topic_creation": True,
         "include_topic_authorized_operations": False,
         "include_cluster_authorized_operations": False,
     }
-    reply = await act(Request(ApiKey.METADATA, version, 1, None, body))
-    assert reply is not None
+    reply: dict[str, Any] = await act(Request(ApiKey.METADATA, version, 1, None, body))
     return reply
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from socket import SO_LINGER, SOL_SOCKET
 from struct import Struct, pack
 from tracemalloc import get_traced_memory
@@ -24,10 +23,11 @@ from replica.runtime.descriptors import Share, share
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Handlers, Reply, Request
-from replica.runtime.sasl import Identity, SaslSettings, log_in, security_of
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.sasl import Exchanging, Identity, SaslSettings, log_in, security_of
 from replica.runtime.settings import PortSettings
-from replica.wire.messages import decode_reply, encode_request
+from replica.wire.fields import Api
+from tests.kafka_bodies import ask, body_of, request_frame, response_values, typed, values_of
 from zab.core.failed_logins import FailedLogins, FailedLoginSettings
 from zab.host.process_tuning import open_files_limit
 
@@ -41,10 +41,10 @@ class Client:
         self._data = b""
 
     async def ask(self, key: ApiKey, version: int, correlation: int, body: dict[str, Any]) -> None:
-        await self.stream.send_all(encode_request(key, version, correlation, "test", body))
+        await self.stream.send_all(request_frame(key, version, correlation, "test", body))
 
     async def hear(self, key: ApiKey, version: int) -> tuple[int, dict[str, Any]]:
-        return decode_reply(key, version, await self.frame())
+        return response_values(key, version, await self.frame())
 
     async def frame(self) -> bytes:
         (length,) = LENGTH.unpack(await self._exactly(4))
@@ -76,7 +76,7 @@ def syncs(name: str) -> dict[str, Any]:
     return group(name) | {"protocol_type": "consumer", "protocol_name": "range", "assignments": []}
 
 
-async def answer(request: Request) -> Reply:
+async def answer(request: Request[Any]) -> Any:
     return {"error_code": len(request.body["group_id"])}
 
 
@@ -84,7 +84,7 @@ async def answer(request: Request) -> Reply:
 async def listening(
     handlers: Handlers | None = None, settings: PortSettings | None = None, security: Security = OPEN
 ) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
-    port = Port("PLAINTEXT", "127.0.0.1", 0, handlers or {HEARTBEAT: answer}, Log(1), settings, security)
+    port = Port("PLAINTEXT", "127.0.0.1", 0, typed(handlers or {HEARTBEAT: answer}), Log(1), settings, security)
     number = await port.bind()
     clients: list[trio.SocketStream] = []
 
@@ -103,7 +103,7 @@ async def listening(
 
 def test_answers_come_in_the_order_of_the_questions() -> None:
     async def main() -> None:
-        async def slow_first(request: Request) -> Reply:
+        async def slow_first(request: Request[Any]) -> Any:
             if request.correlation == 1:
                 await trio.sleep(0.05)
             return await answer(request)
@@ -150,7 +150,7 @@ class Writer:
     def replicate_soon(self, number: int) -> None:
         self._replicated.setdefault(number, trio.Event()).set()
 
-    async def _produce(self, request: Request) -> Reply:
+    async def _produce(self, request: Request[Any]) -> Any:
         number = request.correlation
         replicated = self._replicated.setdefault(number, trio.Event())
         await trio.sleep(0.02 / number)  # whoever came first takes longest, and keeps his place all the same
@@ -263,7 +263,7 @@ def test_what_came_before_its_client_left_is_written(resets: bool) -> None:
         writer = Writer()
         asked = trio.Event()
 
-        async def slow(request: Request) -> Reply:
+        async def slow(request: Request[Any]) -> Any:
             asked.set()
             await trio.sleep(0.1)
             return await answer(request)
@@ -306,12 +306,12 @@ def test_nothing_is_fetched_for_who_has_left() -> None:
         fetched: list[int] = []
         asked = trio.Event()
 
-        async def slow(request: Request) -> Reply:
+        async def slow(request: Request[Any]) -> Any:
             asked.set()
             await trio.sleep(0.1)
             return await answer(request)
 
-        async def sync(request: Request) -> Reply:
+        async def sync(request: Request[Any]) -> Any:
             fetched.append(request.correlation)
             return await answer(request)
 
@@ -332,13 +332,13 @@ def test_nothing_is_fetched_for_who_has_left() -> None:
 @pytest.mark.parametrize("nonsense", [bytes.fromhex("7fffffff"), bytes.fromhex("00000008 7fff 0001 00000007")])
 def test_who_makes_sense_first_hears_what_came_of_it_before_it_is_cut_off(nonsense: bytes) -> None:
     async def main() -> None:
-        async def slow(request: Request) -> Reply:
+        async def slow(request: Request[Any]) -> Any:
             await trio.sleep(0.05)
             return await answer(request)
 
         async with listening({HEARTBEAT: slow}) as connect:
             client = await connect()
-            asked = [encode_request(HEARTBEAT, 4, number, "test", group("g")) for number in (1, 2)]
+            asked = [request_frame(HEARTBEAT, 4, number, "test", group("g")) for number in (1, 2)]
             await client.stream.send_all(b"".join(asked) + nonsense)
             for number in (1, 2):
                 assert (await client.hear(HEARTBEAT, 4))[0] == number
@@ -369,7 +369,7 @@ def test_a_question_in_many_pieces() -> None:
     async def main() -> None:
         async with listening() as connect:
             client = await connect()
-            for byte in encode_request(HEARTBEAT, 4, 7, "me", group("gg")):
+            for byte in request_frame(HEARTBEAT, 4, 7, "me", group("gg")):
                 await client.stream.send_all(bytes([byte]))
             assert await client.hear(HEARTBEAT, 4) == (7, {"throttle_time_ms": 0, "error_code": 2})
 
@@ -380,7 +380,7 @@ def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() ->
     async def main() -> None:
         dropped, waiting = trio.Event(), trio.Event()
 
-        async def wait(request: Request) -> Reply:
+        async def wait(request: Request[Any]) -> Any:
             waiting.set()
             try:
                 await trio.sleep_forever()
@@ -402,7 +402,7 @@ def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() ->
 
 def test_no_answer_where_none_is_wanted() -> None:
     async def main() -> None:
-        async def silent(request: Request) -> Reply:
+        async def silent(request: Request[Any]) -> Any:
             return None if request.correlation == 1 else await answer(request)
 
         async with listening({HEARTBEAT: silent}) as connect:
@@ -424,8 +424,8 @@ def test_no_answer_where_none_is_wanted() -> None:
         bytes.fromhex("00000008 7fff 0001 00000007"),
         bytes.fromhex("0000000a 000c 0063 00000007 ffff"),
         bytes.fromhex("0000000c 000c 0001 00000007 ffff 00ff"),
-        encode_request(ApiKey.METADATA, 12, 7, "me", {"topics": []}),
-        encode_request(ApiKey.SASL_HANDSHAKE, 1, 7, "me", {"mechanism": "PLAIN"}),
+        request_frame(ApiKey.METADATA, 12, 7, "me", {"topics": []}),
+        request_frame(ApiKey.SASL_HANDSHAKE, 1, 7, "me", {"mechanism": "PLAIN"}),
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
@@ -443,7 +443,7 @@ def test_who_makes_no_sense_is_cut_off_and_others_are_served(sent: bytes) -> Non
 
 def test_what_goes_wrong_here_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async def broken(request: Request) -> Reply:
+        async def broken(request: Request[Any]) -> Any:
             match request.correlation:
                 case 1:
                     raise RuntimeError("a mistake of ours")
@@ -486,7 +486,7 @@ def test_versions_are_told_to_whoever_asks_in_whichever_version() -> None:
                 told = {each["api_key"]: (each["min_version"], each["max_version"]) for each in reply["api_keys"]}
                 assert told == {int(HEARTBEAT): (0, 4), int(ApiKey.API_VERSIONS): (0, 4)}
             await client.stream.send_all(bytes.fromhex("0000000d 0012 0009 00000063 0001 63 0001"))
-            correlation, reply = decode_reply(ApiKey.API_VERSIONS, 0, await client.frame())
+            correlation, reply = response_values(ApiKey.API_VERSIONS, 0, await client.frame())
             assert (correlation, reply["error_code"]) == (0x63, ErrorCode.UNSUPPORTED_VERSION)
             assert {each["api_key"] for each in reply["api_keys"]} == {12, 18}
             await client.ask(ApiKey.API_VERSIONS, 3, 5, {"client_software_name": "?", "client_software_version": ""})
@@ -500,7 +500,7 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
     async def main() -> None:
         answered = 0
 
-        async def big(request: Request) -> Reply:
+        async def big(request: Request[Any]) -> Any:
             nonlocal answered
             answered += 1
             return {"groups": [{"group_id": "x" * 30_000} for _ in range(10)]}
@@ -508,7 +508,7 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
         settings = PortSettings(unsent_bytes_max=100_000, waiting_max=10, stalled_s=0.5)
         async with listening({ApiKey.DESCRIBE_GROUPS: big}, settings) as connect:
             client = await connect()
-            asked = encode_request(ApiKey.DESCRIBE_GROUPS, 5, 1, "me", {"groups": ["g"]})
+            asked = request_frame(ApiKey.DESCRIBE_GROUPS, 5, 1, "me", {"groups": ["g"]})
             with pytest.raises((trio.BrokenResourceError, trio.TooSlowError)), trio.fail_after(20):
                 while True:
                     await client.stream.send_all(asked * 100)
@@ -519,9 +519,9 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
 
 def test_of_requests_that_come_in_part_the_oldest_go_when_they_are_too_many_together() -> None:
     async def main() -> None:
-        whole = encode_request(HEARTBEAT, 4, 1, "me", group("g" * 30_000))
+        whole = request_frame(HEARTBEAT, 4, 1, "me", group("g" * 30_000))
 
-        async def short(request: Request) -> Reply:
+        async def short(request: Request[Any]) -> Any:
             return {"error_code": 0}
 
         async with listening({HEARTBEAT: short}, PortSettings(waiting_bytes_total_max=75_000)) as connect:
@@ -545,14 +545,14 @@ def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
     async def main() -> None:
         rooms: list[int] = []
 
-        async def fetch(request: Request) -> Reply:
+        async def fetch(request: Request[Any]) -> Any:
             rooms.append(request.body["max_bytes"])
             size = 24 << 20 if request.correlation == 1 else 10
             part = {"partition_index": 0, "high_watermark": 0, "records": bytes(size)}
             return {"responses": [{"topic": "t", "partitions": [part]}]}
 
         def asking(number: int, most: int) -> bytes:
-            return encode_request(ApiKey.FETCH, 11, number, "me", {"max_bytes": most})
+            return request_frame(ApiKey.FETCH, 11, number, "me", {"max_bytes": most})
 
         async def until(client: Client, room: int) -> None:
             while not rooms or not room - 100 < rooms[-1] <= room:
@@ -582,11 +582,11 @@ def test_a_connection_that_waits_keeps_nothing_of_what_was_asked_and_answered() 
     much = 8 << 20
 
     async def main() -> None:
-        async def fetch(request: Request) -> Reply:
+        async def fetch(request: Request[Any]) -> Any:
             part = {"partition_index": 0, "high_watermark": 0, "records": bytes(much)}
             return {"responses": [{"topic": "t", "partitions": [part]}]}
 
-        async def refuse(request: Request) -> Reply:
+        async def refuse(request: Request[Any]) -> Any:
             return {"error_code": 16}
 
         async with listening({ApiKey.FETCH: fetch, ApiKey.JOIN_GROUP: refuse}) as connect:
@@ -622,7 +622,7 @@ def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> 
     async def main() -> None:
         release = trio.Event()
 
-        async def wait(request: Request) -> Reply:
+        async def wait(request: Request[Any]) -> Any:
             await release.wait()
             return await answer(request)
 
@@ -688,7 +688,7 @@ def users() -> Security:
     return security_of(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
 
 
-async def whoever(request: Request) -> Reply:
+async def whoever(request: Request[Any]) -> Any:
     return {"error_code": 7 if request.principal == "User:alice" else 8}
 
 
@@ -738,9 +738,9 @@ def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        encode_request(HEARTBEAT, 4, 1, "me", group("g")),
-        encode_request(ApiKey.SASL_AUTHENTICATE, 2, 1, "me", {"auth_bytes": b"\0alice\0secret"}),
-        encode_request(ApiKey.SASL_HANDSHAKE, 1, 1, "me", {"mechanism": "GSSAPI"}),
+        request_frame(HEARTBEAT, 4, 1, "me", group("g")),
+        request_frame(ApiKey.SASL_AUTHENTICATE, 2, 1, "me", {"auth_bytes": b"\0alice\0secret"}),
+        request_frame(ApiKey.SASL_HANDSHAKE, 1, 1, "me", {"mechanism": "GSSAPI"}),
         LENGTH.pack(1 << 20),
     ],
 )
@@ -815,7 +815,7 @@ def test_guesses_beyond_the_places_of_an_address_are_not_checked() -> None:
             assert not await guess(await connect(), b"secret")
             client = await connect()
             with pytest.raises((AssertionError, trio.BrokenResourceError)):
-                await log_in(Identity("SCRAM-SHA-256", "alice", "x"), partial(exchanged, client))
+                await log_in(Identity("SCRAM-SHA-256", "alice", "x"), exchanging(client))
             assert not checked
             nursery.cancel_scope.cancel()
 
@@ -838,16 +838,23 @@ async def exchanged(client: Client, key: ApiKey, version: int, body: dict[str, A
     return (await client.hear(key, version))[1]
 
 
+def exchanging(client: Client) -> Exchanging:
+    async def exchange(api: Api[Any, Any], version: int, body: object) -> Any:
+        return body_of(api.response, await exchanged(client, api.key, version, values_of(body)))
+
+    return exchange
+
+
 async def test_who_knows_the_password_is_served_and_others_hear_the_same_whatever_was_wrong() -> None:
     async with listening({HEARTBEAT: whoever}, security=scram_security()) as connect:
         client = await connect()
-        await log_in(Identity("SCRAM-SHA-256", "alice", "secret"), partial(exchanged, client))
+        await log_in(Identity("SCRAM-SHA-256", "alice", "secret"), exchanging(client))
         assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
         heard = set()
         for name, password in (("alice", "wrong"), ("bob", "secret")):
             client = await connect()
             with pytest.raises(KafkaError) as refused:
-                await log_in(Identity("SCRAM-SHA-256", name, password), partial(exchanged, client))
+                await log_in(Identity("SCRAM-SHA-256", name, password), exchanging(client))
             heard.add(refused.value.text.partition(": ")[2])
             assert await client.hung_up_on()
         assert len(heard) == 1
@@ -896,12 +903,12 @@ def test_our_own_client_proves_it_anew_before_the_time_is_over() -> None:
             await connection.log_in(Identity("SCRAM-SHA-256", "alice", "secret"))
             for passed_s in (0, 33, 2, 20, 39, 300):
                 clock.jump(passed_s)
-                assert (await connection.ask(HEARTBEAT, group("g")))["error_code"] == 7
+                assert (await ask(connection, HEARTBEAT, group("g")))["error_code"] == 7
             known.clear()
             clock.jump(35)
             clock.rate = 1.0  # who is not believed waits for a moment
             with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED: SCRAM-SHA-256, alice"):
-                await connection.ask(HEARTBEAT, group("g"))
+                await ask(connection, HEARTBEAT, group("g"))
             assert connection.broken
 
     clock = trio.testing.MockClock()
@@ -911,9 +918,9 @@ def test_our_own_client_proves_it_anew_before_the_time_is_over() -> None:
 async def logged_in_by(client: Client, mechanism: str) -> dict[str, Any]:
     said: list[dict[str, Any]] = []
 
-    async def exchange(key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
-        said.append(await exchanged(client, key, version, body))
-        return said[-1]
+    async def exchange(api: Api[Any, Any], version: int, body: object) -> Any:
+        said.append(await exchanged(client, api.key, version, values_of(body)))
+        return body_of(api.response, said[-1])
 
     await log_in(Identity(mechanism, "alice", "secret"), exchange)
     return said[-1]

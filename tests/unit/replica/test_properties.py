@@ -346,22 +346,24 @@ def test_tools_are_told_values_and_no_words_for_what_nobody_has_set() -> None:
     assert str(said["listener.security.protocol.map"].text).startswith("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,")
     for key in ("advertised.listeners", "authorizer.class.name", "ssl.key.password", "log.retention.ms"):
         assert said[key][:2] == (None, False)
-    told = {each["name"]: each for each in of_broker(Layers({}, {}, said), ["ssl.keystore.password", "super.users"])}
-    assert [(each["value"], each["is_sensitive"]) for each in told.values()] == [(None, True), (None, False)]
+    told = {each.name: each for each in of_broker(Layers({}, {}, said), ["ssl.keystore.password", "super.users"])}
+    assert [(each.value, each.is_sensitive) for each in told.values()] == [(None, True), (None, False)]
 
 
 def test_synonyms_are_those_that_kafka_lists() -> None:
     """Kafka 3.9.1 answered so for a broker that was started with these lines."""
     said = plan("log.retention.hours=48", "offsets.topic.replication.factor=1", "log.segment.bytes=1000000").config
 
-    def told(mine: dict[str, str], topic: dict[str, str]) -> dict[str, tuple[str, int, list[tuple[str, str, int]]]]:
+    def told(
+        mine: dict[str, str], topic: dict[str, str]
+    ) -> dict[str, tuple[str | None, int, list[tuple[str, str | None, int]]]]:
         layers = Layers(mine, {}, started_with(said.log, said.log_said, {}, said.said))
         entries = of_broker(layers) + of_topic(topic, layers)
         return {
-            each["name"]: (
-                each["value"],
-                each["config_source"],
-                [(one["name"], one["value"], one["source"]) for one in each["synonyms"]],
+            each.name: (
+                each.value,
+                each.config_source,
+                [(one.name, one.value, one.source) for one in each.synonyms],
             )
             for each in entries
         }

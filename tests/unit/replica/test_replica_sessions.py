@@ -17,6 +17,7 @@ from replica.core.replica_fetcher import FetchSessionHandler
 from replica.core.replica_messages import Fetch, FetchPartition, FetchSessionPlace, LeaderRequest, SessionFetched
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.fetchers import fetch_body, fetched
+from replica.wire.schemas.data import FetchResponse, ForgottenTopic
 from tests.unit.replica.world import T0, World
 
 T1 = TopicPartition("t", 1)
@@ -158,12 +159,12 @@ def test_the_wire_keeps_the_place_in_the_session() -> None:
     world = world_of(T0, T1)
     forgotten = (TopicPartition("u", 2), T1, T0)
     body = fetch_body(evolve(asked(world), session=FetchSessionPlace(7, 3, forgotten)))
-    assert (body["session_id"], body["session_epoch"], body["topics"]) == (7, 3, [])
-    assert body["forgotten_topics_data"] == [
-        {"topic": "t", "partitions": [0, 1]},
-        {"topic": "u", "partitions": [2]},
+    assert (body.session_id, body.session_epoch, body.topics) == (7, 3, [])
+    assert body.forgotten_topics_data == [
+        ForgottenTopic("t", [0, 1]),
+        ForgottenTopic("u", [2]),
     ]
-    refused = fetched({"error_code": ErrorCode.INVALID_FETCH_SESSION_EPOCH, "session_id": 0, "responses": []})
+    refused = fetched(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
     assert (refused.id, refused.error) == (0, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 

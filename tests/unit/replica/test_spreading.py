@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 import trio.testing
@@ -15,7 +15,10 @@ from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers, MarkerSettings
-from replica.runtime.requests import ApiKey, Body
+from replica.runtime.requests import ApiKey
+from replica.wire.fields import Api
+from replica.wire.schemas.transactions import WriteTxnMarkersResponse
+from tests.kafka_bodies import Body, body_of, values_of
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 GONE = TopicPartition("gone", 0)
@@ -55,23 +58,27 @@ class World:
         return Line(self, BrokerId(address[1]))
 
 
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
 @define(eq=False)
 class Line:
     world: World
     broker: BrokerId
 
-    async def ask(self, api: ApiKey, body: Body) -> Body:
-        assert api is ApiKey.WRITE_TXN_MARKERS
+    async def ask(self, api: Api[Q, R], body: Q) -> R:
+        assert api.key is ApiKey.WRITE_TXN_MARKERS
+        asked = values_of(body)
         await trio.lowlevel.checkpoint()
-        self.world.asked.append((self.broker, body))
+        self.world.asked.append((self.broker, asked))
         if self.broker in self.world.down:
             raise Unreachable("it is down")
-        return {
-            "markers": [
-                {"producer_id": each["producer_id"], "topics": [self._topic(topic) for topic in each["topics"]]}
-                for each in body["markers"]
-            ]
-        }
+        markers = [
+            {"producer_id": each["producer_id"], "topics": [self._topic(topic) for topic in each["topics"]]}
+            for each in asked["markers"]
+        ]
+        return body_of(api.response, {"markers": markers})
 
     def _topic(self, topic: Body) -> dict[str, Any]:
         def error(number: int) -> E:
@@ -228,11 +235,12 @@ def test_an_answer_about_something_else_is_no_answer() -> None:
     world = World({T0: BrokerId(1)})
 
     class Confused(Line):
-        async def ask(self, api: ApiKey, body: Body) -> Body:
-            reply = await super().ask(api, body)
+        async def ask(self, api: Api[Q, R], body: Q) -> R:
+            response = await super().ask(api, body)
             if len(self.world.asked) == 1:
-                reply["markers"][0]["producer_id"] = 999
-            return reply
+                assert isinstance(response, WriteTxnMarkersResponse)
+                response.markers[0].producer_id = 999
+            return response
 
     async def connection(address: tuple[str, int], settings: ClientSettings) -> Line:
         await trio.lowlevel.checkpoint()

@@ -14,6 +14,7 @@ from replica.runtime.handlers.topics import handlers
 from replica.runtime.metadata import MetadataCache
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.topics import Made, Topics
+from tests.kafka_bodies import on_values
 
 LIKE_RAW = "would be equal in metrics, which write both '.' and '_' as '_'"
 
@@ -54,11 +55,11 @@ async def create(store: Store, *names: str, check_only: bool = False, bad: tuple
         for name in names
     ]
     body = {"topics": topics, "timeout_ms": 1_000, "validate_only": check_only}
-    act = handlers(cast(Topics, store), MetadataCache(), lambda: Layers({}, {}, {}))[ApiKey.CREATE_TOPICS]
+    act = on_values(handlers(cast(Topics, store), MetadataCache(), lambda: Layers({}, {}, {})))[ApiKey.CREATE_TOPICS]
     reply = await act(Request(ApiKey.CREATE_TOPICS, 7, 1, None, body))
     assert reply is not None
     assert [topic["name"] for topic in reply["topics"]] == list(names)
-    return [(topic.get("error_code", ErrorCode.NONE), topic.get("error_message", "")) for topic in reply["topics"]]
+    return [(topic["error_code"], topic["error_message"] or "") for topic in reply["topics"]]
 
 
 async def test_of_two_that_would_be_one_in_metrics_the_first_is_made() -> None:
@@ -75,8 +76,8 @@ async def test_of_two_that_would_be_one_in_metrics_the_first_is_made() -> None:
 async def test_where_the_first_is_refused_the_second_is_made() -> None:
     store = Store()
     first, second, third = await create(store, "a.b.c", "a_b.c", "a.b_c", bad=("a.b.c",))
-    assert first[0] is ErrorCode.INVALID_CONFIG
-    assert second[0] is ErrorCode.NONE
+    assert first[0] == ErrorCode.INVALID_CONFIG
+    assert second[0] == ErrorCode.NONE
     assert third == (ErrorCode.INVALID_TOPIC_EXCEPTION, f"a.b_c and a_b.c {LIKE_RAW}")
     assert store.made == ["a_b.c"]
 

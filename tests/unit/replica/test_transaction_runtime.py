@@ -22,9 +22,11 @@ from replica.runtime.handlers import producers, transactions
 from replica.runtime.logs import Log
 from replica.runtime.markers import Told
 from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
 from replica.runtime.transactions import Transactions
-from replica.wire.messages import decode_reply, decode_request, encode_reply, encode_request
+from replica.wire.messages import decode_request, encode_response
+from replica.wire.schemas import APIS
+from tests.kafka_bodies import Body, request_frame, response_values
 from tests.unit.replica.storage.logs import MemoryLog
 
 PARTITIONS = 3
@@ -117,10 +119,10 @@ class Broker:
             await trio.sleep(0.01)
 
     async def call(self, api: ApiKey, version: int, **fields: Any) -> Body:
-        sent = decode_request(encode_request(api, version, 7, "client", fields)[4:])
+        sent = decode_request(request_frame(api, version, 7, "client", fields)[4:])
         reply = await self.handlers[api](Request(api, version, 7, sent.client_id, sent.body))
         assert reply is not None
-        correlation, body = decode_reply(api, version, encode_reply(api, version, 7, reply)[4:])
+        correlation, body = response_values(api, version, encode_response(APIS[api], version, 7, reply)[4:])
         assert correlation == 7
         return body
 

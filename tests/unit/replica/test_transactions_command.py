@@ -16,7 +16,8 @@ from replica.cli import main
 from replica.core.errors import ErrorCode as E
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
-from replica.runtime.requests import ApiKey, Body, Request
+from replica.runtime.requests import ApiKey, Request
+from tests.kafka_bodies import Body, typed
 from tests.unit.replica.test_transaction_runtime import ID, Broker, Partitions, Storage
 
 
@@ -37,7 +38,7 @@ class Running:
         words = ["transactions", *arguments, "--bootstrap", f"127.0.0.1:{self.port}", "--within", str(within_s)]
         return await trio.to_thread.run_sync(main, words)
 
-    async def metadata(self, request: Request) -> Body:
+    async def metadata(self, request: Request[Any]) -> Body:
         topics = []
         asked = request.body["topics"]
         for name in ["t"] if asked is None else [each["name"] for each in asked]:
@@ -50,7 +51,7 @@ class Running:
             topics.append({"name": name, "error_code": error, "partitions": partitions})
         return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": self.port}], "topics": topics}
 
-    async def describe_producers(self, request: Request) -> Body:
+    async def describe_producers(self, request: Request[Any]) -> Body:
         [topic] = request.body["topics"]
         [number] = topic["partition_indexes"]
         left, self.left = self.left, [each for each in self.left if each not in self.ends_by_itself]
@@ -67,7 +68,7 @@ class Running:
         ]
         return {"topics": [{"name": "t", "partitions": [{"partition_index": number, "active_producers": found}]}]}
 
-    async def write_markers(self, request: Request) -> Body:
+    async def write_markers(self, request: Request[Any]) -> Body:
         [marker] = request.body["markers"]
         self.ended.append(marker)
         [topic] = marker["topics"]
@@ -83,9 +84,13 @@ async def broker() -> AsyncIterator[Running]:
     running = Running(Broker(Storage(), Partitions()))
     handlers: Any = {
         **running.broker.handlers,
-        ApiKey.METADATA: running.metadata,
-        ApiKey.DESCRIBE_PRODUCERS: running.describe_producers,
-        ApiKey.WRITE_TXN_MARKERS: running.write_markers,
+        **typed(
+            {
+                ApiKey.METADATA: running.metadata,
+                ApiKey.DESCRIBE_PRODUCERS: running.describe_producers,
+                ApiKey.WRITE_TXN_MARKERS: running.write_markers,
+            }
+        ),
     }
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -14,6 +14,7 @@ from harness.worlds.controller.people import name_of
 from harness.worlds.processes.healing import Healing
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
+from replica.wire.schemas.cluster import MetadataResponse
 
 if TYPE_CHECKING:
     from harness.worlds.processes.brokers.world import BrokersWorld
@@ -49,23 +50,23 @@ class BrokersHealing(Healing):
                 waits_for[0] = missing
             await trio.sleep(LOOK_S)
 
-    def _missing(self, reply: dict[str, Any]) -> str | None:
+    def _missing(self, reply: MetadataResponse) -> str | None:
         world = self._brokers_world
-        absent = sorted(world.brokers.keys() - {each["node_id"] for each in reply["brokers"]})
+        absent = sorted(world.brokers.keys() - {each.node_id for each in reply.brokers})
         if absent:
             return f"brokers {absent} to be known"
-        if reply["controller_id"] not in world.brokers:
+        if reply.controller_id not in world.brokers:
             return "a controller"
-        known = {(topic["name"], part["partition_index"]) for topic in reply["topics"] for part in topic["partitions"]}
+        known = {(topic.name, part.partition_index) for topic in reply.topics for part in topic.partitions}
         unknown = [where for where in world.workload.partitions() if where not in known]
         if unknown:
             return f"{unknown[0]} to be there"
-        for topic in reply["topics"]:
-            for part in topic["partitions"]:
-                where = f"{topic['name']}-{part['partition_index']}"
-                if part["error_code"] != ErrorCode.NONE or part["leader_id"] < 0:
+        for topic in reply.topics:
+            for part in topic.partitions:
+                where = f"{topic.name}-{part.partition_index}"
+                if part.error_code != ErrorCode.NONE or part.leader_id < 0:
                     return f"a leader of {where}"
-                lagging = sorted(set(part["replica_nodes"]) - set(part["isr_nodes"]))
+                lagging = sorted(set(part.replica_nodes) - set(part.isr_nodes))
                 if lagging:
                     return f"brokers {lagging} to be in sync in {where}"
         return None

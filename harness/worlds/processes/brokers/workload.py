@@ -49,7 +49,17 @@ from harness.worlds.processes.run import NO_DEATH
 from harness.worlds.processes.workload import Workload
 from kraft_controller.core.names import TopicPartition
 from replica.runtime.client import Client, ClientSettings
-from replica.wire.api import ApiKey
+from replica.wire.fields import Api
+from replica.wire.schemas.moves import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from replica.wire.schemas.topics import CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsTopic
 
 if TYPE_CHECKING:
     from harness.worlds.processes.brokers.broker import Broker
@@ -165,37 +175,39 @@ class BrokersWorkload(Workload):
         """It is not known when it is done, so nobody writes to what is new."""
         if op.topic in self.topics:
             count = self.topics[op.topic] + op.partitions
-            topic = {"name": name_of(op.topic), "count": count, "assignments": None}
-            self._administer(ApiKey.CREATE_PARTITIONS, {"topics": [topic], "timeout_ms": 1_000, "validate_only": False})
+            topic = CreatePartitionsTopic(name=name_of(op.topic), count=count, assignments=None)
+            self._administer(
+                CREATE_PARTITIONS, CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=False)
+            )
 
     def _reassign(self, op: Reassign) -> None:
         if op.topic in self.topics:
             wanted = list(wanted_by(op, self._brokers_world.script.brokers))
-            part = {"partition_index": op.partition, "replicas": wanted}
-            topics = [{"name": name_of(op.topic), "partitions": [part]}]
-            self._administer(ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"topics": topics})
+            part = ReassignablePartition(partition_index=op.partition, replicas=wanted)
+            topics = [ReassignableTopic(name=name_of(op.topic), partitions=[part])]
+            self._administer(ALTER_PARTITION_REASSIGNMENTS, AlterPartitionReassignmentsRequest(topics=topics))
 
     def _elect(self, op: ElectPreferred) -> None:
-        parts = [{"topic": name_of(op.topic), "partitions": [op.partition]}]
-        self._administer(ApiKey.ELECT_LEADERS, {"election_type": 0, "topic_partitions": parts, "timeout_ms": 1_000})
+        parts = [TopicPartitions(topic=name_of(op.topic), partitions=[op.partition])]
+        self._administer(ELECT_LEADERS, ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=1_000))
 
-    def _administer(self, api: ApiKey, body: dict[str, Any]) -> None:
+    def _administer(self, api: Api[Any, Any], body: object) -> None:
         self._brokers_world.beside(self._ask_controller, api, body)
 
-    async def _ask_controller(self, api: ApiKey, body: dict[str, Any]) -> None:
+    async def _ask_controller(self, api: Api[Any, Any], body: object) -> None:
         client = self.new_client()
         controller = await self._brokers_world.controller()
         if controller is not None:
             await self._try(client, api, body, controller)
 
-    async def _try(self, client: Client, api: ApiKey, body: dict[str, Any], broker: int | None = None) -> None:
+    async def _try(self, client: Client, api: Api[Any, Any], body: object, broker: int | None = None) -> None:
         try:
             if broker is None:
                 await client.ask(api, body)
             else:
                 await client.ask_broker(broker, api, body)
         except WRONG as error:
-            self._brokers_world.counted(f"{api.name.lower()} in vain: {type(error).__name__}")
+            self._brokers_world.counted(f"{api.key.name.lower()} in vain: {type(error).__name__}")
 
     # -- processes -----------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class BrokersWorld(World):
         found: int | None = None
         with trio.move_on_after(ASK_S):
             try:
-                found = (await self.workload.new_client().metadata([]))["controller_id"]
+                found = (await self.workload.new_client().metadata([])).controller_id
             except WRONG:
                 pass
         return found
