@@ -19,8 +19,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a producer that wants all in sync to have its records is answered when the leader has them",
         (
             "replica.runtime.handlers.produce:handlers",
-            'await replicas.produce(body["acks"], body["timeout_ms"], entries, request.placed)',
-            'await replicas.produce(body["acks"] and 1, body["timeout_ms"], entries, request.placed)',
+            "await replicas.produce(body.acks, body.timeout_ms, entries, request.placed)",
+            "await replicas.produce(body.acks and 1, body.timeout_ms, entries, request.placed)",
         ),
     ),
     _of_brokers(
@@ -28,8 +28,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a producer is told an offset that is one too high",
         (
             "replica.runtime.handlers.produce:_part",
-            '"base_offset": answer.base_offset,',
-            '"base_offset": answer.base_offset + 1,',
+            "base_offset=answer.base_offset,",
+            "base_offset=answer.base_offset + 1,",
         ),
     ),
     _of_brokers(

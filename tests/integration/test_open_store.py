@@ -66,7 +66,9 @@ async def test_foreign_transaction_stops_the_store_with_a_public_error(tmp_path:
     (tmp_path / NAME).write_bytes(b"\x92\xa3zab\x01")  # as before the kind was recorded
     async with open_member(Recorder(), tmp_path, settings=FAST) as member:
         await member.submit(b"junk")
-    with pytest.raises(DamagedError, match=r"^log\.\w+: transaction \d+/\d+ is none of .*`zab log repair DATA NEW`"):
+    with pytest.raises(
+        DamagedError, match=r"^log\.\w+: transaction \d+/\d+ was not written by a store .*`zab log repair DATA NEW`"
+    ):
         async with open_store(tmp_path, settings=FAST):
             await trio.sleep(10)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from zab.store.acl import ADMIN, OPEN, READ, Access, Acl, allows, masked, user_of
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Fields, Op
-from zab.store.paths import ROOT, is_valid
+from zab.store.paths import ROOT
 from zab.store.server_watches import EventType, ServerWatches, Watcher, WatchKind, WatchMode, weight_of_all
 from zab.store.tree import Tree
 from zab.store.znode import CHILDREN, MZXID, PZXID, Znode
@@ -191,8 +191,6 @@ class ReadHandler:
     def add_watch(self, client: Client, path: str, mode: int) -> ReadResult:
         if mode not in (WatchMode.PERSISTENT, WatchMode.RECURSIVE):
             return _UNREADABLE
-        if path not in self._nodes and not is_valid(path):
-            return _BAD_ARGUMENTS
         return _DONE if self._watches.add(path, client, mode) else NO_ROOM
 
     def check_watches(self, client: Client, path: str, kind: int) -> ReadResult:

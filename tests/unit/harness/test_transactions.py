@@ -9,6 +9,7 @@ from harness.mutants.bank.transactions import STORIES, Told
 from harness.worlds.brokers.transactions import committed
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.records import ControlType, Record, build, control_batch
+from replica.wire.schemas.data import AbortedTransaction
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
@@ -23,5 +24,5 @@ def test_what_was_aborted_is_left_out_up_to_its_end() -> None:
             data += control_batch(ControlType.ABORT, 7, 0, 0, 0, base_offset=2)
         record = Record(offset, 0, None, value)
         data += build([record], producer_id=producer, producer_epoch=0, base_sequence=0, flags=TRANSACTIONAL)
-    assert committed(data, 0, [{"producer_id": 7, "first_offset": 0}]) == ([Seen(1, "b"), Seen(3, "c")], 4)
+    assert committed(data, 0, [AbortedTransaction(7, 0)]) == ([Seen(1, "b"), Seen(3, "c")], 4)
     assert committed(data, 2, []) == ([Seen(3, "c")], 4)

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zab.runtime.admin.report import VERSION
+
 if TYPE_CHECKING:
-    from zab.runtime.admin.report import VERSION
-from zab.runtime.store_server.server_runtime import ServerRuntime
+    from zab.runtime.store_server.server_runtime import ServerRuntime
 
 
 def environment(server: ServerRuntime) -> Mapping[str, object]:

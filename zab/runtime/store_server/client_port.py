@@ -133,6 +133,16 @@ class ClientPort:
             await trio.aclose_forcefully(stream)
 
 
+async def check_client_port(server: ServerRuntime, host: str | None, port: int) -> None:
+    """Raise `CannotListen` if this server cannot listen there."""
+    try:
+        listeners, _ = await server.member.environment.listen(host, port)
+    except OSError as error:
+        raise cannot_listen(host, port, "clients", error) from error
+    for listener in listeners:
+        await listener.aclose()
+
+
 async def meant(host: str | None) -> frozenset[str]:
     """Return the addresses that a host name stands for, for comparison. None stands for all interfaces."""
     if host is None:

@@ -17,13 +17,12 @@ from zab.core.argument_names import check_names
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
-from zab.net.listener import check_free
 from zab.net.network import LinkTls, Network
 from zab.runtime.admin.store_site import StoreSite
 from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.environment import Environment
 from zab.runtime.member import DEFAULT_LIMITS, Member
-from zab.runtime.store_server.client_port import ClientPort
+from zab.runtime.store_server.client_port import ClientPort, check_client_port
 from zab.runtime.store_server.client_port_settings import DEFAULT_CLIENT_PORTS, ClientPortSettings
 from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.store_server.store_machine import StoreMachine
@@ -132,7 +131,7 @@ async def run_server(
     try:
         for host, port in ((client_host, client_port), (secure_client_host or client_host, secure_client_port)):
             if port is not None:  # before the member has written anything
-                await check_free(host, port, "clients")
+                await check_client_port(server, host, port)
         async with trio.open_nursery() as nursery:
             for settings in admin:
                 site = StoreSite(server, settings)

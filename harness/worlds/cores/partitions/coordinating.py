@@ -111,7 +111,7 @@ class Groups:
             answer(each.reply)
         for note in ready.notes:
             if isinstance(note, GroupsLoaded | Rebalancing):
-                world.counted(f"groups {type(note).__name__.lower()}")
+                world.counted("groups loaded" if isinstance(note, GroupsLoaded) else "groups rebalancing")
             if world.trace is not None:
                 world.record(0, f"broker {self._broker.id}", 0, f"{note}")
         for load in ready.loads:
