@@ -211,6 +211,9 @@ class Controller:
                 except Exception as error:
                     self._report_failure(error)
                     failed = True
+                    # Before the resignation, which `_guard` may see: it would take the term for one that did not fail.
+                    if self._candidacy.phase is CandidacyPhase.LEADING:
+                        self._candidacy.term_ended(failed=True, lasted_s=trio.current_time() - began)
                     await store.run(resign(elected))
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
