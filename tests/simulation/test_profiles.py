@@ -37,6 +37,7 @@ LATE = {
     "events-before-their-snapshot": 12,
     "flush-told-and-not-done": 1,
     "flushed-though-cut": 433,
+    "KAFKA-7128": 424,
     "move-of-order-never-ends": 8,
     "uncommitted-shown": 2,
 }
