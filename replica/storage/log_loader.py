@@ -2,7 +2,8 @@
 
 Everything before the recovery point was durable once. What is missing there is damage, and the log is not served.
 Nothing was promised behind it: a crash may keep or lose any sector of a write. So each batch there is checked, and the
-first one that is not whole and valid ends the log; the rest is deleted, with a note.
+first one that is not whole and valid ends the log; the rest is deleted, with a note. The batches before it are written
+again, because a sync that failed may have left them in the system's cache only.
 
 The files beside the batches are hints. Indexes, leader epochs, producer state and transaction indexes are rebuilt from
 the batches if they are lost or make no sense.
@@ -258,6 +259,7 @@ def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned)
     segment breaks off, or None."""
     position, end = _known_start(segment, since)
     segment.end = end
+    unsettled: int | None = None
     file = segment.handles.files.open(segment.log_path)
     chunk, begins = b"", 0
     try:
@@ -282,6 +284,8 @@ def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned)
             if header is None:
                 segment.size = position
                 return broken
+            if unsettled is None and header.next_offset > since:
+                unsettled = position
             scanned.epochs.append((header.leader_epoch, header.base_offset))
             scanned.markers |= header.control
             segment.note(position, header, config.index_interval_bytes)
@@ -290,7 +294,20 @@ def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned)
         file.close()
         segment.note_time()
         segment.write_held_indexes()
+        if unsettled is not None:
+            _write_again(segment, unsettled)
     return None
+
+
+def _write_again(segment: LogSegment, position: int) -> None:
+    """Write the batches from `position` on again, so that the next sync makes them durable.
+
+    If a sync failed before the last broker ended, these bytes are in the system's cache only, and count as written
+    there: a later sync reports success without them.
+    """
+    file = segment.handles.get(segment.log_path)
+    for at in range(position, segment.size, _CHUNK_BYTES):
+        file.write(at, file.read(at, min(_CHUNK_BYTES, segment.size - at)))
 
 
 def _follows(header: Header, segment: LogSegment, epoch: int) -> bool:

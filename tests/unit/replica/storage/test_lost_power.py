@@ -53,6 +53,20 @@ def test_lost_power_takes_segments_from_the_end() -> None:
     assert lost, "no segment was lost: this has shown nothing"
 
 
+def test_records_behind_a_failed_sync_are_durable_after_the_next_flush() -> None:
+    """The failed sync leaves them in the system's cache, and a later sync does not write them by itself."""
+    files, log = filled(8, LogConfig())
+    files.fail("sync")
+    with pytest.raises(StorageFailure):
+        log.flush()
+    log.abandon()
+    files.kill()
+    again = opened(files, config=LogConfig())
+    again.flush()
+    files.crash()
+    assert opened(files, again.recovery_point, config=LogConfig()).end_offset == again.recovery_point == 8
+
+
 def test_restart_remembers_that_names_are_not_durable() -> None:
     for seed in SEEDS:
         files, log = filled(8)
