@@ -212,8 +212,7 @@ class Controller:
                     self._report_failure(error)
                     failed = True
                     # Before the resignation, which `_guard` may see: it would take the term for one that did not fail.
-                    if self._candidacy.phase is CandidacyPhase.LEADING:
-                        self._candidacy.term_ended(failed=True, lasted_s=trio.current_time() - began)
+                    self._end_term(began, failed=True)
                     await store.run(resign(elected))
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
@@ -229,10 +228,13 @@ class Controller:
             queue.close()
             self.counts.elections += term.partitions.elections
             self.counts.unclean_elections += term.partitions.unclean_elections
-            if self._candidacy.phase is CandidacyPhase.LEADING:
-                self._candidacy.term_ended(failed=failed, lasted_s=trio.current_time() - began)
+            self._end_term(began, failed=failed)
         if not failed:
             self.counts.lost += 1
+
+    def _end_term(self, began: float, *, failed: bool) -> None:
+        if self._candidacy.phase is CandidacyPhase.LEADING:
+            self._candidacy.term_ended(failed=failed, lasted_s=trio.current_time() - began)
 
     def _report_failure(self, error: Exception) -> None:
         expected = isinstance(error, zab.ZabError | RepliesLost)

@@ -17,12 +17,11 @@ from typing import Any, Final, TypeAlias
 from attrs import define
 
 from replica.core.errors import WireError
-from replica.wire.fields import Field, Kind, fields_of
+from replica.wire.fields import FIXED, Field, Kind, fields_of, in_runs
 
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 Step: TypeAlias = Callable[[list[Any], bytes, int], int]
 
-FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
 _I16: Final = Struct(">h").unpack_from
 _I32: Final = Struct(">i").unpack_from
 _UVARINT_BYTES_MAX: Final = 5
@@ -63,7 +62,12 @@ def decoder(struct: type[Any], version: int, *, flexible: bool, elements: Elemen
     tagged = {one.tag: (place, one) for place, one in present if one.tag is not None}
     absent = [one.absent for one in fields]
     lists = [place for place, one in enumerate(fields) if isinstance(one.absent, list) and (place, one) not in placed]
-    steps = _steps(placed, version, elements, flexible=flexible)
+    steps = [
+        _fixed(run)
+        if run[0][1].fixed
+        else _placed(run[0][0], value_reader(run[0][1], version, elements, flexible=flexible))
+        for run in in_runs(placed)
+    ]
     if flexible:
         known: dict[int | None, tuple[int, Reader]] = {
             tag: (place, value_reader(one, version, elements, flexible=True)) for tag, (place, one) in tagged.items()
@@ -104,23 +108,6 @@ def least_bytes(one: Field, version: int) -> int:
 
 
 # -- fields one after the other ------------------------------------------------------------------------
-
-
-def _steps(placed: list[tuple[int, Field]], version: int, elements: Elements, *, flexible: bool) -> list[Step]:
-    """Neighbours of fixed size are read at once."""
-    steps: list[Step] = []
-    run: list[tuple[int, Field]] = []
-    for place, one in placed:
-        if run and not (one.kind in FIXED and not one.many and place == run[-1][0] + 1):
-            steps.append(_fixed(run))
-            run = []
-        if one.kind in FIXED and not one.many:
-            run.append((place, one))
-        else:
-            steps.append(_placed(place, value_reader(one, version, elements, flexible=flexible)))
-    if run:
-        steps.append(_fixed(run))
-    return steps
 
 
 def _fixed(run: list[tuple[int, Field]]) -> Step:

@@ -9,8 +9,8 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
-from replica.wire.decoding import FIXED, UUID_BYTES
-from replica.wire.fields import Field, Kind, fields_of
+from replica.wire.decoding import UUID_BYTES
+from replica.wire.fields import FIXED, Field, Kind, fields_of, in_runs
 
 Out: TypeAlias = Callable[[bytes], None]
 """Takes the next piece."""
@@ -30,11 +30,13 @@ class Unwritable(ValueError):
 
 def encoder(of: type[Any], version: int, *, flexible: bool) -> Writer:
     """Return the writer of a struct: it takes an instance."""
-    present = [one for one in fields_of(of) if one.is_in(version)]
-    placed = [one for one in present if one.tag is None]
-    steps = _steps(placed, version, flexible=flexible)
+    present = [(place, one) for place, one in enumerate(fields_of(of)) if one.is_in(version)]
+    steps = [
+        _fixed([one for _, one in run]) if run[0][1].fixed else _named(run[0][1], version, flexible=flexible)
+        for run in in_runs((place, one) for place, one in present if one.tag is None)
+    ]
     if flexible:
-        tagged = sorted((one.tag, one) for one in present if one.tag is not None)
+        tagged = sorted((one.tag, one) for _, one in present if one.tag is not None)
         steps.append(_tags([(tag, one, _value_writer(one, version, flexible=True)) for tag, one in tagged]))
 
     def write(value: Any, out: Out) -> None:
@@ -42,22 +44,6 @@ def encoder(of: type[Any], version: int, *, flexible: bool) -> Writer:
             step(value, out)
 
     return write
-
-
-def _steps(placed: list[Field], version: int, *, flexible: bool) -> list[Writer]:
-    steps: list[Writer] = []
-    run: list[Field] = []
-    for one in placed:
-        if one.kind in FIXED and not one.many:
-            run.append(one)
-            continue
-        if run:
-            steps.append(_fixed(run))
-            run = []
-        steps.append(_named(one.name, _value_writer(one, version, flexible=flexible)))
-    if run:
-        steps.append(_fixed(run))
-    return steps
 
 
 def _fixed(run: list[Field]) -> Writer:
@@ -86,7 +72,8 @@ def _fixed(run: list[Field]) -> Writer:
     return step
 
 
-def _named(name: str, write: Writer) -> Writer:
+def _named(one: Field, version: int, *, flexible: bool) -> Writer:
+    name, write = one.name, _value_writer(one, version, flexible=flexible)
     get = attrgetter(name)
 
     def step(value: Any, out: Out) -> None:

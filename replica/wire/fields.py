@@ -13,6 +13,7 @@ default        the field's value where nobody gave one, and in a version that do
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
@@ -55,6 +56,8 @@ _ZERO: Final[dict[Kind, Any]] = {
     Kind.STRUCT: None,
 }
 _KEY: Final = "field"
+FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
+"""The format of each number for `struct`."""
 
 
 @frozen
@@ -81,6 +84,11 @@ class Field:
         return self.since <= version <= self.until
 
     @property
+    def fixed(self) -> bool:
+        """True if the field is one number."""
+        return self.kind in FIXED and not self.many
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         """Fields of the struct, or of the array's structs."""
         return () if self.struct is None else fields_of(self.struct)
@@ -89,6 +97,18 @@ class Field:
 def fields_of(struct: type[Any]) -> tuple[Field, ...]:
     """Return the fields that a class of a schema declares, in the order of the wire and of the class's constructor."""
     return tuple(attrs.evolve(each.metadata[_KEY], name=each.name) for each in attrs.fields(struct))
+
+
+def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Field]]]:
+    """Group neighbours of fixed size, which are read and written at once. Each other field is a group of one."""
+    run: list[tuple[int, Field]] = []
+    for place, one in placed:
+        if run and not (one.fixed and run[-1][1].fixed and place == run[-1][0] + 1):
+            yield run
+            run = []
+        run.append((place, one))
+    if run:
+        yield run
 
 
 def _declared(

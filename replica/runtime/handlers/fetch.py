@@ -55,9 +55,6 @@ def handlers(replicas: Replication, inter_broker: str) -> Handlers:
             return _in_session(results)
         given = iter(results)
         return FetchResponse(
-            throttle_time_ms=0,
-            error_code=ErrorCode.NONE,
-            session_id=0,
             responses=[
                 FetchableTopicResponse(
                     topic=topic.topic, partitions=[_part(next(given), committed) for _ in topic.partitions]
@@ -80,7 +77,6 @@ def _in_session(found: SessionFetched) -> FetchResponse:
     for part in found:
         topics.setdefault(part.where.topic, []).append(_part(part, committed=False))
     return FetchResponse(
-        throttle_time_ms=0,
         error_code=found.error,
         session_id=found.id,
         responses=[FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()],

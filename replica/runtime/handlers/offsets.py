@@ -73,7 +73,7 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
                     )
                 )
             answered.append(ListOffsetsTopicResponse(name=topic.name, partitions=parts))
-        return ListOffsetsResponse(throttle_time_ms=0, topics=answered)
+        return ListOffsetsResponse(topics=answered)
 
     async def epoch_ends(request: Request[OffsetForLeaderEpochRequest]) -> OffsetForLeaderEpochResponse:
         answered, turns = [], Turns()
@@ -92,7 +92,7 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
                     )
                 )
             answered.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=parts))
-        return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=answered)
+        return OffsetForLeaderEpochResponse(topics=answered)
 
     async def delete_records(request: Request[DeleteRecordsRequest]) -> DeleteRecordsResponse:
         topics = request.body.topics
@@ -105,7 +105,6 @@ def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], 
         made = {each.where: each for each in await replicas.delete_records(request.body.timeout_ms, allowed)}
         done = iter([made.get(where) or Deleted(where, ErrorCode.POLICY_VIOLATION) for where, _ in entries])
         return DeleteRecordsResponse(
-            throttle_time_ms=0,
             topics=[
                 DeleteRecordsTopicResult(
                     name=topic.name,

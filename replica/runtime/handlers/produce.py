@@ -87,7 +87,6 @@ def _reply(body: ProduceRequest, answers: Iterator[Produced]) -> ProduceResponse
             )
             for topic in body.topic_data
         ],
-        throttle_time_ms=0,
     )
 
 

@@ -79,10 +79,7 @@ class ClientPort:
             server.log.say("client_port_moved", clients=f"{host or '*'}:{port}")
 
     async def _listen(self, nursery: trio.Nursery) -> int:
-        try:
-            listeners, port = await self._server.member.environment.listen(self._host, self._port)
-        except OSError as error:
-            raise cannot_listen(self._host, self._port, "clients", error) from error
+        listeners, port = await _listen_for_clients(self._server, self._host, self._port)
         self._listening.cancel()
         self._listening, self._closed = trio.CancelScope(), trio.Event()
         nursery.start_soon(self._accept, listeners, nursery, self._listening, self._closed)
@@ -133,12 +130,18 @@ class ClientPort:
             await trio.aclose_forcefully(stream)
 
 
-async def check_client_port(server: ServerRuntime, host: str | None, port: int) -> None:
-    """Raise `CannotListen` if this server cannot listen there."""
+async def _listen_for_clients(
+    server: ServerRuntime, host: str | None, port: int
+) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
     try:
-        listeners, _ = await server.member.environment.listen(host, port)
+        return await server.member.environment.listen(host, port)
     except OSError as error:
         raise cannot_listen(host, port, "clients", error) from error
+
+
+async def check_client_port(server: ServerRuntime, host: str | None, port: int) -> None:
+    """Raise `CannotListen` if this server cannot listen there."""
+    listeners, _ = await _listen_for_clients(server, host, port)
     for listener in listeners:
         await listener.aclose()
 
