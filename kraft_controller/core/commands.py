@@ -99,7 +99,7 @@ class Numbered:
     number: int
     command: Command
     to: BrokerId = NOBODY
-    """The broker that the command is for. Every broker accepts a command for `NOBODY`."""
+    """The addressed broker. Every broker accepts a command to `NOBODY`."""
 
 
 @frozen

@@ -154,7 +154,7 @@ class Driver(ABC, Generic[C, K, R]):
                 sure.set()
             self._awake = self.now()
 
-    # -- who asks --------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     async def ask(self, ask: K) -> R:
         if self.coordinator.topic.partitions is None:

@@ -1,4 +1,4 @@
-"""Decide who may run the admin commands that take an identity: `snapshot` and `give_up_history`.
+"""Decide which clients of the admin port may run `snapshot` and `give_up_history`, the commands with authentication.
 
 It is pure: the time is an argument, and a refusal contains the reply. The owner sends it after its pause.
 """

@@ -122,7 +122,7 @@ class GroupCoordinator:
         self.groups.unload(partition)
         self._outbox.note(GroupsUnloaded(partition, len(groups)))
 
-    # -- who asks ----------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------
 
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
         match ask:
@@ -130,7 +130,7 @@ class GroupCoordinator:
                 self._on_join(ticket, ask, now)
             case Sync(who):
                 if (error := self._refusal(who.group)) is not None:
-                    # While groups are loaded nobody's assignment is known: it joins again, and then it will be.
+                    # The coordinator knows no assignment while it loads the groups. The member joins again later.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, Synced(E.REBALANCE_IN_PROGRESS if loading else error))
                 elif (group := self.topic.find(who.group)) is None:

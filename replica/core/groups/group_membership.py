@@ -70,7 +70,7 @@ class GroupMembership:
         elif not who.member:
             self._on_newcomer(group, ticket, ask, now)
         elif who.member in group.pending:
-            if who.instance is not None:  # only dynamic members receive an id in advance
+            if who.instance is not None:  # the coordinator gives an id in advance to dynamic members only
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
             else:
                 self._add(group, ticket, ask, who.member, now)

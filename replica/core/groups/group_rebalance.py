@@ -243,7 +243,7 @@ class GroupRebalance:
             self.drop(group, group.members[ident])
         self.begin(group, Cause.SYNC_EXPIRED, f"{', '.join(late)} did not ask for an assignment in time", now)
 
-    # -- somebody goes -----------------------------------------------------------------------------------
+    # -- leaving members ---------------------------------------------------------------------------------
 
     def drop(self, group: GroupMetadata, member: MemberMetadata) -> None:
         """Remove a member, and answer its requests with UNKNOWN_MEMBER_ID: if it lives, it joins anew."""

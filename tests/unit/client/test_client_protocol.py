@@ -319,7 +319,7 @@ def test_many_that_are_cancelled_do_not_stay() -> None:
     assert [fields for _, _, fields in client.sent()] == [("/kept",)]
 
 
-# -- who asks ------------------------------------------------------------------------------------------
+# -- requests ------------------------------------------------------------------------------------------
 
 
 def test_credentials_are_shown_to_every_server_before_anything_else() -> None:

@@ -54,7 +54,7 @@ class Groups:
         self._ids += 1
         return f"{self._broker.id}.{self._broker.life}.{self._ids}"
 
-    # -- who asks ----------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------
 
     def find(self, group: str) -> BrokerId | None:
         """Who coordinates it, as far as this broker has heard."""

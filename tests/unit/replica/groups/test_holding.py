@@ -51,7 +51,7 @@ def test_all_members_together_have_a_bound_and_who_is_one_stays_one() -> None:
     answers = [hostile(room, Offer("range", bytes(MIB // 2)), group=f"g{number}") for number in range(20)]
     assert answers == [None] * 7 + [E.GROUP_MAX_SIZE_REACHED] * 13
     assert 3 * MIB < held(room) <= 4 * MIB
-    assert len(list(room.coordinator.groups)) == 8  # a group into which nobody was let is none
+    assert len(list(room.coordinator.groups)) == 8  # a group that admitted no member does not count
     [why] = {note.why for note in room.notes if isinstance(note, MemberRefused)}
     assert "more than 4194304" in why
     client.offers = (Offer("range", subscription("t") + bytes(MIB)[: MIB // 2]),)

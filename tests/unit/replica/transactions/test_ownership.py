@@ -75,7 +75,7 @@ def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
     room.resign()
     assert room.heard(ticket) == TransactionDone(E.NOT_COORDINATOR)
     assert any(isinstance(note, TransactionsUnloaded) for note in room.notes)
-    room.coordinator.topic.appended(append.id, E.NONE, 0, room.now)  # nobody listens
+    room.coordinator.topic.appended(append.id, E.NONE, 0, room.now)  # the test ignores the outcome
     room.turn()
     assert room.done(End(who, True)) is E.NOT_COORDINATOR
 
