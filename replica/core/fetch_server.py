@@ -10,7 +10,8 @@ from attrs import evolve
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.state import Broker
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.follower_fetch_sessions import BEGIN, FollowerFetchSession, FollowerFetchSessions
+from replica.core.fetch_session_cache import BEGIN
+from replica.core.follower_fetch_sessions import FollowerFetchSession, FollowerFetchSessions
 from replica.core.leader_role import LeaderRole
 from replica.core.outbox import Outbox
 from replica.core.partition import Partition

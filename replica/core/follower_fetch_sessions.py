@@ -14,7 +14,6 @@ with a complete request, which is always right.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from attrs import define, field
 
@@ -23,8 +22,6 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_session_cache import EPOCH_MAX
 from replica.core.remote_replica import RemoteReplica
 from replica.core.replica_messages import Fetch, Fetched, FetchPartition
-
-BEGIN: Final = 0
 
 
 @define(eq=False)
