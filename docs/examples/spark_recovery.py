@@ -184,12 +184,12 @@ class Master:
         self.process = stage.start(f"master-{name}", [*command, *arguments])
 
     def state(self) -> dict[str, Any]:
-        """What it shows on its page, or nothing."""
+        """Return what the master's page shows, or nothing before the page is there."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.web}/json/", timeout=5) as answer:
                 shown: dict[str, Any] = json.load(answer)
                 return shown
-        except OSError:
+        except (OSError, json.JSONDecodeError):  # the master opens its port first, and its page later
             return {}
 
     @property
