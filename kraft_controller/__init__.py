@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from kraft_controller.runtime.controller import Chance, Controller, Pace
     from kraft_controller.runtime.controller_metrics import Sample, exposition, samples
     from kraft_controller.runtime.meta_properties import (
-        WrongIdentity,
         claim,
         former_sessions,
         known_cluster,
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
         generated_id,
         prepare,
     )
+    from kraft_controller.wire.broker_identity import WrongIdentity
 
 _WHERE: Final = {
     "core.names": ("BrokerEpoch", "BrokerId", "ControllerEpoch", "LeaderEpoch", "TopicId", "TopicPartition", "Version"),
@@ -93,8 +93,9 @@ _WHERE: Final = {
     "runtime.registration": (
         "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     ),
+    "wire.broker_identity": ("WrongIdentity",),
     "runtime.meta_properties": (
-        "WrongIdentity", "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
+        "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
     ),
     # its candidacy, and the commands that it sends as controller
     "runtime.controller": ("Chance", "Controller", "Pace"),

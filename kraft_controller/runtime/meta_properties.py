@@ -1,8 +1,4 @@
-"""`meta.properties` of a log directory: the cluster and the broker that it belongs to.
-
-A broker on another broker's directory would serve wrong data. The format is Kafka's: `broker.id`, `cluster.id` and a
-version, as Java properties.
-"""
+"""Reading and writing `meta.properties` and the session ids of a broker in its log directories."""
 
 from __future__ import annotations
 
@@ -10,58 +6,30 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from kraft_controller.core.names import BrokerId
-from zab.config.properties_file import MalformedEscape, parse
+from kraft_controller.wire.broker_identity import META, Identity, WrongIdentity, decode_identity, encode_identity
 from zab.host.durable_file import replace_file
 
-META: Final = "meta.properties"
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
 """The file mode of session ids, which identify this broker's ephemeral nodes."""
-_REPAIR: Final = "restore it, or move the directory away"
-
-
-class WrongIdentity(Exception):
-    """A log directory belongs to another broker, or its owner is unclear. The message names the file and the remedy."""
 
 
 class Unreadable(WrongIdentity):
     """The file cannot be read at all, on a failed disk for example."""
 
 
-@frozen
-class Identity:
-    cluster: str | None
-    broker: BrokerId | None
-
-
 def read_identity(directory: Path) -> Identity | None:
     """Read a directory's identity, or None if the directory was not used yet."""
     path = directory / META
     try:
-        text = path.read_text("utf-8")
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError:
-        raise WrongIdentity(f"{path} is not text, so the owner of the directory is unknown; {_REPAIR}") from None
     except OSError as error:
         raise Unreadable(f"{path}: {error}") from None
-    try:
-        values = {entry.key: entry.value for entry in parse(text)}
-    except MalformedEscape as error:
-        raise WrongIdentity(f"{path}, {error}; {_REPAIR}") from None
-    version = values.get("version")
-    if version is None:
-        raise WrongIdentity(f"{path} has no version: it is empty or truncated; {_REPAIR}")
-    if version not in ("0", "1"):
-        raise WrongIdentity(f"{path}: version {version!r} is unknown; 0 and 1 are known")
-    broker = values.get("broker.id", values.get("node.id", ""))
-    if broker and not broker.isdecimal():
-        raise WrongIdentity(f"{path}: broker.id={broker!r} is not a number; {_REPAIR}")
-    return Identity(values.get("cluster.id"), BrokerId(int(broker)) if broker else None)
+    return decode_identity(data, str(path))
 
 
 def known_id(directories: Iterable[Path]) -> BrokerId | None:
@@ -106,21 +74,12 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
         if held is None:
             new.append(directory)
             continue
-        if held.cluster is not None and held.cluster != cluster:
-            raise WrongIdentity(
-                f"{directory / META}: it belongs to cluster {held.cluster}, but the store holds cluster {cluster}: "
-                "does zookeeper.connect name another cluster's store?"
-            )
-        if held.broker is not None and held.broker != broker:
-            raise WrongIdentity(
-                f"{directory / META}: it belongs to broker {held.broker}, but this is broker {broker}: "
-                "set broker.id to that, or log.dirs to other directories"
-            )
+        held.check(str(directory / META), cluster, broker)
         if held.cluster is None or held.broker is None:
             new.append(directory)
     for directory in new:
         directory.mkdir(parents=True, exist_ok=True)
-        replace_file(directory / META, [f"version=0\nbroker.id={broker}\ncluster.id={cluster}\n".encode()])
+        replace_file(directory / META, [encode_identity(cluster, broker)])
 
 
 # -- former sessions ----------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from kraft_controller.core.broker_epoch import NO_EPOCH, BrokerEpochFence
 from kraft_controller.core.names import BrokerEpoch, BrokerId, decimal
 from kraft_controller.core.state import Broker
 from kraft_controller.runtime.bounded_requests import leading_error
-from kraft_controller.runtime.meta_properties import WrongIdentity, known_cluster
+from kraft_controller.runtime.meta_properties import known_cluster
 from kraft_controller.wire import znodes
+from kraft_controller.wire.broker_identity import WrongIdentity
 from kraft_controller.wire.znodes import DamagedNode
 
 __all__ = [

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import click
 from attrs import asdict
 
+from kraft_controller.wire.broker_identity import META
 from replica.core.errors import KafkaError
 from replica.storage import checkpoint_files
 from replica.storage.producer_state import ProducerStateManager
@@ -76,7 +77,7 @@ def _reader_of(path: Path) -> Reader | None:
     by_name = {
         checkpoint_files.EPOCHS: _epochs,
         checkpoint_files.METADATA: _metadata,
-        checkpoint_files.META: _meta,
+        META: _meta,
         checkpoint_files.CLEAN_SHUTDOWN: _clean,
     }
     by_suffix = {".log": _log, ".index": _index, ".timeindex": _times, ".txnindex": _aborted, ".snapshot": _snapshot}

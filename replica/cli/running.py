@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import zab
-from kraft_controller.runtime.meta_properties import WrongIdentity
 from kraft_controller.runtime.registration import BrokerIdTaken
+from kraft_controller.wire.broker_identity import WrongIdentity
 from replica.core.errors import KafkaError
 from zab.cli.kit.failures import run_in_trio
 

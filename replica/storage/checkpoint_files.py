@@ -21,7 +21,6 @@ START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEANED: Final = "cleaner-offset-checkpoint"
 EPOCHS: Final = "leader-epoch-checkpoint"
 METADATA: Final = "partition.metadata"
-META: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 _VERSION: Final = "0"
 
@@ -73,10 +72,6 @@ def decode_epochs(data: bytes, name: str = EPOCHS) -> list[tuple[int, int]]:
 
 
 # -- properties ----------------------------------------------------------------------------------------
-
-
-def encode_properties(values: Mapping[str, object]) -> bytes:
-    return "".join(f"{key}={value}\n" for key, value in values.items()).encode()
 
 
 def decode_properties(data: bytes) -> dict[str, str]:

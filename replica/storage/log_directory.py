@@ -10,6 +10,8 @@ from uuid import uuid4
 
 from attrs import frozen
 
+from kraft_controller.core.names import BrokerId
+from kraft_controller.wire.broker_identity import META, WrongIdentity, decode_identity, encode_identity
 from replica.core.log_config import LogConfig
 from replica.storage import checkpoint_files as files_of
 from replica.storage.checkpoint_files import TopicPartition
@@ -22,7 +24,8 @@ from zab.storage.disk import FolderDisk, read_all, write_atomically
 DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
-_META_VERSION: Final = "0"
+_META_VERSIONS: Final = ("0",)
+"""Version 1 is of Kafka without ZooKeeper, whose directories have a log of metadata."""
 CLOSING_THREADS: Final = 8
 
 
@@ -75,22 +78,16 @@ class LogDirectory:
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Write `meta.properties`, or check that it names this broker and cluster."""
+        path = f"{self.files.where}/{META}"
         try:
-            found = files_of.decode_properties(read_all(self.files, files_of.META))
+            found = decode_identity(read_all(self.files, META), path, _META_VERSIONS)
+            found.check(path, cluster_id, BrokerId(broker_id))
         except MissingFile:
             if self.files.folders():
-                self.notes.append(
-                    f"{self.files.where} has logs and no {files_of.META}: it counts as this broker's directory"
-                )
-            values = {"version": _META_VERSION, "broker.id": broker_id, "cluster.id": cluster_id}
-            write_atomically(self.files, files_of.META, files_of.encode_properties(values))
-            return
-        for key, wanted in (("version", _META_VERSION), ("broker.id", str(broker_id)), ("cluster.id", cluster_id)):
-            if found.get(key, wanted) != wanted:
-                raise StorageFailure(
-                    f"{self.files.where}/{files_of.META} says {key}={found[key]}, and this broker's is {wanted}: it is "
-                    "another broker's directory, or another cluster's. Correct log.dirs, or move it away"
-                )
+                self.notes.append(f"{self.files.where} has logs and no {META}: it counts as this broker's directory")
+            write_atomically(self.files, META, encode_identity(cluster_id, BrokerId(broker_id)))
+        except WrongIdentity as error:
+            raise StorageFailure(str(error)) from None
 
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
         """Open the logs one after the other, and yield each partition. A damaged log goes to `damaged`."""

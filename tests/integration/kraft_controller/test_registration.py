@@ -16,7 +16,7 @@ from attrs import evolve
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker, Endpoint
-from kraft_controller.runtime.meta_properties import WrongIdentity, claim
+from kraft_controller.runtime.meta_properties import claim
 from kraft_controller.runtime.registration import (
     AddressTaken,
     BrokerIdTaken,
@@ -27,6 +27,7 @@ from kraft_controller.runtime.registration import (
     prepare,
 )
 from kraft_controller.wire import znodes
+from kraft_controller.wire.broker_identity import WrongIdentity
 from tests.integration.kraft_controller.site import Site, led, run, site
 from zab.client.remote_session import RemoteSession
 

@@ -11,7 +11,8 @@ from attrs import evolve
 
 import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
-from kraft_controller.runtime.meta_properties import META, former_sessions
+from kraft_controller.runtime.meta_properties import former_sessions
+from kraft_controller.wire.broker_identity import META
 from replica.cli.produce import Producer
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker

@@ -10,7 +10,6 @@ import pytest
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.meta_properties import (
     SESSIONS_MAX,
-    WrongIdentity,
     claim,
     former_sessions,
     known_cluster,
@@ -18,6 +17,7 @@ from kraft_controller.runtime.meta_properties import (
     read_identity,
     remember_session,
 )
+from kraft_controller.wire.broker_identity import WrongIdentity
 
 ONE = BrokerId(1)
 

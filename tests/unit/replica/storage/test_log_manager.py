@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.worlds.losses import log_disk
+from kraft_controller.wire.broker_identity import META
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log_config import LogConfig
 from replica.storage import checkpoint_files
@@ -16,7 +17,6 @@ from replica.storage.checkpoint_files import (
     CLEAN_SHUTDOWN,
     EPOCHS,
     HIGH_WATERMARKS,
-    META,
     METADATA,
     RECOVERY_POINTS,
     START_OFFSETS,
@@ -149,7 +149,7 @@ def test_files_of_directory_have_kafka_layout() -> None:
 
 def test_directory_of_other_broker_is_refused() -> None:
     broker = Broker()
-    with pytest.raises(StorageFailure, match=r"broker\.id=1, and this broker's is 2"):
+    with pytest.raises(StorageFailure, match=r"belongs to broker 1, but this is broker 2"):
         LogManager(broker.disks, lambda topic: LogConfig()).load(2, "cluster")
 
 
