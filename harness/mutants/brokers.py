@@ -18,7 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "all-taken-for-one",
         "a producer that wants all in sync to have its records is answered when the leader has them",
         (
-            "replica.runtime.handlers.produce:handlers",
+            "replica.runtime.handlers.produce_requests:handlers",
             "await replicas.produce(body.acks, body.timeout_ms, entries, request.placed)",
             "await replicas.produce(body.acks and 1, body.timeout_ms, entries, request.placed)",
         ),
@@ -27,7 +27,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "first-offset-told-wrong",
         "a producer is told an offset that is one too high",
         (
-            "replica.runtime.handlers.produce:_part",
+            "replica.runtime.handlers.produce_requests:_part",
             "base_offset=answer.base_offset,",
             "base_offset=answer.base_offset + 1,",
         ),

@@ -23,7 +23,11 @@ DELETED: Final = BrokerId(-2)
 """The leader of a deleted partition in UpdateMetadata: the receiver forgets the partition (LeaderDuringDelete)."""
 
 NAME_MAX: Final = 249
-INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""Group coordinators store groups and their committed offsets in this topic."""
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+"""Transaction coordinators store transactional ids in this topic."""
+INTERNAL: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 

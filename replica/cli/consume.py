@@ -20,7 +20,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import PAUSE_S, Client, Unreachable, raise_for
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
-from replica.wire.schemas.data import (
+from replica.wire.schemas.data_schemas import (
     FETCH,
     LIST_OFFSETS,
     FetchRequest,

@@ -16,7 +16,7 @@ from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.fields import Api
-from replica.wire.schemas.groups import (
+from replica.wire.schemas.group_schemas import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,

@@ -12,9 +12,9 @@ from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import BrokerVerbs
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.group_states import GroupState
-from replica.runtime import group_admin
+from replica.runtime.admin_client import group_admin
+from replica.runtime.admin_client.group_admin import GroupDescription, Member
 from replica.runtime.client import Client
-from replica.runtime.group_admin import Described, Member
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import check_exclusive
 from zab.cli.kit.output import progress, say, show, show_json
@@ -93,7 +93,7 @@ async def _describe(client: Client, arguments: Arguments) -> int:
     return code
 
 
-def _whole(each: Described) -> dict[str, object]:
+def _whole(each: GroupDescription) -> dict[str, object]:
     return {
         "group": each.group,
         "state": each.state,
@@ -106,7 +106,7 @@ def _whole(each: Described) -> dict[str, object]:
     }
 
 
-def _member(each: Described, member: Member) -> dict[str, object]:
+def _member(each: GroupDescription, member: Member) -> dict[str, object]:
     return {
         "group": each.group,
         "member": member.id,
@@ -118,7 +118,7 @@ def _member(each: Described, member: Member) -> dict[str, object]:
     }
 
 
-def _progress(each: Described) -> list[dict[str, object]]:
+def _progress(each: GroupDescription) -> list[dict[str, object]]:
     return [
         {
             "group": each.group,

@@ -17,8 +17,8 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.client import Client, raise_for
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build
-from replica.wire.schemas.cluster import METADATA, MetadataRequest, MetadataRequestTopic
-from replica.wire.schemas.data import (
+from replica.wire.schemas.cluster_schemas import METADATA, MetadataRequest, MetadataRequestTopic
+from replica.wire.schemas.data_schemas import (
     INIT_PRODUCER_ID,
     PRODUCE,
     InitProducerIdRequest,

@@ -11,9 +11,9 @@ from replica.cli.bootstrap import BrokerVerbs
 from replica.cli.groups import chosen
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_states import WRITTEN
-from replica.runtime import transaction_admin
+from replica.runtime.admin_client import transaction_admin
+from replica.runtime.admin_client.transaction_admin import PartitionTransaction, TransactionDescription
 from replica.runtime.client import Client
-from replica.runtime.transaction_admin import Described, Left
 from zab.cli.kit.failures import DONE, FAILED
 from zab.cli.kit.options import SECONDS_OR_ZERO
 from zab.cli.kit.output import progress, say, show
@@ -85,7 +85,7 @@ async def _describe(client: Client, arguments: Arguments) -> int:
     return code
 
 
-def _row(each: Described) -> dict[str, object]:
+def _row(each: TransactionDescription) -> dict[str, object]:
     return {
         "id": each.id,
         "state": each.state,
@@ -153,7 +153,7 @@ async def _hanging(client: Client, arguments: Arguments) -> int:
     return FAILED if found and not arguments.abort else DONE
 
 
-def _hangs(each: Left) -> dict[str, object]:
+def _hangs(each: PartitionTransaction) -> dict[str, object]:
     return {
         "topic": each.where.topic,
         "partition": each.where.partition,

@@ -33,9 +33,9 @@ from replica.core.acls import (
 )
 from replica.core.authorizing import Acls, AclSettings, Who, allowed, allowed_somewhere, operations
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.at_store import at_the_store
 from replica.runtime.logs import Log
 from replica.runtime.requests import Request
+from replica.runtime.store.store_call import call_store
 from replica.wire import acl_nodes
 
 CHANGES_KEPT_MS: Final = 15 * 60_000
@@ -194,7 +194,7 @@ class Authorizer:
             await self._read_all(session)
             return list(self.acls)
 
-        left = dict.fromkeys(await at_the_store(self._session(), look))
+        left = dict.fromkeys(await call_store(self._session(), look))
         named: dict[str, list[Acl]] = {}
         for acl in left:
             named.setdefault(acl.pattern.name, []).append(acl)
@@ -214,7 +214,7 @@ class Authorizer:
             await write_acls(session, pattern, change)
             await self._read(session, pattern)  # who asks this broker from now on finds it so
 
-        await at_the_store(self._session(), write)
+        await call_store(self._session(), write)
 
 
 def _newest(notes: Sequence[tuple[int, str]]) -> int:

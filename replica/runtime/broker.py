@@ -24,7 +24,14 @@ import zab
 from kraft_controller.core.broker_epoch import NO_EPOCH, UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, UpdateMetadata
-from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicId, TopicPartition
+from kraft_controller.core.names import (
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    BrokerEpoch,
+    BrokerId,
+    TopicId,
+    TopicPartition,
+)
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime import meta_properties
@@ -37,6 +44,8 @@ from kraft_controller.wire import znodes
 from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache
 from replica.core.fetch_session_cache import FetchSessionLimits as SessionLimits
 from replica.core.log_config import LogConfig
+from replica.core.metadata_cache import MetadataCache
+from replica.runtime.authorization.guard_table import guard_handlers
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.between import Between, ControlPlaneListener
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
@@ -46,38 +55,36 @@ from replica.runtime.descriptors import share
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.failed_disks import FailedDisks
-from replica.runtime.fetch_sessions import in_sessions
 from replica.runtime.fetchers import FetcherSettings
 from replica.runtime.groups import Groups
-from replica.runtime.guards.table import guarded
-from replica.runtime.handlers import acls as acl_handlers
-from replica.runtime.handlers import configs as config_handlers
-from replica.runtime.handlers import coordinators as coordinator_handlers
-from replica.runtime.handlers import fetch as fetch_handlers
-from replica.runtime.handlers import groups as group_handlers
-from replica.runtime.handlers import log_dirs as log_dir_handlers
-from replica.runtime.handlers import markers as marker_handlers
-from replica.runtime.handlers import metadata as metadata_handlers
-from replica.runtime.handlers import moves as move_handlers
-from replica.runtime.handlers import offsets as offset_handlers
-from replica.runtime.handlers import produce as produce_handlers
-from replica.runtime.handlers import producers as producer_handlers
-from replica.runtime.handlers import quotas as quota_handlers
-from replica.runtime.handlers import topics as topic_handlers
-from replica.runtime.handlers import transactions as transaction_handlers
-from replica.runtime.handlers import users as user_handlers
+from replica.runtime.handlers import acl_requests as acl_handlers
+from replica.runtime.handlers import config_requests as config_handlers
+from replica.runtime.handlers import coordinator_requests as coordinator_handlers
+from replica.runtime.handlers import fetch_requests as fetch_handlers
+from replica.runtime.handlers import group_requests as group_handlers
+from replica.runtime.handlers import log_dir_requests as log_dir_handlers
+from replica.runtime.handlers import marker_requests as marker_handlers
+from replica.runtime.handlers import metadata_requests as metadata_handlers
+from replica.runtime.handlers import offset_requests as offset_handlers
+from replica.runtime.handlers import produce_requests as produce_handlers
+from replica.runtime.handlers import producer_id_requests as producer_handlers
+from replica.runtime.handlers import quota_requests as quota_handlers
+from replica.runtime.handlers import reassignment_requests as move_handlers
+from replica.runtime.handlers import scram_requests as user_handlers
+from replica.runtime.handlers import topic_requests as topic_handlers
+from replica.runtime.handlers import transaction_requests as transaction_handlers
+from replica.runtime.handlers.client_throttling import metered
+from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers
-from replica.runtime.metadata import MetadataCache
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, CoordinatedTopic
 from replica.runtime.port import Port
-from replica.runtime.producers import ProducerIds
-from replica.runtime.quotas import metered
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey, Handlers, joined
 from replica.runtime.sasl import SaslSettings, security_of
-from replica.runtime.topics import Defaults, Topics
+from replica.runtime.store.internal_topic_size import InternalTopicSize
+from replica.runtime.store.producer_id_manager import ProducerIdManager
+from replica.runtime.store.topic_manager import Defaults, TopicManager
 from replica.runtime.transactions import Transactions
 from replica.runtime.users import Users, sasl_secret
 from zab.core.failed_logins import FailedLogins
@@ -122,16 +129,16 @@ class Broker:
             lambda: config.store_login.session(config.store, config.session_timeout_ms)
         )
         self.configs = TopicConfigs(config.log, self.log)
-        self.topics = Topics(
+        self.topics = TopicManager(
             self.session,
             self.cache,
             Defaults(config.partitions, config.replication_factor),
             os.urandom,
             deletion=config.deletion,
         )
-        self.offsets_topic = CoordinatedTopic(self.topics, OFFSETS_TOPIC)
-        self.transactions_topic = CoordinatedTopic(self.topics, TRANSACTIONS_TOPIC)
-        self.producer_ids = ProducerIds(config.id, self.session)
+        self.offsets_topic = InternalTopicSize(self.topics, OFFSETS_TOPIC)
+        self.transactions_topic = InternalTopicSize(self.topics, TRANSACTIONS_TOPIC)
+        self.producer_ids = ProducerIdManager(config.id, self.session)
         self.share = share(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
         logs = evolve(config.logs, open_files_max=self.share.logs)
         self.disk = Disk(config.log_dirs, self.configs, self.log, wall_ms, config.disk, logs)
@@ -364,13 +371,13 @@ class Broker:
         )
         handlers = metered(made, self.dynamic.quotas, self.replication.now, inter_broker)
         if self.authorizer is not None:
-            handlers = guarded(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
+            handlers = guard_handlers(handlers, self.authorizer, self.cache, auto_create=config.auto_create)
         fetch = in_sessions(handlers[ApiKey.FETCH], self.fetch_sessions, self.replication.now, inter_broker)
         return {**handlers, ApiKey.FETCH: fetch}
 
-    def _remembering(self, topic: CoordinatedTopic) -> coordinator_handlers.Remembering:
+    def _remembering(self, topic: InternalTopicSize) -> coordinator_handlers.CoordinatorTopicLookup:
         make = partial(self.make_topic, topic.name)
-        return coordinator_handlers.Remembering(topic.name, topic.count, make, self.log)
+        return coordinator_handlers.CoordinatorTopicLookup(topic.name, topic.count, make, self.log)
 
     def _transaction_ended(self, where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
         """Positions of groups may have hung on it."""
@@ -523,6 +530,7 @@ class Broker:
             named = named | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
             before = {name: self.cache.topics[name].id for name in named if name in self.cache.topics}
             self.cache.update(command)
+            self.topics.on_metadata_changed()
             gone = {name for name, ident in before.items() if self._is_another(name, ident)}
             for topic in gone:
                 self.dynamic.topic_gone(topic, another=topic in self.cache.topics)

@@ -27,7 +27,7 @@ from replica.wire.api import ApiKey
 from replica.wire.fields import Api
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_response, encode_request
-from replica.wire.schemas.cluster import (
+from replica.wire.schemas.cluster_schemas import (
     API_VERSIONS,
     METADATA,
     ApiVersionsRequest,
@@ -35,7 +35,7 @@ from replica.wire.schemas.cluster import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from replica.wire.schemas.groups import FIND_COORDINATOR, FindCoordinatorRequest
+from replica.wire.schemas.group_schemas import FIND_COORDINATOR, FindCoordinatorRequest
 
 T = TypeVar("T")
 Q = TypeVar("Q")

@@ -23,7 +23,7 @@ from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
 from replica.runtime.sasl import Identity, SaslSettings
 from replica.runtime.settings import PortSettings
-from replica.runtime.store import StoreLogin
+from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings
 

@@ -35,7 +35,7 @@ from replica.wire.messages import (
 )
 from replica.wire.messages import Request as Asked
 from replica.wire.schemas import APIS
-from replica.wire.schemas.cluster import API_VERSIONS
+from replica.wire.schemas.cluster_schemas import API_VERSIONS
 from zab.host.logs import shown
 from zab.host.watchdog import TimedSteps
 from zab.net.wakeup import Wakeup

@@ -19,10 +19,10 @@ from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
 from replica.core.log_config import NAMES, LogConfig
-from replica.runtime import quotas
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import Layers, Said
 from replica.runtime.disk import Disk
+from replica.runtime.handlers import client_throttling
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
 from replica.runtime.replicas import Replication
@@ -85,7 +85,7 @@ class DynamicConfigs:
     def _heard(self, entity: Entity, said: Mapping[str, str]) -> None:
         kind, _, name = entity.path.partition("/")
         if kind in ("clients", "users"):
-            for why in quotas.hear(self.quotas, entity, said):
+            for why in client_throttling.apply_quotas(self.quotas, entity, said):
                 self._log.warn_rate_limited("bad_config", (entity, why), entity=entity.path, why=why)
         elif self._throttles.heard(entity.path, said):
             self._throttle()

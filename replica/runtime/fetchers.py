@@ -33,7 +33,7 @@ from replica.core.replica_messages import (
 from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
-from replica.wire.schemas.data import (
+from replica.wire.schemas.data_schemas import (
     FETCH,
     LIST_OFFSETS,
     OFFSET_FOR_LEADER_EPOCH,

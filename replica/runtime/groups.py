@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from uuid import uuid4
 
+from kraft_controller.core.names import OFFSETS_TOPIC
 from replica.core.coordinator_topic import Load
 from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import (
@@ -30,7 +31,6 @@ from replica.core.groups.group_states import Cause
 from replica.runtime.coordinator import Driver, surely
 from replica.runtime.coordinator_log import Storage
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.wire import group_records
 from replica.wire.batch import Header
 from replica.wire.records import ControlType, Record, batch_of, read_control

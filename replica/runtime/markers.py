@@ -20,7 +20,7 @@ from replica.runtime.between import Between
 from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
 from replica.wire.fields import Api
-from replica.wire.schemas.transactions import (
+from replica.wire.schemas.transaction_schemas import (
     WRITE_TXN_MARKERS,
     WritableTxnMarker,
     WritableTxnMarkerTopic,

@@ -19,7 +19,7 @@ from replica.runtime.requests import ANONYMOUS, ApiKey, Handlers, Request
 from replica.runtime.settings import PortSettings
 from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
-from replica.wire.schemas.cluster import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from replica.wire.schemas.cluster_schemas import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from zab.host.watchdog import UNWATCHED, Watchdog
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
 

@@ -18,7 +18,7 @@ from replica.core.sasl import Exchange, Proof, Refused
 from replica.core.scram import ScramExchange, ScramProof
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.wire.fields import Api
-from replica.wire.schemas.cluster import (
+from replica.wire.schemas.cluster_schemas import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SaslAuthenticateRequest,

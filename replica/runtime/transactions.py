@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 from attrs import evolve
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.coordinator_topic import Load
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_coordinator import TransactionCoordinator
@@ -35,7 +35,6 @@ from replica.runtime.coordinator import Driver, surely
 from replica.runtime.coordinator_log import Storage
 from replica.runtime.logs import Log
 from replica.runtime.markers import Told
-from replica.runtime.offsets_topic import TRANSACTIONS_TOPIC
 from replica.wire import transaction_records
 from replica.wire.batch import Header
 from replica.wire.records import Record, batch_of

@@ -16,8 +16,8 @@ from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, 
 from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.at_store import at_the_store
 from replica.runtime.logs import Log
+from replica.runtime.store.store_call import call_store
 
 USERS: Final = "users"
 SECRET: Final = "/cluster/sasl_secret"
@@ -67,7 +67,7 @@ class Users:
                     found[name] = kept
             return found
 
-        return await at_the_store(self._session(), look)
+        return await call_store(self._session(), look)
 
     async def change(self, name: str, put: Credentials, remove: list[Mechanism]) -> None:
         entity = Entity.of(USERS, name)
@@ -79,7 +79,7 @@ class Users:
             kept = {mechanism.value: credential.text for mechanism, credential in put.items()}
             await alter_config(session, entity, kept, [mechanism.value for mechanism in remove])
 
-        await at_the_store(self._session(), write)
+        await call_store(self._session(), write)
 
 
 def _name_of(entity: Entity) -> str | None:

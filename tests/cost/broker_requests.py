@@ -22,7 +22,7 @@ from replica.wire.fields import Api, Field, Kind, fields_of
 from replica.wire.messages import ELEMENTS_MAX, encode_request
 from replica.wire.records import Record, batch_of, build
 from replica.wire.schemas import APIS
-from replica.wire.schemas.data import PRODUCE, ProduceRequest
+from replica.wire.schemas.data_schemas import PRODUCE, ProduceRequest
 from tests.kafka_bodies import body_of
 
 Body = dict[str, Any]

@@ -15,7 +15,7 @@ from replica.core.offset_lookup import Lookup
 from replica.core.replica_messages import OffsetAnswer
 from replica.runtime.broker import Broker
 from replica.runtime.client import Client, connect
-from replica.runtime.handlers import users
+from replica.runtime.handlers import scram_requests
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.users import Users
 from replica.wire.messages import ELEMENTS_MAX, decode_request, elements_max
@@ -151,7 +151,7 @@ class _NoUsers(Users):
 
 
 def test_changing_many_users_is_linear() -> None:
-    alter = on_values(users.handlers(_NoUsers()))[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
+    alter = on_values(scram_requests.handlers(_NoUsers()))[ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
 
     def cost(count: int) -> int:
         deletions = [{"name": f"u{number}", "mechanism": 1} for number in range(count)]

@@ -22,11 +22,11 @@ from replica.core.acls import Acl, Entry, Operation, Pattern, PatternType, Permi
 from replica.core.authorizing import Acls, AclSettings, Who, allowed, operations
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.partitioning import java_hash
+from replica.core.metadata_cache import MetadataCache
 from replica.runtime import logs
 from replica.runtime.authorizer import Authorizer
 from replica.runtime.client import connect
-from replica.runtime.handlers import metadata
-from replica.runtime.metadata import MetadataCache
+from replica.runtime.handlers import metadata_requests
 from replica.runtime.requests import ApiKey, Request
 from replica.wire.fields import MESSAGE_BYTES_MAX
 from tests.cost.meter import steps
@@ -104,8 +104,8 @@ def _ask_metadata(cache: MetadataCache, topics: list[Body]) -> Body:
     async def make(name: str) -> None:
         raise AssertionError(name)
 
-    settings = metadata.MetadataSettings("cluster", auto_create=False)
-    answer = on_values(metadata.handlers(cache, settings, lambda: BrokerId(1), make))[ApiKey.METADATA]
+    settings = metadata_requests.MetadataSettings("cluster", auto_create=False)
+    answer = on_values(metadata_requests.handlers(cache, settings, lambda: BrokerId(1), make))[ApiKey.METADATA]
     body = {
         "topics": topics,
         "allow_auto_topic_creation": False,

@@ -17,11 +17,10 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.admin import NewTopic
 
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from replica.cli import main as zab_broker
 from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from tests.integration.brokers import Cluster, cluster, in_thread
 from tests.integration.kafka_clients import stop as leave
 

@@ -25,16 +25,15 @@ from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonPartition
 
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause, GroupState
 from replica.runtime.groups import Groups
-from replica.runtime.handlers import coordinators
-from replica.runtime.handlers import groups as group_handlers
+from replica.runtime.handlers import coordinator_requests
+from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import Body, on_values, typed
@@ -125,10 +124,10 @@ async def broker() -> AsyncIterator[Running]:
             ]
         }
 
-    remembering = coordinators.Remembering(OFFSETS_TOPIC, count, make, Log(1))
+    lookup = coordinator_requests.CoordinatorTopicLookup(OFFSETS_TOPIC, count, make, Log(1))
     handlers = {
         **group_handlers.handlers(groups, lambda _: True),
-        **coordinators.handlers(Picture(), {coordinators.GROUP: remembering}),
+        **coordinator_requests.handlers(Picture(), {coordinator_requests.GROUP: lookup}),
         **typed({ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: fetch}),
     }
     async with trio.open_nursery() as nursery:

@@ -20,8 +20,8 @@ import kafka
 import pytest
 import trio
 
+from kraft_controller.core.names import OFFSETS_TOPIC
 from replica.core.groups.partitioning import partition_of
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from tests.integration.broker_processes import PATIENCE_S, Processes, broker_processes, store_processes
 from tests.integration.brokers import in_thread
 from tests.integration.kafka_clients import Confluent

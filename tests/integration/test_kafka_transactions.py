@@ -17,13 +17,12 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.groups.partitioning import partition_of
 from replica.core.transactions.transaction_effects import Marker
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.core.transactions.transaction_states import TxnState
 from replica.runtime.broker import Broker
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.integration.brokers import Cluster, cluster, in_thread
 
 pytestmark = pytest.mark.slow

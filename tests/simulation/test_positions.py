@@ -22,13 +22,13 @@ from harness.faults import (
 )
 from harness.worlds.cores.partitions.telling import Teller, with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
-from kraft_controller.core.names import INTERNAL, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import Commit, Committed, GroupIdentity, OffsetAndMetadata
 
 HELD = CreateTopic(400, OFFSETS, 1, 3)
 """The topic of positions, in one partition, of which broker 3 is preferred to lead."""
-WHERE = TopicPartition(INTERNAL[0], 0)
+WHERE = TopicPartition(OFFSETS_TOPIC, 0)
 
 
 def played(*ops: Op, length_ms: int = 2_500) -> tuple[PartitionsWorld, dict[str, int]]:

@@ -13,7 +13,7 @@ from attrs import define
 
 from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth
-from kraft_controller.core.names import INTERNAL, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_effects import GroupRecord, OffsetRecord
 from replica.core.groups.group_messages import (
@@ -97,7 +97,7 @@ class Positions:
         """None: its disk has failed in this step, and there is nothing to look at."""
         count, keeper = broker.groups.coordinator.topic.partitions, self._world.keeper
         assert count is not None
-        where = TopicPartition(INTERNAL[0], partition_of(group, count))
+        where = TopicPartition(OFFSETS_TOPIC, partition_of(group, count))
         copy = keeper.copies.get(broker.id, {}).get(where)
         if copy is None or where not in broker.core.partitions:
             return None
@@ -172,7 +172,7 @@ class Positions:
     def doubtful(self, group: str) -> bool:
         """Whether it may have gone back, and nobody is to blame for it."""
         lost = any(
-            key.where.topic == INTERNAL[0] and truth.fork != -1 for key, truth in self._world.keeper.truths.items()
+            key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in self._world.keeper.truths.items()
         )
         return lost or group in self._outdated
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from harness.checkers.controller.settled import Data, absent, told
-from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from replica.core.follower_role import FollowerRole
 from replica.core.leader_role import LeaderRole
@@ -69,7 +69,7 @@ def unequal(world: PartitionsWorld) -> str | None:
         if not producer.settled:
             return f"producer {key[0]} of {producer.where} has not been told what became of what it wrote"
     for committer in world.workload.committers.values():
-        if not committer.settled and not world.keeper.exists(TopicPartition(INTERNAL[0], 0)):
+        if not committer.settled and not world.keeper.exists(TopicPartition(OFFSETS_TOPIC, 0)):
             committer.forget()
         if not committer.settled:
             return f"{committer.number} in {committer.group} has not been told what became of what it committed"

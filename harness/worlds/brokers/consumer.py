@@ -28,7 +28,7 @@ from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.client import Client, Unreachable, raise_for
 from replica.wire.batch import walk
 from replica.wire.records import read_records
-from replica.wire.schemas.data import (
+from replica.wire.schemas.data_schemas import (
     FETCH,
     LIST_OFFSETS,
     FetchRequest,
@@ -39,7 +39,7 @@ from replica.wire.schemas.data import (
     ListOffsetsTopic,
     PartitionData,
 )
-from replica.wire.schemas.groups import (
+from replica.wire.schemas.group_schemas import (
     OFFSET_COMMIT,
     OFFSET_FETCH,
     OffsetCommitRequest,

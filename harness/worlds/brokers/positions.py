@@ -11,8 +11,8 @@ from harness.worlds.brokers.consumer import WRONG
 from kraft_controller.core.names import TopicPartition
 from replica.runtime.client import Client, raise_for
 from replica.wire.fields import Api
-from replica.wire.schemas.groups import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchRequestTopic
-from replica.wire.schemas.transactions import (
+from replica.wire.schemas.group_schemas import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchRequestTopic
+from replica.wire.schemas.transaction_schemas import (
     TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

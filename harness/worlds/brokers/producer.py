@@ -19,7 +19,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.runtime.client import Client, Unreachable, raise_for
 from replica.wire.records import Record, build
-from replica.wire.schemas.data import (
+from replica.wire.schemas.data_schemas import (
     INIT_PRODUCER_ID,
     PRODUCE,
     InitProducerIdRequest,

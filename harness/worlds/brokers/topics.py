@@ -11,7 +11,7 @@ from harness.script.partitions import AllowUnclean
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.controller.people import in_turn, name_of
 from replica.runtime.client import Client
-from replica.wire.schemas.topics import (
+from replica.wire.schemas.topic_schemas import (
     CREATE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,
     CreatableReplicaAssignment,

@@ -24,7 +24,7 @@ from replica.runtime.client import Client, Unreachable, raise_for
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.fields import Api
 from replica.wire.records import Record, build, read_records
-from replica.wire.schemas.data import (
+from replica.wire.schemas.data_schemas import (
     FETCH,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
@@ -42,8 +42,8 @@ from replica.wire.schemas.data import (
     ProduceRequest,
     TopicProduceData,
 )
-from replica.wire.schemas.groups import FIND_COORDINATOR, FindCoordinatorRequest
-from replica.wire.schemas.transactions import (
+from replica.wire.schemas.group_schemas import FIND_COORDINATOR, FindCoordinatorRequest
+from replica.wire.schemas.transaction_schemas import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     END_TXN,

@@ -13,7 +13,12 @@ from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.runtime.client import Client, Unreachable
-from replica.wire.schemas.data import DELETE_RECORDS, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from replica.wire.schemas.data_schemas import (
+    DELETE_RECORDS,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 PAUSE_S: Final = 0.1
 TIMEOUT_MS: Final = 1_000

@@ -8,14 +8,14 @@ from attrs import evolve
 
 from harness.script.brokers import CreateTopic, DeleteTopic, ElectPreferred, GrowTopic, Reassign
 from harness.script.partitions import OFFSETS
-from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
 
 
 def name_of(topic: int) -> str:
-    return INTERNAL[0] if topic == OFFSETS else f"t{topic}"
+    return OFFSETS_TOPIC if topic == OFFSETS else f"t{topic}"
 
 
 def where_of(topic: int, partition: int) -> TopicPartition:

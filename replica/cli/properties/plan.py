@@ -34,7 +34,7 @@ from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, 
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
 from replica.runtime.settings import PortSettings
-from replica.runtime.store import StoreLogin
+from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.config.config_source import BadConfig
 from zab.config.key_table import ConfigKey

@@ -39,11 +39,11 @@ from replica.core.groups.group_messages import (
     DescribedGroup,
     DescribeGroup,
     GroupDeleted,
+    GroupOverview,
     Heartbeat,
     Join,
     Joined,
     Leave,
-    ListedGroup,
     ListedGroups,
     ListGroups,
     MembersLeft,
@@ -251,7 +251,7 @@ class GroupCoordinator:
             return ListedGroups(E.COORDINATOR_NOT_AVAILABLE)
         wanted = {state.lower() for state in ask.states}
         found = tuple(
-            ListedGroup(group.id, group.protocol_type or "", group.state)
+            GroupOverview(group.id, group.protocol_type or "", group.state)
             for group in sorted(self.groups, key=lambda group: group.id)
             if not wanted or group.state.value.lower() in wanted
         )

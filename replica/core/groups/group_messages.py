@@ -204,7 +204,7 @@ class ListGroups:
 
 
 @frozen
-class ListedGroup:
+class GroupOverview:
     group: str
     protocol_type: str
     state: GroupState
@@ -213,7 +213,7 @@ class ListedGroup:
 @frozen
 class ListedGroups:
     error: ErrorCode
-    groups: tuple[ListedGroup, ...] = ()
+    groups: tuple[GroupOverview, ...] = ()
 
 
 @frozen

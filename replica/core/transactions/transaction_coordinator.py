@@ -35,13 +35,13 @@ from replica.core.transactions.transaction_messages import (
     End,
     Init,
     Initialized,
-    ListedTransaction,
     ListedTransactions,
     ListTransactions,
     NeedsId,
     Reply,
     Ticket,
     TransactionDone,
+    TransactionOverview,
 )
 from replica.core.transactions.transaction_metadata import TransactionMetadata
 from replica.core.transactions.transaction_settings import TransactionSettings
@@ -223,7 +223,7 @@ class TransactionCoordinator:
         if self.topic.loading:
             return ListedTransactions(E.COORDINATOR_LOAD_IN_PROGRESS)
         found = (
-            ListedTransaction(each.id, each.now.producer, each.state)
+            TransactionOverview(each.id, each.now.producer, each.state)
             for each in sorted(self.transactions, key=lambda each: each.id)
             if (not ask.states or each.state in ask.states)
             and (not ask.producers or each.now.producer in ask.producers)

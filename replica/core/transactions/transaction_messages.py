@@ -99,7 +99,7 @@ class ListTransactions:
 
 
 @frozen
-class ListedTransaction:
+class TransactionOverview:
     id: str
     producer: int
     state: TxnState
@@ -108,7 +108,7 @@ class ListedTransaction:
 @frozen
 class ListedTransactions:
     error: ErrorCode
-    transactions: tuple[ListedTransaction, ...] = ()
+    transactions: tuple[TransactionOverview, ...] = ()
 
 
 Ask: TypeAlias = Init | AddPartitions | End | DescribeTransaction | ListTransactions

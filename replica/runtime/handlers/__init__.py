@@ -1,1 +1,1 @@
-"""What is done for each request. A module here is one family of requests, and offers them in a table."""
+"""Request handlers. Each module handles one family of requests and returns a table of handlers by API key."""

@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core.names import TopicPartition
 from replica.cli.produce import Producer
-from replica.runtime import group_admin
 from replica.runtime.admin import overview, page
 from replica.runtime.admin.operators import Operators
 from replica.runtime.admin.page import main
+from replica.runtime.admin_client import group_admin
 from replica.runtime.broker import Broker
 from replica.runtime.client import connect
 from replica.wire.compression import Codec

@@ -20,7 +20,7 @@ from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.client import ClientSettings, Connection
-from replica.runtime.handlers import fetch, offsets, produce
+from replica.runtime.handlers import fetch_requests, offset_requests, produce_requests
 from replica.runtime.logs import Log
 from replica.runtime.port import Port
 from replica.runtime.replicas import Pace, Replication
@@ -75,9 +75,9 @@ class Cluster:
             Pace(checkpoint_s=0.05, notices_s=0.05),
         )  # fmt: skip
         handlers = {
-            **produce.handlers(replicas),
-            **fetch.handlers(replicas, "PLAINTEXT"),
-            **offsets.handlers(replicas, "PLAINTEXT"),
+            **produce_requests.handlers(replicas),
+            **fetch_requests.handlers(replicas, "PLAINTEXT"),
+            **offset_requests.handlers(replicas, "PLAINTEXT"),
         }
         port = Port("PLAINTEXT", "127.0.0.1", 0, handlers, log)
         self.ports[number] = await port.bind()

@@ -13,7 +13,7 @@ import trio
 from attrs import evolve
 
 from kraft_controller.core.commands import UpdateMetadata
-from kraft_controller.core.names import ControllerEpoch, TopicId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, ControllerEpoch, TopicId, TopicPartition
 from kraft_controller.runtime.admin.entity_configs import Entity, alter_config
 from kraft_controller.runtime.admin.topic_requests import create_topic, delete_topic
 from kraft_controller.runtime.controller import Pace
@@ -21,7 +21,6 @@ from kraft_controller.wire import znodes
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
 from replica.runtime.config import OffsetsTopicSettings
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.storage.checkpoint_files import METADATA
 from replica.wire import records
 from tests.integration.brokers import cluster, in_thread, until

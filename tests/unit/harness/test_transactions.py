@@ -9,7 +9,7 @@ from harness.mutants.bank.transactions import STORIES, Told
 from harness.worlds.brokers.transactions import committed
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.records import ControlType, Record, build, control_batch
-from replica.wire.schemas.data import AbortedTransaction
+from replica.wire.schemas.data_schemas import AbortedTransaction
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)

@@ -16,7 +16,7 @@ from replica.runtime.client import Client, ClientSettings, Unreachable, connect,
 from replica.wire.api import ApiKey
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_request
-from replica.wire.schemas.groups import DELETE_GROUPS, DeleteGroupsRequest
+from replica.wire.schemas.group_schemas import DELETE_GROUPS, DeleteGroupsRequest
 from tests.kafka_bodies import ask, ask_broker, response_frame, values_of
 
 Body = dict[str, Any]

@@ -6,10 +6,10 @@ import pytest
 
 from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode
+from replica.core.metadata_cache import MetadataCache
 from replica.runtime.config import Setting
 from replica.runtime.described import Layers, of_broker
-from replica.runtime.handlers.configs import handlers
-from replica.runtime.metadata import MetadataCache
+from replica.runtime.handlers.config_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import on_values
 
@@ -25,7 +25,7 @@ async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
     assert reply is not None
     [result] = reply["results"]
     assert result["error_code"] is ErrorCode.INVALID_REQUEST
-    assert result["error_message"] == f"there are no resources of type {called} here"
+    assert result["error_message"] == f"unsupported resource type {called}: use 2 (topic) or 4 (broker)"
 
 
 @pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache, FetchSessionLimits, Wish
-from replica.runtime.fetch_sessions import in_sessions
+from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.requests import ApiKey, Handler, Request
 from tests.kafka_bodies import Body, on_values, typed
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
@@ -20,16 +20,15 @@ from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
 from replica.runtime.admin import groups as group_metrics
 from replica.runtime.groups import Groups
-from replica.runtime.handlers import coordinators
-from replica.runtime.handlers import groups as group_handlers
+from replica.runtime.handlers import coordinator_requests
+from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.runtime.requests import ApiKey, Handler, Request
 from replica.wire.messages import decode_request, encode_response
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas import APIS
-from replica.wire.schemas import groups as group_schemas
-from replica.wire.schemas.groups import FIND_COORDINATOR
+from replica.wire.schemas import group_schemas as group_schemas
+from replica.wire.schemas.group_schemas import FIND_COORDINATOR
 from tests.kafka_bodies import Body, on_values, request_frame, response_values
 from tests.unit.replica.storage.logs import MemoryLog
 
@@ -532,11 +531,15 @@ class Topic:
 
 def finder(picture: Picture, topic: Topic, transactions: Topic | None = None) -> Handler:
     another = transactions or Topic()
-    remembering = {
-        coordinators.GROUP: coordinators.Remembering(OFFSETS_TOPIC, topic.count, topic.make, Log(1)),
-        coordinators.TRANSACTION: coordinators.Remembering(TRANSACTIONS_TOPIC, another.count, another.make, Log(1)),
+    topics = {
+        coordinator_requests.GROUP: coordinator_requests.CoordinatorTopicLookup(
+            OFFSETS_TOPIC, topic.count, topic.make, Log(1)
+        ),
+        coordinator_requests.TRANSACTION: coordinator_requests.CoordinatorTopicLookup(
+            TRANSACTIONS_TOPIC, another.count, another.make, Log(1)
+        ),
     }
-    return coordinators.handlers(picture, remembering)[ApiKey.FIND_COORDINATOR]
+    return coordinator_requests.handlers(picture, topics)[ApiKey.FIND_COORDINATOR]
 
 
 async def found(handler: Any, version: int, listener: str = "PLAINTEXT", **fields: Any) -> Body:

@@ -12,17 +12,16 @@ import trio
 from attrs import define
 
 from bench.ports import free_port
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.cli import main
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_messages import Commit, GroupIdentity, Join, Joined, Offer, OffsetAndMetadata, Sync
 from replica.core.groups.group_settings import GroupSettings
 from replica.runtime.groups import Groups
-from replica.runtime.handlers import coordinators
-from replica.runtime.handlers import groups as group_handlers
+from replica.runtime.handlers import coordinator_requests
+from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.runtime.port import Port
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import Body, typed
@@ -93,10 +92,10 @@ async def broker() -> AsyncIterator[Running]:
             ]
         }
 
-    remembering = coordinators.Remembering(OFFSETS_TOPIC, count, make, Log(1))
+    lookup = coordinator_requests.CoordinatorTopicLookup(OFFSETS_TOPIC, count, make, Log(1))
     handlers = {
         **group_handlers.handlers(groups, lambda where: where.topic == "t"),
-        **coordinators.handlers(Picture(), {coordinators.GROUP: remembering}),
+        **coordinator_requests.handlers(Picture(), {coordinator_requests.GROUP: lookup}),
         **typed({ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets}),
     }
     async with trio.open_nursery() as nursery:

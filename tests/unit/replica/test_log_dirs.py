@@ -15,7 +15,7 @@ from replica.core.errors import ErrorCode
 from replica.core.log_config import LogConfig
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.disk import Disk, DiskPace
-from replica.runtime.handlers.log_dirs import handlers
+from replica.runtime.handlers.log_dir_requests import handlers
 from replica.runtime.logs import Log
 from replica.runtime.requests import ApiKey, Request
 from replica.storage.log_manager import ManagerSettings

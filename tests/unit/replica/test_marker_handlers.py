@@ -11,7 +11,7 @@ import trio.testing
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partition_log import ActiveProducer
-from replica.runtime.handlers.markers import handlers
+from replica.runtime.handlers.marker_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from replica.wire.records import ControlType, read_control, read_records
 from tests.kafka_bodies import on_values, response_frame, response_values

@@ -17,7 +17,7 @@ from kraft_controller.core.names import (
     TopicPartition,
 )
 from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
-from replica.runtime.metadata import MetadataCache
+from replica.core.metadata_cache import MetadataCache
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -18,10 +18,10 @@ from kraft_controller.core.names import (
 )
 from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.handlers import metadata
-from replica.runtime.metadata import MetadataCache
+from replica.core.metadata_cache import MetadataCache
+from replica.runtime.handlers import metadata_requests
 from replica.runtime.requests import ApiKey, Request
-from replica.runtime.topics import Defaults, Topics
+from replica.runtime.store.topic_manager import Defaults, TopicManager
 from tests.kafka_bodies import on_values
 
 ONE = BrokerId(1)
@@ -35,8 +35,8 @@ async def answer(
     *,
     auto_create: bool = True,
 ) -> dict[str, Any]:
-    settings = metadata.MetadataSettings("cluster", auto_create=auto_create)
-    act = on_values(metadata.handlers(cache, settings, lambda: ONE, make))[ApiKey.METADATA]
+    settings = metadata_requests.MetadataSettings("cluster", auto_create=auto_create)
+    act = on_values(metadata_requests.handlers(cache, settings, lambda: ONE, make))[ApiKey.METADATA]
     body = {
         "topics": [{"name": name, "topic_id": None} for name in names],
         "allow_auto_topic_creation": True,
@@ -84,7 +84,7 @@ async def test_missing_topics_of_one_request_are_made_together() -> None:
     assert found.pop("x7") is ErrorCode.INVALID_REPLICATION_FACTOR
     assert set(found.values()) == {ErrorCode.LEADER_NOT_AVAILABLE}
     assert sorted(made) == sorted(set(names) - {"x7", "x8"})
-    assert together == metadata.MADE_TOGETHER_MAX
+    assert together == metadata_requests.CREATED_AT_A_TIME_MAX
 
 
 async def test_a_topic_made_for_a_request_is_not_described_in_its_answer() -> None:
@@ -137,7 +137,7 @@ async def test_no_topic_is_made_if_the_broker_does_not_make_topics() -> None:
 async def test_of_two_topics_that_would_be_one_in_metrics_one_is_made_at_a_time() -> None:
     started: list[str] = []
 
-    class Slow(Topics):
+    class Slow(TopicManager):
         async def create(self, name: str, *_: Any, **__: Any) -> Any:
             started.append(name)
             await trio.lowlevel.checkpoint()
@@ -156,7 +156,7 @@ async def test_one_request_makes_a_bounded_number_of_topics() -> None:
         made.append(name)
         await trio.lowlevel.checkpoint()
 
-    most = metadata.MADE_BY_ONE_REQUEST_MAX
+    most = metadata_requests.CREATED_BY_REQUEST_MAX
     found = await ask(make, [f"x{number}" for number in range(most + 5)])
     assert len(made) == most
     assert [name for name, code in found.items() if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] == [

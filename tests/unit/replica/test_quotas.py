@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.client_quotas import DEFAULT, ClientQuotaLimits, ClientQuotaManager, QuotaClient, QuotaType
-from replica.runtime.quotas import hear, user_and_client
+from replica.runtime.handlers.client_throttling import apply_quotas, user_and_client
 
 ANN = QuotaClient("ann", "app")
 LEVELS = [
@@ -120,6 +120,6 @@ def test_what_is_configured_as_the_store_has_it() -> None:
     assert user_and_client(Entity.of("users", "a/b", DEFAULT)) == ("a/b", DEFAULT)
     made = ClientQuotaManager()
     said = {"producer_byte_rate": "many", "consumer_byte_rate": "7", "SCRAM-SHA-256": "salt=x"}
-    [wrong] = hear(made, Entity.of("users", "ann"), said)
+    [wrong] = apply_quotas(made, Entity.of("users", "ann"), said)
     assert "producer_byte_rate=many" in wrong
     assert (made.rate(QuotaType.PRODUCE, ANN), made.rate(QuotaType.FETCH, ANN)) == (None, 7.0)

@@ -17,7 +17,7 @@ from replica.runtime.logs import Log
 from replica.runtime.markers import Markers, MarkerSettings
 from replica.runtime.requests import ApiKey
 from replica.wire.fields import Api
-from replica.wire.schemas.transactions import WriteTxnMarkersResponse
+from replica.wire.schemas.transaction_schemas import WriteTxnMarkersResponse
 from tests.kafka_bodies import Body, body_of, values_of
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

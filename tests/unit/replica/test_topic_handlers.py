@@ -9,11 +9,11 @@ import trio
 
 from kraft_controller.core.names import BrokerId, TopicId
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.metadata_cache import MetadataCache
 from replica.runtime.described import Layers
-from replica.runtime.handlers.topics import handlers
-from replica.runtime.metadata import MetadataCache
+from replica.runtime.handlers.topic_requests import handlers
 from replica.runtime.requests import ApiKey, Request
-from replica.runtime.topics import Made, Topics
+from replica.runtime.store.topic_manager import CreatedTopic, TopicManager
 from tests.kafka_bodies import on_values
 
 LIKE_RAW = "would be equal in metrics, which write both '.' and '_' as '_'"
@@ -28,7 +28,7 @@ class Store:
 
     async def create(
         self, name: str, count: int, factor: int, configs: Mapping[str, str], manual: Any, *, check_only: bool
-    ) -> Made:
+    ) -> CreatedTopic:
         self.at_once += 1
         self.together = max(self.together, self.at_once)
         await trio.lowlevel.checkpoint()
@@ -37,7 +37,7 @@ class Store:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "segment.bytes=bad")
         if not check_only:
             self.made.append(name)
-        return Made(None if check_only else TopicId(name), {0: (BrokerId(1),)})
+        return CreatedTopic(None if check_only else TopicId(name), {0: (BrokerId(1),)})
 
     async def led(self, name: str, partitions: int, timeout_ms: int) -> None:
         pass
@@ -55,7 +55,9 @@ async def create(store: Store, *names: str, check_only: bool = False, bad: tuple
         for name in names
     ]
     body = {"topics": topics, "timeout_ms": 1_000, "validate_only": check_only}
-    act = on_values(handlers(cast(Topics, store), MetadataCache(), lambda: Layers({}, {}, {})))[ApiKey.CREATE_TOPICS]
+    act = on_values(handlers(cast(TopicManager, store), MetadataCache(), lambda: Layers({}, {}, {})))[
+        ApiKey.CREATE_TOPICS
+    ]
     reply = await act(Request(ApiKey.CREATE_TOPICS, 7, 1, None, body))
     assert reply is not None
     assert [topic["name"] for topic in reply["topics"]] == list(names)

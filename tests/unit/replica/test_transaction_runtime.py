@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from kraft_controller.runtime.controller_metrics import exposition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
@@ -18,10 +18,9 @@ from replica.core.partition_log import AppendOrigin
 from replica.core.transactions.transaction_effects import Marker
 from replica.runtime.admin import transactions as transaction_metrics
 from replica.runtime.coordinator import surely
-from replica.runtime.handlers import producers, transactions
+from replica.runtime.handlers import producer_id_requests, transaction_requests
 from replica.runtime.logs import Log
 from replica.runtime.markers import Told
-from replica.runtime.offsets_topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.transactions import Transactions
 from replica.wire.messages import decode_request, encode_response
@@ -100,8 +99,8 @@ class Broker:
         self.offsets: int | None = 50
         self.transactions = Transactions(storage, self._count, markers, self.ids, Log(1), still_leads=still_leads)
         self.handlers = {
-            **transactions.handlers(self.transactions, lambda where: where.topic != "unknown", self._offsets),
-            **producers.handlers(self.ids, self.transactions),
+            **transaction_requests.handlers(self.transactions, lambda where: where.topic != "unknown", self._offsets),
+            **producer_id_requests.handlers(self.ids, self.transactions),
         }
 
     async def _count(self) -> int | None:

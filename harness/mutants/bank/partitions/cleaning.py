@@ -11,12 +11,12 @@ from harness.checkers.ghost import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth, read_all
 from harness.checkers.partitions.keeper import REPLACED, SAME
 from harness.mutants.bank.partitions.story import HERE, ONE, Shelf, Tale, records
-from kraft_controller.core.names import INTERNAL, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from replica.core.partition_log import PartitionLog
 
-OFFSETS: Final = TopicPartition(INTERNAL[0], 0)
+OFFSETS: Final = TopicPartition(OFFSETS_TOPIC, 0)
 
 
 @frozen

@@ -21,7 +21,7 @@ from harness.mutants.bank.partitions.story import (
     Producer,
     Tale,
 )
-from kraft_controller.core.names import INTERNAL, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.follower_role import FollowerRole
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harness.worlds.cores.partitions.broker import PartitionBroker
     from harness.worlds.cores.partitions.world import PartitionsWorld
 
-POSITIONS: Final = TopicPartition(INTERNAL[0], 0)
+POSITIONS: Final = TopicPartition(OFFSETS_TOPIC, 0)
 STATE: Final = PartitionState(ONE, (ONE, TWO), LeaderEpoch(1), version=Version(6))
 
 

@@ -22,6 +22,7 @@ from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
+from replica.core.metadata_cache import MetadataCache
 from replica.core.offset_lookup import EARLIEST, Lookup
 from replica.core.partition import Partition
 from replica.core.partition_log import AppendOrigin
@@ -37,7 +38,6 @@ from replica.core.replica_messages import (
     Results,
     WriteIsr,
 )
-from replica.runtime.metadata import MetadataCache
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld

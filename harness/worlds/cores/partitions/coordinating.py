@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.store_requests import Get, Node, StoreRequests
 from kraft_controller.wire import znodes
 from replica.core.coordinator_topic import Load
@@ -18,7 +18,6 @@ from replica.core.groups.partitioning import partition_of
 from replica.core.log_reading import Reading
 from replica.core.partition_log import AppendOrigin, PartitionLog
 from replica.core.replica_messages import Produced, RoleTaken
-from replica.runtime.offsets_topic import OFFSETS_TOPIC
 from replica.wire import group_records
 from replica.wire.batch import walk
 from replica.wire.records import batch_of, read_records

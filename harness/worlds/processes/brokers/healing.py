@@ -14,7 +14,7 @@ from harness.worlds.controller.people import name_of
 from harness.worlds.processes.healing import Healing
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.wire.schemas.cluster import MetadataResponse
+from replica.wire.schemas.cluster_schemas import MetadataResponse
 
 if TYPE_CHECKING:
     from harness.worlds.processes.brokers.world import BrokersWorld

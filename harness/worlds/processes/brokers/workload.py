@@ -50,7 +50,7 @@ from harness.worlds.processes.workload import Workload
 from kraft_controller.core.names import TopicPartition
 from replica.runtime.client import Client, ClientSettings
 from replica.wire.fields import Api
-from replica.wire.schemas.moves import (
+from replica.wire.schemas.reassignment_schemas import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,
     AlterPartitionReassignmentsRequest,
@@ -59,7 +59,7 @@ from replica.wire.schemas.moves import (
     ReassignableTopic,
     TopicPartitions,
 )
-from replica.wire.schemas.topics import CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsTopic
+from replica.wire.schemas.topic_schemas import CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsTopic
 
 if TYPE_CHECKING:
     from harness.worlds.processes.brokers.broker import Broker

@@ -16,12 +16,12 @@ from replica.core.transactions.transaction_messages import (
     End,
     Init,
     Initialized,
-    ListedTransaction,
     ListedTransactions,
     ListTransactions,
     ProducerIdentity,
     Reply,
     TransactionDone,
+    TransactionOverview,
 )
 from replica.core.transactions.transaction_states import TXN_FROM, TxnState, drawn, may
 from tests.unit.replica.transactions.room import ID, PARTITIONS, T0, T1, TIMEOUT_MS, Room
@@ -182,8 +182,8 @@ def test_transactions_are_listed_by_what_they_are_and_how_long_they_have_been_op
     room.wait(10)
     opened = room.producer("b")
     room.add(opened, T1)
-    a = ListedTransaction("a", done.producer, S.COMPLETE_COMMIT)
-    b = ListedTransaction("b", opened.producer, S.ONGOING)
+    a = TransactionOverview("a", done.producer, S.COMPLETE_COMMIT)
+    b = TransactionOverview("b", opened.producer, S.ONGOING)
     assert room.ask(ListTransactions()) == ListedTransactions(E.NONE, (a, b))
     assert room.ask(ListTransactions(frozenset({S.ONGOING}))) == ListedTransactions(E.NONE, (b,))
     assert room.ask(ListTransactions(producers=frozenset({done.producer}))) == ListedTransactions(E.NONE, (a,))

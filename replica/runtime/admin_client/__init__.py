@@ -1,0 +1,1 @@
+"""Queries and changes of administrators, made of requests to brokers."""

@@ -1,0 +1,83 @@
+"""Client quotas: count the bytes of Produce and Fetch, and delay clients above their rates.
+
+The response says the delay (`throttle_time_ms`), and the connection is not read for that long. A produce with acks=0
+has no response: its handler sleeps. Fetches of replicas are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import trio
+from attrs import evolve
+
+from kraft_controller.core.config_keys import DEFAULT, values_of
+from kraft_controller.runtime.admin.entity_configs import Entity
+from replica.core.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.data_schemas import FetchRequest, FetchResponse, ProduceRequest, ProduceResponse
+
+
+def apply_quotas(quotas: ClientQuotaManager, entity: Entity, configs: Mapping[str, str]) -> tuple[str, ...]:
+    """Set the quotas of an entity `users/...` or `clients/...`. Return the invalid values, which are ignored."""
+    user, client = user_and_client(entity)
+    values, invalid = values_of(entity.kind, configs)
+    rates = {kind: float(value) for kind in QuotaType if isinstance(value := values.get(kind.value), int)}
+    quotas.update(user, client, rates)
+    return invalid
+
+
+def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
+    kind, _, rest = entity.path.partition("/")
+    if kind == "clients":
+        return None, _unquoted(rest)
+    user, inside, client = rest.partition("/clients/")
+    return _unquoted(user), _unquoted(client) if inside else None
+
+
+def _unquoted(name: str) -> str:
+    """Return the name of a path element. A user named `<default>` is quoted, so it is not taken for the default."""
+    return DEFAULT if name == DEFAULT else unquote(name)
+
+
+def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:
+    """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener where replicas fetch."""
+    produce_to, fetch_from = handlers[ApiKey.PRODUCE], handlers[ApiKey.FETCH]
+
+    async def produce(request: Request[ProduceRequest]) -> ProduceResponse | None:
+        size = sum(len(part.records or b"") for topic in request.body.topic_data for part in topic.partition_data)
+        reply: ProduceResponse | None = await produce_to(request)
+        wait = quotas.record(QuotaType.PRODUCE, _client(request), size, now())
+        if reply is None:
+            await trio.sleep(wait / 1000)
+            return None
+        reply.throttle_time_ms = wait
+        return reply
+
+    async def fetch(request: Request[FetchRequest]) -> FetchResponse:
+        body, client = request.body, _client(request)
+        if body.replica_id >= 0 and request.listener == inter_broker:
+            unmetered: FetchResponse = await fetch_from(request)
+            return unmetered
+        if wait := quotas.throttle_ms(QuotaType.FETCH, client, now()):
+            # Another connection of the client exceeded the quota. The client fetches again after the empty response.
+            request = evolve(request, body=evolve(body, max_bytes=0, max_wait_ms=0))
+            nothing: FetchResponse = await fetch_from(request)
+            nothing.throttle_time_ms = wait
+            return nothing
+        most = quotas.request_bytes_max(QuotaType.FETCH, client)
+        if most is not None and most < body.max_bytes:
+            least = min(body.min_bytes, most)  # or the fetch would wait for more than it may return
+            request = evolve(request, body=evolve(body, max_bytes=most, min_bytes=least))
+        reply: FetchResponse = await fetch_from(request)
+        size = sum(len(part.records or b"") for topic in reply.responses for part in topic.partitions)
+        reply.throttle_time_ms = quotas.record(QuotaType.FETCH, client, size, now())
+        return reply
+
+    return {**handlers, ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
+
+
+def _client(request: Request[Any]) -> QuotaClient:
+    return QuotaClient(request.principal.removeprefix("User:"), request.client_id or "")

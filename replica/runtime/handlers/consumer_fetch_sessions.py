@@ -1,0 +1,106 @@
+"""Fetch sessions of consumers (KIP-227), around the handler of Fetch.
+
+An incremental request becomes a request for all partitions of the session, and the response is reduced to the
+partitions that changed. So the handler does not need sessions, and authorization and quotas cover the whole session
+each time. A follower's request passes unchanged: the core keeps its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from attrs import evolve
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSession, FetchSessionCache, Wish
+from replica.runtime.handlers.fetch_requests import in_session
+from replica.runtime.requests import Handler, Request
+from replica.wire.schemas.data_schemas import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchRequestPartition,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+_WISH: Final = ("fetch_offset", "partition_max_bytes", "current_leader_epoch", "last_fetched_epoch", "log_start_offset")
+_wish = attrgetter(*_WISH)
+
+
+def in_sessions(fetch: Handler, sessions: FetchSessionCache, now: Callable[[], int], inter_broker: str) -> Handler:
+    async def answer(request: Request[FetchRequest]) -> FetchResponse:
+        body = request.body
+        reply: FetchResponse
+        if in_session(request, inter_broker):
+            reply = await fetch(request)
+            return reply
+        ident, epoch, owner = body.session_id, body.session_epoch, request.principal
+        if epoch in (BEGIN, END):
+            sessions.close(ident, owner)
+            if epoch == END:
+                reply = await fetch(request)
+                return reply
+            wishes = dict(_wishes(body))
+            reply = await fetch(request)
+            begun = sessions.begin(owner, wishes, now())
+            if begun is not None:
+                _changed_partitions(reply, begun)
+                reply.session_id = begun.id
+            return reply
+        forgotten = [
+            TopicPartition(topic.topic, number) for topic in body.forgotten_topics_data for number in topic.partitions
+        ]
+        try:
+            session = sessions.go_on(ident, epoch, owner, dict(_wishes(body)), forgotten, now())
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code, session_id=NO_SESSION)
+        if not sessions.holds(session):  # the request removed its last partition
+            return FetchResponse(session_id=NO_SESSION)
+        reply = await fetch(evolve(request, body=evolve(body, topics=_topics(session), forgotten_topics_data=[])))
+        if reply.error_code:
+            return reply
+        if not sessions.holds(session):
+            return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=NO_SESSION)
+        reply.session_id, reply.responses = session.id, _changed_partitions(reply, session)
+        return reply
+
+    return answer
+
+
+def _wishes(body: FetchRequest) -> Iterator[tuple[TopicPartition, Wish]]:
+    for topic in body.topics:
+        for part in topic.partitions:
+            yield TopicPartition(topic.topic, part.partition), _wish(part)
+
+
+def _topics(session: FetchSession) -> list[FetchTopic]:
+    """Return the partitions in the order of service. A topic may be in the list more than once."""
+    return [
+        FetchTopic(
+            topic=topic,
+            partitions=[
+                FetchRequestPartition(where.partition, **dict(zip(_WISH, session.wishes[where], strict=True)))
+                for where in wheres
+            ],
+        )
+        for topic, wheres in groupby(tuple(session.wishes), lambda where: where.topic)
+    ]
+
+
+def _changed_partitions(reply: FetchResponse, session: FetchSession) -> list[FetchableTopicResponse]:
+    """Return the partitions that changed since the last response."""
+    topics: dict[str, list[PartitionData]] = {}
+    for topic in reply.responses:
+        for part in topic.partitions:
+            where = TopicPartition(topic.topic, part.partition_index)
+            sent = part.high_watermark, part.last_stable_offset, part.log_start_offset
+            elsewhere = part.diverging_epoch is not None or part.preferred_read_replica >= 0
+            always = bool(part.error_code) or elsewhere
+            if session.answered(where, sent, records=bool(part.records), always=always):
+                topics.setdefault(where.topic, []).append(part)
+    return [FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()]

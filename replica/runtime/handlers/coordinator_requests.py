@@ -1,0 +1,117 @@
+"""`FindCoordinator`: the broker that coordinates a group or a transactional id.
+
+That broker leads the partition of the internal topic in which the coordinator stores the group or the transactional id.
+The first lookup creates the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import trio
+from attrs import define, field
+
+from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.state import Endpoint
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.groups.partitioning import partition_of
+from replica.runtime.logs import Log
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.group_schemas import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+class LeaderLookup(Protocol):
+    """The part of the metadata cache that lookups need."""
+
+    def leader(self, where: TopicPartition) -> BrokerId | None: ...
+    def endpoint(self, broker: BrokerId, listener: str) -> Endpoint | None: ...
+
+
+@define(eq=False)
+class CoordinatorTopicLookup:
+    """The internal topic of one type of coordinator, created by the first lookup.
+
+    partitions   returns the number of its partitions, None if the topic does not exist
+    make         creates the topic; does nothing if it exists by then
+    """
+
+    topic: str
+    partitions: Callable[[], Awaitable[int | None]]
+    make: Callable[[], Awaitable[None]]
+    log: Log
+    _creation: trio.Lock = field(factory=trio.Lock)
+
+    async def count(self) -> int:
+        """Return the number of partitions. Create a missing topic, and raise `KafkaError` until it exists."""
+        async with self._creation:  # one lookup at a time creates the topic
+            count = await self._create_if_missing()
+        if count is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic} is being created")
+        return count
+
+    async def _create_if_missing(self) -> int | None:
+        """Report every failure as retriable: its cause, such as too few brokers, may end, and clients retry."""
+        topic = self.topic
+        try:
+            count = await self.partitions()
+            if count is None:
+                self.log.say("coordinators-topic-made", topic=topic)
+                await self.make()
+                count = await self.partitions()
+        except KafkaError as error:
+            self.log.warn_rate_limited("coordinators-topic-not-made", topic, topic=topic, why=error)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic}: {error.text}") from error
+        return count
+
+
+def handlers(metadata: LeaderLookup, topics: Mapping[int, CoordinatorTopicLookup]) -> Handlers:
+    """`topics`: by the type of the coordinator."""
+    return {ApiKey.FIND_COORDINATOR: CoordinatorLookup(metadata, topics).find}
+
+
+@define(eq=False)
+class CoordinatorLookup:
+    metadata: LeaderLookup
+    topics: Mapping[int, CoordinatorTopicLookup]
+
+    async def find(self, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+        body, kind = request.body, request.body.key_type
+        if request.version >= 4:
+            return FindCoordinatorResponse(
+                coordinators=[await self._one(key, kind, request.listener) for key in body.coordinator_keys]
+            )
+        one = await self._one(body.key, kind, request.listener)
+        return FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+
+    async def _one(self, key: str, kind: int, listener: str) -> Coordinator:
+        try:
+            broker, endpoint = await self._find(key, kind, listener)
+        except KafkaError as error:
+            return Coordinator(key, node_id=-1, port=-1, error_code=error.code, error_message=error.text)
+        return Coordinator(key, broker, endpoint.host, endpoint.port)
+
+    async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
+        topic = self.topics.get(kind)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {kind}: use 0 (group) or 1 (transaction)"
+            )
+        where = TopicPartition(topic.topic, partition_of(key, await topic.count()))
+        leader = self.metadata.leader(where)
+        if leader is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"this broker knows no live leader of {where}")
+        endpoint = self.metadata.endpoint(leader, listener)
+        if endpoint is None:
+            text = f"broker {leader}, which leads {where}, has no listener {listener}"
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+        return leader, endpoint

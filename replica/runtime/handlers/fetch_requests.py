@@ -1,0 +1,141 @@
+"""`Fetch`: by consumers, and by the replicas of other brokers.
+
+A consumer's fetch is complete here and answered in full: `handlers.consumer_fetch_sessions` keeps its session. The core
+keeps the sessions of followers (`replica.core.follower_fetch_sessions`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.fetch_session_cache import END
+from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
+from replica.runtime.replicas import Replication
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.data_schemas import (
+    AbortedTransaction,
+    DivergingEpoch,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+ANY_REPLICA_SINCE: Final = 11
+READ_COMMITTED: Final = 1
+MANY: Final = 500
+"""From this number of partitions on the handler yields to other tasks: a tiny request may fetch a whole session."""
+
+
+def handlers(replicas: Replication, inter_broker: str) -> Handlers:
+    """`inter_broker`: the listener at which a request may name a replica id."""
+
+    async def fetch(request: Request[FetchRequest]) -> FetchResponse:
+        body = request.body
+        committed = body.isolation_level == READ_COMMITTED
+        if body.replica_id >= 0 and request.listener != inter_broker:
+            results = [
+                Fetched(TopicPartition(topic.topic, part.partition), ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                for topic in body.topics
+                for part in topic.partitions
+            ]
+        else:
+            asked = _asked(request, inter_broker)
+            if len(asked.parts) > MANY:
+                await trio.lowlevel.checkpoint()
+            results = await replicas.fetch(asked)
+        if len(results) > MANY:
+            await trio.lowlevel.checkpoint()
+        if isinstance(results, SessionFetched):
+            return _in_session(results)
+        given = iter(results)
+        return FetchResponse(
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic, partitions=[_part(next(given), committed) for _ in topic.partitions]
+                )
+                for topic in body.topics
+            ],
+        )
+
+    return {ApiKey.FETCH: fetch}
+
+
+def in_session(request: Request[FetchRequest], inter_broker: str) -> bool:
+    """Return whether a follower begins or continues a session."""
+    body = request.body
+    return body.replica_id >= 0 and request.listener == inter_broker and body.session_epoch != END
+
+
+def _in_session(found: SessionFetched) -> FetchResponse:
+    topics: dict[str, list[PartitionData]] = {}
+    for part in found:
+        topics.setdefault(part.where.topic, []).append(_part(part, committed=False))
+    return FetchResponse(
+        error_code=found.error,
+        session_id=found.id,
+        responses=[FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()],
+    )
+
+
+def _place(body: FetchRequest) -> FetchSessionPlace:
+    forgotten = tuple(
+        TopicPartition(topic.topic, number) for topic in body.forgotten_topics_data for number in topic.partitions
+    )
+    return FetchSessionPlace(body.session_id, body.session_epoch, forgotten)
+
+
+def _asked(request: Request[FetchRequest], inter_broker: str) -> Fetch:
+    body = request.body
+    parts = []
+    for topic in body.topics:
+        name = topic.topic
+        for part in topic.partitions:
+            parts.append(
+                FetchPartition(
+                    TopicPartition(name, part.partition),
+                    part.fetch_offset,
+                    max(part.partition_max_bytes, 0),
+                    part.current_leader_epoch,
+                    part.last_fetched_epoch,
+                    part.log_start_offset,
+                )
+            )
+    replica, state = body.replica_id, body.replica_state
+    return Fetch(
+        tuple(parts),
+        BrokerId(replica) if replica >= 0 else CONSUMER,
+        BrokerEpoch(-1 if state is None else state.replica_epoch),
+        body.max_wait_ms,
+        body.min_bytes,
+        max(body.max_bytes, 0),
+        body.isolation_level == READ_COMMITTED,
+        body.rack_id,
+        request.version >= ANY_REPLICA_SINCE,
+        _place(body) if in_session(request, inter_broker) else None,
+    )
+
+
+def _part(result: Fetched, committed: bool) -> PartitionData:
+    end, leader = result.diverging, result.leader
+    return PartitionData(
+        partition_index=result.where.partition,
+        error_code=result.error,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.stable_offset,
+        log_start_offset=result.start_offset,
+        diverging_epoch=None if end is None else DivergingEpoch(epoch=end.epoch, end_offset=end.end_offset),
+        current_leader=None if leader is None else LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1]),
+        aborted_transactions=[
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in result.aborted
+        ]
+        if committed
+        else None,
+        preferred_read_replica=result.preferred,
+        records=result.records,
+    )

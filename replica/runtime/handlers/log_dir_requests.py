@@ -1,0 +1,73 @@
+"""`DescribeLogDirs`: the partitions of each log directory, and their sizes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import trio
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode
+from replica.runtime.disk import Disk, Held
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.topic_schemas import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handlers(disk: Disk, watermarks: Callable[[], Mapping[TopicPartition, int]]) -> Handlers:
+    here = Path.cwd()
+
+    async def describe(request: Request[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
+        named = request.body.topics
+        wanted = (
+            None
+            if named is None
+            else {TopicPartition(topic.topic, number) for topic in named for number in topic.partitions}
+        )
+        committed = watermarks()
+        results = []
+        for where, failed in disk.paths.items():
+            path = f"{here / where}"  # the client may run in another working directory
+            if failed is not None:
+                results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path))
+                continue
+            held = [each for each in disk.held_in(where) if wanted is None or each.where in wanted]
+            total, usable = await _space(where)
+            results.append(
+                DescribeLogDirsResult(
+                    log_dir=path, topics=_by_topic(held, committed), total_bytes=total, usable_bytes=usable
+                )
+            )
+        return DescribeLogDirsResponse(results=results)
+
+    return {ApiKey.DESCRIBE_LOG_DIRS: describe}
+
+
+def _by_topic(held: list[Held], committed: Mapping[TopicPartition, int]) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for each in held:
+        topics.setdefault(each.where.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=each.where.partition,
+                partition_size=each.size,
+                offset_lag=max(committed.get(each.where, 0) - each.end_offset, 0),
+                is_future_key=False,
+            )
+        )
+    return [DescribeLogDirsTopic(name=name, partitions=parts) for name, parts in topics.items()]
+
+
+async def _space(where: str) -> tuple[int, int]:
+    """Return the total and the usable bytes of a directory's file system; -1 if they cannot be read."""
+    try:
+        found = await trio.to_thread.run_sync(shutil.disk_usage, where)
+    except OSError:
+        return -1, -1
+    return found.total, found.free

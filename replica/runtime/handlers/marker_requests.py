@@ -1,0 +1,158 @@
+"""`WriteTxnMarkers` and `DescribeProducers`: the markers that end transactions, and the producers of a partition.
+
+A marker is acknowledged when it is committed. A repeated marker is appended again and changes no transaction, so a
+coordinator that missed the response may send the request again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
+
+import trio
+from attrs import define, field
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.partition_log import ActiveProducer
+from replica.runtime.requests import ApiKey, Handlers, Request, Turns
+from replica.wire.records import ControlType, control_batch
+from replica.wire.schemas.transaction_schemas import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicRequest,
+    TopicResponse,
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+TIMEOUT_MS: Final = 30_000
+"""How long a marker waits for the followers, as any request between brokers."""
+
+Ended: TypeAlias = Callable[[TopicPartition, int, bool, int], None]
+"""Called with a partition, producer id, whether the transaction was committed, and the marker's offset, when the marker
+is committed: at least once for each marker."""
+
+
+class MarkerLog(Protocol):
+    """The part of the replica manager that markers need."""
+
+    def append(
+        self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
+    ) -> None:
+        """Append with acks=all. `done` is called exactly once, perhaps before this returns."""
+
+    def active_producers(self, where: TopicPartition) -> tuple[ActiveProducer, ...]:
+        """Return the producers of a partition. Raises `KafkaError` if this broker does not lead it."""
+
+
+@define(eq=False)
+class _PendingMarkers:
+    """The markers of one request. `complete` is set when all of them have a result."""
+
+    left: int
+    results: dict[int, ErrorCode] = field(factory=dict)
+    complete: trio.Event = field(factory=trio.Event)
+
+    def settle(self, place: int, error: ErrorCode) -> None:
+        self.results[place] = error
+        self.left -= 1
+        if not self.left:
+            self.complete.set()
+
+
+def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handlers:
+    """`now`: returns the wall clock in milliseconds."""
+
+    async def write(request: Request[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
+        markers = request.body.markers
+        places = [(marker, where) for marker in markers for where in _named(marker.topics)]
+        pending = _PendingMarkers(len(places))
+        turns = Turns()
+        for place, (marker, where) in enumerate(places):
+            await turns.step()
+            _write(marker, where, pending, place)
+        if places:
+            await pending.complete.wait()
+        results = iter([pending.results[place] for place in range(len(places))])
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=marker.producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(
+                            name=topic.name,
+                            partitions=[
+                                WritableTxnMarkerPartitionResult(partition_index=number, error_code=next(results))
+                                for number in topic.partition_indexes
+                            ],
+                        )
+                        for topic in marker.topics
+                    ],
+                )
+                for marker in markers
+            ]
+        )
+
+    def _write(marker: WritableTxnMarker, where: TopicPartition, pending: _PendingMarkers, place: int) -> None:
+        producer_id, committed = marker.producer_id, marker.transaction_result
+
+        def done(error: ErrorCode, offset: int) -> None:
+            """Report the end also if the connection of the request has closed: the marker is in the log."""
+            if not error:
+                ended(where, producer_id, committed, offset)
+            pending.settle(place, error)
+
+        kind = ControlType.COMMIT if committed else ControlType.ABORT
+        batch = control_batch(kind, producer_id, marker.producer_epoch, marker.coordinator_epoch, now())
+        storage.append(where, batch, TIMEOUT_MS, done)
+
+    async def describe(request: Request[DescribeProducersRequest]) -> DescribeProducersResponse:
+        """Describe each partition once, however often the request names it: it may have thousands of producers."""
+        wanted: dict[str, dict[int, None]] = {}
+        for where in _named(request.body.topics):
+            wanted.setdefault(where.topic, {})[where.partition] = None
+        answered, turns = [], Turns()
+        for topic, numbers in wanted.items():
+            parts = []
+            for number in numbers:
+                await turns.step()
+                parts.append(_described(storage, TopicPartition(topic, number)))
+            answered.append(TopicResponse(name=topic, partitions=parts))
+        return DescribeProducersResponse(topics=answered)
+
+    return {ApiKey.WRITE_TXN_MARKERS: write, ApiKey.DESCRIBE_PRODUCERS: describe}
+
+
+def _named(topics: list[WritableTxnMarkerTopic] | list[TopicRequest]) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, number) for topic in topics for number in topic.partition_indexes)
+
+
+def _described(storage: MarkerLog, where: TopicPartition) -> PartitionResponse:
+    try:
+        found = storage.active_producers(where)
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=where.partition, error_code=error.code, error_message=error.text or None
+        )
+    return PartitionResponse(
+        partition_index=where.partition,
+        active_producers=[
+            ProducerState(
+                producer_id=each.producer_id,
+                producer_epoch=each.epoch,
+                last_sequence=each.last_sequence,
+                last_timestamp=each.timestamp,
+                coordinator_epoch=each.coordinator_epoch,
+                current_txn_start_offset=each.txn_start,
+            )
+            for each in found
+        ],
+    )

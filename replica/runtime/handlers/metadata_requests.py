@@ -1,0 +1,190 @@
+"""`Metadata` and `DescribeCluster`: the live brokers, the topics, and the leaders of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Set
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from kraft_controller.core.names import INTERNAL, BrokerId, TopicId, wrong_with_name
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.metadata_cache import MetadataCache, TopicMetadata
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.wire.schemas.cluster_schemas import (
+    NOT_ASKED,
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+ALL_OF_TOPIC: Final = 0x0DF8
+ALL_OF_CLUSTER: Final = 0x1FA0
+"""A bit for each allowed operation. Without an authorizer all are allowed; with one, its guard replaces them."""
+
+_LISTENER_NOT_FOUND_SINCE: Final = 6
+_BROKER_ENDPOINTS: Final = 1
+CREATED_AT_A_TIME_MAX: Final = 50
+"""Missing topics of one request that are created at a time."""
+CREATED_BY_REQUEST_MAX: Final = 1_000
+"""Missing topics that one request creates. The others get UNKNOWN_TOPIC_OR_PARTITION, on which clients retry."""
+
+Make = Callable[[str], Awaitable[None]]
+"""Creates a missing topic that a request names. Raises `KafkaError`."""
+
+
+@frozen
+class MetadataSettings:
+    """auto_create   `auto.create.topics.enable`"""
+
+    cluster_id: str
+    auto_create: bool = True
+
+
+def handlers(
+    cache: MetadataCache, settings: MetadataSettings, controller: Callable[[], BrokerId | None], make: Make
+) -> Handlers:
+    """`controller`: returns the controller's id, as far as this broker knows it."""
+
+    def controller_id() -> int:
+        found = controller()
+        return -1 if found is None or found not in cache.brokers else found
+
+    async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
+        asked = request.body.topics
+        if asked is None or (request.version == 0 and not asked):
+            names: list[tuple[str | None, TopicId | None]] = [(name, None) for name in sorted(cache.topics)]
+        else:
+            # One answer for each topic: a repeated one would cost few bytes in the request and many in the response.
+            names = list(dict.fromkeys((one.name, one.topic_id) for one in asked))
+        missing: dict[str, ErrorCode] = {}
+        if asked is not None:
+            absent = [name for name, ident in names if name is not None and ident is None and name not in cache.topics]
+            allowed = settings.auto_create and request.body.allow_auto_topic_creation
+            missing = await _create(absent, make) if allowed else {name: _code_of(name) for name in absent}
+        operations = ALL_OF_TOPIC if request.body.include_topic_authorized_operations else NOT_ASKED
+        whole = request.body.include_cluster_authorized_operations
+        reachable = {broker.id for broker, _ in cache.reachable(request.listener)}
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+                for broker, endpoint in cache.reachable(request.listener)
+            ],
+            cluster_id=settings.cluster_id,
+            controller_id=controller_id(),
+            topics=[
+                _topic(cache, reachable, request.version, name, ident, missing, operations) for name, ident in names
+            ],
+            cluster_authorized_operations=ALL_OF_CLUSTER if whole else NOT_ASKED,
+        )
+
+    async def describe_cluster(request: Request[DescribeClusterRequest]) -> DescribeClusterResponse:
+        if request.body.endpoint_type != _BROKER_ENDPOINTS:
+            return DescribeClusterResponse(
+                error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="endpoint type must be 1 (brokers): controllers run inside brokers",
+            )
+        whole = request.body.include_cluster_authorized_operations
+        return DescribeClusterResponse(
+            cluster_id=settings.cluster_id,
+            controller_id=controller_id(),
+            brokers=[
+                DescribeClusterBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+                for broker, endpoint in cache.reachable(request.listener)
+            ],
+            cluster_authorized_operations=ALL_OF_CLUSTER if whole else NOT_ASKED,
+        )
+
+    return {ApiKey.METADATA: metadata, ApiKey.DESCRIBE_CLUSTER: describe_cluster}
+
+
+async def _create(names: Iterable[str], make: Make) -> dict[str, ErrorCode]:
+    """Create missing topics, and return the error of each: LEADER_NOT_AVAILABLE until its partitions have leaders."""
+    found = {name: _code_of(name) for name in names}
+    limiter = trio.CapacityLimiter(CREATED_AT_A_TIME_MAX)
+
+    async def one(name: str) -> None:
+        async with limiter:
+            try:
+                await make(name)
+                found[name] = ErrorCode.LEADER_NOT_AVAILABLE
+            except KafkaError as error:
+                found[name] = error.code if not error.code.retriable else ErrorCode.LEADER_NOT_AVAILABLE
+
+    async with trio.open_nursery() as nursery:
+        valid = [name for name, code in found.items() if code is not ErrorCode.INVALID_TOPIC_EXCEPTION]
+        for name in valid[:CREATED_BY_REQUEST_MAX]:
+            nursery.start_soon(one, name)
+    return found
+
+
+def _code_of(name: str) -> ErrorCode:
+    """Return the error for a topic that does not exist."""
+    invalid = wrong_with_name(name) is not None
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _topic(
+    cache: MetadataCache,
+    reachable: Set[BrokerId],
+    version: int,
+    name: str | None,
+    ident: TopicId | None,
+    missing: dict[str, ErrorCode],
+    operations: int,
+) -> MetadataResponseTopic:
+    if ident is not None:
+        name = cache.name_of(ident)
+    # A topic created for this request gets its error also if the cache has it by now: its leaders may be unknown yet.
+    topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
+    if topic is None:
+        if ident is not None:
+            code, shown = ErrorCode.UNKNOWN_TOPIC_ID, None if version >= 12 else ""
+        else:
+            code, shown = missing.get(name or "", ErrorCode.LEADER_NOT_AVAILABLE), name or ""
+        return MetadataResponseTopic(
+            error_code=code, name=shown, topic_id=ident, topic_authorized_operations=operations
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL,
+        partitions=_partitions(cache, reachable, version, topic),
+        topic_authorized_operations=operations,
+    )
+
+
+def _partitions(
+    cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata
+) -> list[MetadataResponsePartition]:
+    """Describe the partitions of a topic. This runs for every partition whenever a client reconnects, so it is cheap.
+
+    reachable   brokers that are alive and have the client's listener
+    """
+    alive = cache.brokers.keys()
+    known = version >= _LISTENER_NOT_FOUND_SINCE
+    not_reachable = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+    partitions = []
+    for number, role in sorted(topic.partitions.items()):
+        state, replicas = role.state, role.assignment.replicas
+        code, leader = ErrorCode.NONE, int(state.leader)
+        if state.leader not in reachable:
+            code, leader = not_reachable if state.leader in alive else ErrorCode.LEADER_NOT_AVAILABLE, -1
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=code,
+                partition_index=number,
+                leader_id=leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=state.isr,
+                offline_replicas=() if alive >= set(replicas) else cache.offline(replicas),
+            )
+        )
+    return partitions

@@ -1,0 +1,170 @@
+"""`DescribeClientQuotas` and `AlterClientQuotas`: quotas of users, client ids, pairs of both, and IP addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import zab
+from kraft_controller.core import config_alteration
+from kraft_controller.core.config_alteration import Alteration, Operation
+from kraft_controller.core.config_keys import CLIENT, DEFAULT, KEYS, ConfigError
+from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
+from kraft_controller.wire.znodes import DamagedNode
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.handlers.client_throttling import user_and_client
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.store.store_call import call_store
+from replica.wire.schemas.quota_schemas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterQuotaEntry,
+    AlterQuotaEntryResult,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    OpData,
+    ValueData,
+)
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+EXACT, DEFAULT_ENTITY, ANY = range(3)
+
+Names = Mapping[str, str | None]
+"""Names by type of entity. None names the default of a type, for entities without quotas of their own."""
+
+
+def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
+    async def describe(request: Request[DescribeClientQuotasRequest]) -> DescribeClientQuotasResponse:
+        try:
+            wanted = _EntityFilter(request.body)
+            found = await call_store(session(), _read)
+        except KafkaError as error:
+            return DescribeClientQuotasResponse(error_code=error.code, error_message=error.text, entries=None)
+        return DescribeClientQuotasResponse(
+            entries=[
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in names.items()],
+                    values=values,
+                )
+                for names, quotas in found
+                if (values := list(_values(quotas))) and wanted.matches(names)
+            ],
+        )
+
+    async def alter(request: Request[AlterClientQuotasRequest]) -> AlterClientQuotasResponse:
+        check_only: bool = request.body.validate_only
+
+        async def one(entry: AlterQuotaEntry) -> AlterQuotaEntryResult:
+            try:
+                entity = _entity(entry.entity)
+                alterations = [_alteration(entity, op) for op in entry.ops]
+
+                async def change(at: zab.Session) -> object:
+                    wanted = config_alteration.altered(entity.kind, alterations, {})
+                    return await change_config(at, entity, wanted, check_only=check_only)
+
+                await call_store(session(), change)
+            except KafkaError as error:
+                # Clients know quotas as fields of the request, not as configurations.
+                code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
+                return AlterQuotaEntryResult(error_code=code, error_message=error.text, entity=entry.entity)
+            return AlterQuotaEntryResult(entity=entry.entity)
+
+        return AlterClientQuotasResponse(entries=[await one(entry) for entry in request.body.entries])
+
+    return {ApiKey.DESCRIBE_CLIENT_QUOTAS: describe, ApiKey.ALTER_CLIENT_QUOTAS: alter}
+
+
+# -- entities ------------------------------------------------------------------------------------------------
+
+
+async def _read(session: zab.Session) -> list[tuple[Names, Mapping[str, str]]]:
+    wanted = [entity for kind in ("users", "clients", "ips") for entity in await entities(session, kind)]
+    found = await read_configs(session, wanted)
+    return [(names_of(each), quotas) for each, quotas in found.items() if not isinstance(quotas, DamagedNode)]
+
+
+def names_of(entity: Entity) -> Names:
+    kind, _, rest = entity.path.partition("/")
+    if kind == "ips":
+        return {IP: None if rest == DEFAULT else unquote(rest)}
+    user, client = user_and_client(entity)
+    named = {USER: user, CLIENT_ID: client}
+    return {kind: None if name == DEFAULT else name for kind, name in named.items() if name is not None}
+
+
+def _entity(parts: list[EntityData]) -> Entity:
+    names: dict[str, str | None] = {part.entity_type: part.entity_name for part in parts}
+    if len(names) != len(parts) or not names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity needs at least one type, and each type once")
+    if any(name == "" for name in names.values()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity name is empty; null names the default of a type")
+    match sorted(names):
+        case ["user"]:
+            return Entity.of("users", names[USER])
+        case ["client-id"]:
+            return Entity.of("clients", names[CLIENT_ID])
+        case ["client-id", "user"]:
+            return Entity.of("users", names[USER], names[CLIENT_ID] or DEFAULT)
+        case ["ip"]:
+            return Entity.of("ips", names[IP])
+        case others:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"no quotas for {', '.join(others)}: use user, client-id, both of them, or ip",
+            )
+
+
+class _EntityFilter:
+    """The entities that a DescribeClientQuotas request asks for."""
+
+    def __init__(self, body: DescribeClientQuotasRequest) -> None:
+        self._strict: bool = body.strict
+        self._parts: dict[str, tuple[int, str | None]] = {}
+        for part in body.components:
+            kind, how, name = part.entity_type, part.match_type, part.match
+            if kind not in (USER, CLIENT_ID, IP) or kind in self._parts:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"component {kind}: use {USER}, {CLIENT_ID} or {IP}, each once"
+                )
+            if how not in (EXACT, DEFAULT_ENTITY, ANY) or (name is None) == (how == EXACT):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"component {kind}: match type {how} with the name {name!r}"
+                )
+            self._parts[kind] = how, name
+        if IP in self._parts and len(self._parts) > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a filter cannot combine ip with user or client-id")
+
+    def matches(self, names: Names) -> bool:
+        for kind, (how, name) in self._parts.items():
+            if kind not in names or (how != ANY and names[kind] != name):
+                return False
+        return not self._strict or set(names) == set(self._parts)
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
+    for key in {**CLIENT, **KEYS["ips"]}.values():
+        if key.name in quotas:
+            try:
+                value = key.value(quotas[key.name])
+            except ConfigError:
+                continue  # written to the store by hand, and not in force
+            assert isinstance(value, int | float)
+            yield ValueData(key=key.name, value=float(value))
+
+
+def _alteration(entity: Entity, op: OpData) -> Alteration:
+    name, value = op.key, op.value
+    if name not in (KEYS["ips"] if entity.kind == "ips" else CLIENT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown quota {name}: use {', '.join(CLIENT)}")
+    if op.remove:
+        return Alteration(name, Operation.DELETE)
+    return Alteration(name, Operation.SET, str(int(value)) if value == value // 1 else str(value))

@@ -1,0 +1,114 @@
+"""`DescribeUserScramCredentials` and `AlterUserScramCredentials`: the SCRAM credentials of users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.requests import ApiKey, Handlers, Request
+from replica.runtime.users import Credentials, Users
+from replica.wire.schemas.security_schemas import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+NUMBERS: Final = {1: Mechanism.SHA_256, 2: Mechanism.SHA_512}
+_NUMBER_OF: Final = {mechanism: number for number, mechanism in NUMBERS.items()}
+
+
+def handlers(users: Users) -> Handlers:
+    async def describe(request: Request[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
+        requested = request.body.users
+        names = [each.name for each in requested] if requested else None
+        try:
+            found = await users.described(None if names is None else [name for name in dict.fromkeys(names) if name])
+        except KafkaError as error:
+            return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=error.text)
+        repeated = {name for name, count in Counter(names or ()).items() if count > 1}
+        wanted = sorted(found) if names is None else list(dict.fromkeys(names))
+        return DescribeUserScramCredentialsResponse(
+            results=[_described(name, found.get(name), name in repeated) for name in wanted]
+        )
+
+    async def alter(request: Request[AlterUserScramCredentialsRequest]) -> AlterUserScramCredentialsResponse:
+        body = request.body
+        changes: dict[str, tuple[list[ScramCredentialDeletion], list[ScramCredentialUpsertion]]] = {}
+        for deletion in body.deletions:
+            changes.setdefault(deletion.name, ([], []))[0].append(deletion)
+        for upsertion in body.upsertions:
+            changes.setdefault(upsertion.name, ([], []))[1].append(upsertion)
+        results = []
+        for name, (deletions, upsertions) in changes.items():
+            error = KafkaError(ErrorCode.NONE)
+            try:
+                put, remove = _checked_changes(name, deletions, upsertions)
+                await users.change(name, put, remove)
+            except KafkaError as raised:
+                error = raised
+            results.append(
+                AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.text or None)
+            )
+        return AlterUserScramCredentialsResponse(results=results)
+
+    return {ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe, ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter}
+
+
+def _described(name: str, credentials: Credentials | None, repeated: bool) -> DescribeUserScramCredentialsResult:
+    if repeated:
+        text = f"user {name} is in the request more than once"
+        return DescribeUserScramCredentialsResult(
+            user=name, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=text
+        )
+    if credentials is None:
+        text = f"user {name} has no password for SCRAM"
+        return DescribeUserScramCredentialsResult(
+            user=name, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=text
+        )
+    infos = [
+        CredentialInfo(mechanism=_NUMBER_OF[mechanism], iterations=each.iterations)
+        for mechanism, each in credentials.items()
+    ]
+    return DescribeUserScramCredentialsResult(user=name, credential_infos=infos)
+
+
+def _checked_changes(
+    name: str, deletions: list[ScramCredentialDeletion], upsertions: list[ScramCredentialUpsertion]
+) -> tuple[dict[Mechanism, Credential], list[Mechanism]]:
+    """Return the credentials to set and the mechanisms to delete. Invalid changes of a user discard all of them."""
+    if not name:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the user name is empty")
+    named = [*map(_mechanism, deletions), *map(_mechanism, upsertions)]
+    if len(set(named)) < len(named):
+        text = f"a password of user {name} cannot be changed twice in one request"
+        raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, text)
+    put = {_mechanism(each): _credential(each) for each in upsertions}
+    return put, [_mechanism(each) for each in deletions]
+
+
+def _mechanism(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> Mechanism:
+    found = NUMBERS.get(change.mechanism)
+    if found is None:
+        text = f"there is no mechanism {change.mechanism}: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512"
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, text)
+    return found
+
+
+def _credential(upsertion: ScramCredentialUpsertion) -> Credential:
+    """Derive the credential from the salted password. The client does not send the password itself."""
+    iterations = upsertion.iterations
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        text = f"{iterations} iterations: {ITERATIONS_MIN} to {ITERATIONS_MAX} are allowed"
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
+    salt, salted = bytes(upsertion.salt), bytes(upsertion.salted_password)
+    if not salt or not salted:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the salt or the salted password is empty")
+    return of_salted(_mechanism(upsertion), salted, salt, iterations)

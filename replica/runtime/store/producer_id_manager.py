@@ -1,0 +1,58 @@
+"""Producer ids. A broker reserves a block of a thousand in the store and returns them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+import zab
+from kraft_controller.core.names import BrokerId
+from kraft_controller.wire import znodes
+from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.store.store_call import call_store
+
+BLOCK: Final = 1_000
+GREATEST: Final = 2**63 - 1
+
+
+class ProducerIdManager:
+    """Returns each id once. The rest of a block is lost when the broker stops, and no id is used again."""
+
+    def __init__(self, me: BrokerId, session: Callable[[], zab.Session | None]) -> None:
+        self._me = me
+        self._session = session
+        self._next, self._end = 0, 0
+        self._reservation = trio.Lock()
+
+    async def take(self) -> int:
+        """Return an unused id. Raises `KafkaError` if the store does not confirm a new block."""
+        while self._next >= self._end:
+            async with self._reservation:
+                if self._next >= self._end:
+                    try:
+                        self._next, self._end = await call_store(self._session(), self._block)
+                    except KafkaError as error:
+                        # Producers retry on this code.
+                        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.text) from error
+        taken = self._next
+        self._next += 1
+        return taken
+
+    async def _block(self, session: zab.Session) -> tuple[int, int]:
+        while True:
+            try:
+                data, stat = await session.get(znodes.PRODUCER_IDS)
+            except zab.NoNode:
+                await session.ensure_path(znodes.PRODUCER_IDS)
+                continue
+            start = znodes.read_producer_ids(data)[2] + 1 if data else 0
+            if start > GREATEST - BLOCK:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+            block = znodes.producer_ids(self._me, start, start + BLOCK - 1)
+            try:
+                await session.set(znodes.PRODUCER_IDS, block, version=stat.version)
+            except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
+                continue  # leave a block that may or may not be reserved, and reserve the next one
+            return start, start + BLOCK

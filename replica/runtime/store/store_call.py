@@ -1,0 +1,55 @@
+"""Calls of the store on behalf of a client. Their exceptions become error codes of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import trio
+
+import zab
+from kraft_controller.core.assignment import AssignmentError, InvalidPartitions, InvalidReplicationFactor
+from kraft_controller.core.config_keys import ConfigError
+from kraft_controller.runtime.admin.entity_configs import NoSuchEntity
+from kraft_controller.runtime.admin.topic_requests import InvalidName, Moving, NoSuchTopic, TopicExists
+from kraft_controller.wire.znodes import DamagedNode
+from replica.core.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+STORE_S: Final = 10.0
+"""A store without a leader does not answer, and a request that waits for it blocks its connection."""
+
+CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
+    (InvalidPartitions, ErrorCode.INVALID_PARTITIONS),
+    (InvalidReplicationFactor, ErrorCode.INVALID_REPLICATION_FACTOR),
+    (AssignmentError, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    (InvalidName, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (TopicExists, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (NoSuchTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (Moving, ErrorCode.REASSIGNMENT_IN_PROGRESS),
+    (ConfigError, ErrorCode.INVALID_CONFIG),
+    (NoSuchEntity, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (DamagedNode, ErrorCode.UNKNOWN_SERVER_ERROR),
+)
+"""Error codes by exception of `kraft_controller`. The first matching class counts, so subclasses come first."""
+
+
+async def call_store(session: zab.Session | None, act: Callable[[zab.Session], Awaitable[T]]) -> T:
+    """Return the result of `act`. Raises `KafkaError` with a code that clients know if it fails or takes too long."""
+    if session is None:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker has no session with the store now")
+    try:
+        with trio.fail_after(STORE_S):
+            return await act(session)
+    except trio.TooSlowError:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the store did not answer within {STORE_S:g} s") from None
+    except tuple(kind for kind, _ in CODES) as error:
+        code = next(code for kind, code in CODES if isinstance(error, kind))
+        raise KafkaError(code, str(error)) from error
+    except zab.OutcomeUnknown as error:
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"the store may or may not have made the change: {error}"
+        ) from error
+    except zab.ZabError as error:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the store refused the request: {error}") from error

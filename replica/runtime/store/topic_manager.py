@@ -1,0 +1,206 @@
+"""Creation, growth and deletion of topics for clients.
+
+A broker writes the change to the store, and the controller carries it out. So any broker can serve such a request, and
+the change is completed even if that broker stops. `kraft_controller.runtime.admin` checks and writes it, as for the
+commands of administrators. This module adds the error codes of Kafka and waits for the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import trio
+from attrs import frozen
+
+import zab
+from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, metric_name
+from kraft_controller.core.state import Topic
+from kraft_controller.runtime.admin import topic_requests as admin
+from replica.core.errors import ErrorCode, KafkaError
+from replica.core.metadata_cache import MetadataCache
+from replica.runtime.store.store_call import call_store
+
+T = TypeVar("T")
+NODE_WAIT_S: Final = 5.0
+
+Manual = Mapping[int, Sequence[int]]
+"""The replicas of each partition, as a request assigns them."""
+Replicas = Mapping[int, tuple[BrokerId, ...]]
+
+
+@frozen
+class Defaults:
+    """`num.partitions` and `default.replication.factor`."""
+
+    partitions: int = 1
+    factor: int = 1
+
+
+@frozen
+class CreatedTopic:
+    """`id` is None if the request was only validated."""
+
+    id: TopicId | None
+    replicas: Replicas
+
+
+class TopicManager:
+    """Writes changes of topics to the store, and waits until this broker's metadata shows them.
+
+    session       the current session with the store; None while there is none
+    random_bytes  for topic ids and for the first broker of an assignment
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], zab.Session | None],
+        cache: MetadataCache,
+        defaults: Defaults,
+        random_bytes: Callable[[int], bytes],
+        *,
+        deletion: bool = True,
+    ) -> None:
+        self.defaults = defaults
+        self._session = session
+        self._cache = cache
+        self._random_bytes = random_bytes
+        self._deletion = deletion
+        self._being_created: set[str] = set()
+        """Metric names of the topics for which `make_if_missing` runs."""
+        self._metadata_changed = trio.Event()
+        """Set and replaced at each change of `cache`."""
+
+    # -- creating ----------------------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        name: str,
+        partitions: int = -1,
+        factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        manual: Manual | None = None,
+        *,
+        check_only: bool = False,
+    ) -> CreatedTopic:
+        """Write the topic to the store. -1 means the default number. The controller creates the partitions later."""
+        values = configs or {}
+
+        async def create(session: zab.Session) -> CreatedTopic:
+            await admin.check_name(session, name)
+            if manual is None:
+                count = self.defaults.partitions if partitions == -1 else partitions
+                copies = self.defaults.factor if factor == -1 else factor
+                replicas: Replicas = await admin.plan_topic(session, name, count, copies, self._below)
+            else:
+                replicas = {number: tuple(map(BrokerId, brokers)) for number, brokers in manual.items()}
+            if check_only:
+                await admin.check_topic(session, name, replicas, values)
+                return CreatedTopic(None, replicas)
+            return CreatedTopic(await admin.create_topic(session, name, replicas, values, self._random_bytes), replicas)
+
+        return await self._at_the_store(create)
+
+    def _below(self, count: int) -> int:
+        return int.from_bytes(self._random_bytes(4), "big") % count
+
+    async def make_if_missing(
+        self, name: str, partitions: int = -1, factor: int = -1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic that a request names, and return before it has leaders.
+
+        A second call with the same metric name returns at once while the first one runs: two concurrent creations
+        would not notice that their names collide in metrics.
+        """
+        alike = metric_name(name)
+        if alike in self._being_created:
+            return
+        self._being_created.add(alike)
+        try:
+            await self.create(name, partitions, factor, configs)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        finally:
+            self._being_created.discard(alike)
+
+    # -- growing, deleting, reading ----------------------------------------------------------------------------
+
+    async def grow(
+        self, name: str, count: int, manual: Sequence[Sequence[int]] | None, *, check_only: bool = False
+    ) -> None:
+        """Add partitions until the topic has `count`."""
+        rows = None if manual is None else [tuple(map(BrokerId, row)) for row in manual]
+        await self._at_the_store(lambda s: admin.add_partitions(s, name, count, rows, check_only=check_only))
+
+    async def delete(self, name: str) -> None:
+        if not self._deletion:
+            raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
+        await self._at_the_store(lambda session: admin.delete_topic(session, name))
+
+    async def read(self, name: str) -> Topic | None:
+        """Return the topic, or None if it does not exist."""
+        return await self._at_the_store(lambda session: admin.read_topic(session, name, missing_is_fine=True))
+
+    async def has(self, where: TopicPartition) -> bool:
+        """Return whether the store has the partition; True if the store does not answer."""
+        try:
+            found = await self.read(where.topic)
+        except KafkaError:
+            return True
+        return found is not None and where.partition in found.partitions
+
+    # -- waiting ----------------------------------------------------------------------------------------
+
+    def on_metadata_changed(self) -> None:
+        """Check the conditions of all waiting requests again. To be called after each change of the metadata cache."""
+        self._metadata_changed.set()
+        self._metadata_changed = trio.Event()
+
+    async def led(self, name: str, partitions: int, timeout_ms: int) -> None:
+        """Block until this broker knows a leader of each partition. Raises REQUEST_TIMED_OUT after `timeout_ms`."""
+        cache = self._cache
+
+        def is_led() -> bool:
+            return all(cache.leader(TopicPartition(name, number)) is not None for number in range(partitions))
+
+        await self._until(is_led, timeout_ms, f"topic {name} is in the store, but not all partitions have leaders yet")
+
+    async def gone(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
+        """Block until this broker's metadata lacks the topic. Raises REQUEST_TIMED_OUT after `timeout_ms`.
+
+        Then wait a little longer for its node in the store, since a topic of the same name can be created only
+        afterwards. The node is deleted when all brokers have deleted their replicas, and one of them may be down.
+        """
+        began = trio.current_time()
+        await self._unknown(name, ident, timeout_ms)
+        left_s, pause_s = began + timeout_ms / 1000 - trio.current_time(), 0.02
+        with trio.move_on_after(max(min(left_s, NODE_WAIT_S), 0)):
+            while await self._is_in_store(name, ident):
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.5)
+
+    async def _is_in_store(self, name: str, ident: TopicId | None) -> bool:
+        try:
+            found = await self.read(name)
+        except KafkaError as error:
+            return error.code.retriable  # the node is partly deleted and unreadable, if the error is not retriable
+        return found is not None and found.id == ident
+
+    async def _unknown(self, name: str, ident: TopicId | None, timeout_ms: int) -> None:
+        cache = self._cache
+
+        def is_gone() -> bool:
+            return name not in cache.topics or cache.topic_id(name) != ident
+
+        await self._until(is_gone, timeout_ms, f"topic {name} is queued for deletion, and not deleted yet")
+
+    async def _until(self, condition: Callable[[], bool], timeout_ms: int, why: str) -> None:
+        with trio.move_on_after(max(timeout_ms, 0) / 1000):
+            while not condition():
+                await self._metadata_changed.wait()
+            return
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
+
+    async def _at_the_store(self, act: Callable[[zab.Session], Awaitable[T]]) -> T:
+        return await call_store(self._session(), act)
