@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import attrs
 from attrs import evolve
 
-from replica.runtime.client import Client, Connection
+from replica.runtime.network.broker_client import BrokerConnection, Client
 from replica.runtime.requests import Handler, Handlers, Request
 from replica.wire.api import ApiKey
 from replica.wire.fields import fields_of
@@ -36,7 +36,7 @@ def values_of(body: object) -> dict[str, Any]:
 
 
 async def ask(
-    client: Client | Connection, api: ApiKey, values: Mapping[str, Any], version_max: int | None = None
+    client: Client | BrokerConnection, api: ApiKey, values: Mapping[str, Any], version_max: int | None = None
 ) -> dict[str, Any]:
     """Ask a broker with a body of these values, and return the values of its response."""
     spoken = APIS[api]

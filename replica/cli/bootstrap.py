@@ -12,7 +12,8 @@ import click
 from kraft_controller.cli.store_connection import json_option
 from replica.cli.command_config import CommandConfig, read_command_config
 from replica.core.errors import KafkaError, WireError
-from replica.runtime.client import (
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity
+from replica.runtime.network.broker_client import (
     HUNG_UP,
     NO_CERTIFICATE,
     Address,
@@ -21,7 +22,6 @@ from replica.runtime.client import (
     connect,
     parse_bootstrap,
 )
-from replica.runtime.sasl import MECHANISMS, Identity
 from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.options import SECONDS, not_here
 from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of

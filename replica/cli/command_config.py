@@ -14,9 +14,9 @@ from attrs import frozen
 
 from replica.cli.properties.keys import PROTOCOLS
 from replica.cli.properties.properties_source import Scope
-from replica.cli.properties.security import HARMLESS, JAAS, TLS, client_tls, login_options
-from replica.runtime.client import Address, parse_bootstrap
-from replica.runtime.sasl import MECHANISMS, Identity
+from replica.cli.properties.security_properties import HARMLESS, JAAS, TLS, client_tls, login_options
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity
+from replica.runtime.network.broker_client import Address, parse_bootstrap
 from zab.cli.kit.failures import Misused
 from zab.config.config_source import BadConfig, ConfigSource
 from zab.config.key_table import KeyTable, read

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Client, raise_for
+from replica.runtime.network.broker_client import Client, raise_for
 from replica.wire.fields import Api
 from replica.wire.schemas.group_schemas import (
     HEARTBEAT,

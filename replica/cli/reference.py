@@ -9,7 +9,7 @@ import click
 
 from kraft_controller.cli.store_connection import store_options
 from replica.cli.bootstrap import verb_options
-from replica.cli.properties.page import server_properties_page
+from replica.cli.properties.properties_page import server_properties_page
 from replica.cli.root import COMMANDS
 from zab.cli.kit.reference_page import chapters, option_rows, option_table
 from zab.cli.reference import write_pages

@@ -13,22 +13,22 @@ _CONTROLLER: Final = "kraft_controller.cli"
 _BROKER: Final = "replica.cli"
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "serve": LazyCommand(f"{_BROKER}.serve:serve", "run a broker by its server.properties"),
-    "dev": LazyCommand(f"{_BROKER}.dev:dev", "run brokers and their store in this process, for trying things out"),
+    "serve": LazyCommand(f"{_BROKER}.serve_command:serve", "run a broker by its server.properties"),
+    "dev": LazyCommand(f"{_BROKER}.dev_command:dev", "run brokers and their store in this process, to try things out"),
     "topics": LazyCommand(f"{_CONTROLLER}.topics_command:topics", "create, list, describe, grow and delete topics"),
-    "produce": LazyCommand(f"{_BROKER}.produce:produce", "write records to a topic, a line each"),
-    "consume": LazyCommand(f"{_BROKER}.consume:consume", "read records of a topic and print them"),
-    "groups": LazyCommand(f"{_BROKER}.groups:groups", "list, describe, reset and delete consumer groups"),
-    "transactions": LazyCommand(f"{_BROKER}.transactions:transactions", "show and abort transactions"),
+    "produce": LazyCommand(f"{_BROKER}.produce_command:produce", "write records to a topic, a line each"),
+    "consume": LazyCommand(f"{_BROKER}.consume_command:consume", "read records of a topic and print them"),
+    "groups": LazyCommand(f"{_BROKER}.groups_command:groups", "list, describe, reset and delete consumer groups"),
+    "transactions": LazyCommand(f"{_BROKER}.transactions_command:transactions", "show and abort transactions"),
     "reassign": LazyCommand(f"{_CONTROLLER}.reassign_command:reassign", "move replicas to other brokers"),
     "elect": LazyCommand(f"{_CONTROLLER}.elect_command:elect", "elect the preferred leaders, or any live replica"),
     "configs": LazyCommand(f"{_CONTROLLER}.configs_command:configs", "show and change dynamic settings"),
-    "acls": LazyCommand(f"{_BROKER}.acls:acls", "list, add and remove ACLs"),
+    "acls": LazyCommand(f"{_BROKER}.acls_command:acls", "list, add and remove ACLs"),
     "brokers": LazyCommand(f"{_CONTROLLER}.brokers_command:brokers", "show the registered brokers"),
     "controller": LazyCommand(
         f"{_CONTROLLER}.controller_command:controller", "show the controller; ask it to step down"
     ),
-    "dump": LazyCommand(f"{_BROKER}.dump:dump", "show the contents of files in a log directory"),
+    "dump": LazyCommand(f"{_BROKER}.dump_command:dump", "show the contents of files in a log directory"),
 }
 
 

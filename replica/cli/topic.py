@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Client, raise_for
+from replica.runtime.network.broker_client import Client, raise_for
 from zab.cli.kit.failures import Failed
 
 

@@ -45,13 +45,14 @@ from replica.core.fetch_session_cache import EPOCH_MAX, FetchSessionCache
 from replica.core.fetch_session_cache import FetchSessionLimits as SessionLimits
 from replica.core.log_config import LogConfig
 from replica.core.metadata_cache import MetadataCache
+from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
+from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
+from replica.runtime.authentication.user_credentials import UserCredentials, sasl_secret
+from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.authorization.guard_table import guard_handlers
-from replica.runtime.authorizer import Authorizer
-from replica.runtime.between import Between, ControlPlaneListener
 from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
 from replica.runtime.configs import TopicConfigs
 from replica.runtime.described import started_with
-from replica.runtime.descriptors import share
 from replica.runtime.disk import Disk
 from replica.runtime.dynamic import DynamicConfigs
 from replica.runtime.failed_disks import FailedDisks
@@ -75,18 +76,17 @@ from replica.runtime.handlers import topic_requests as topic_handlers
 from replica.runtime.handlers import transaction_requests as transaction_handlers
 from replica.runtime.handlers.client_throttling import metered
 from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
-from replica.runtime.login import OPEN, Security
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers
-from replica.runtime.port import Port
+from replica.runtime.network.client_listener import ClientListener
+from replica.runtime.network.descriptor_share import share_descriptors
+from replica.runtime.network.inter_broker_clients import ControlPlaneListener, InterBrokerClients
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey, Handlers, joined
-from replica.runtime.sasl import SaslSettings, security_of
 from replica.runtime.store.internal_topic_size import InternalTopicSize
 from replica.runtime.store.producer_id_manager import ProducerIdManager
 from replica.runtime.store.topic_manager import Defaults, TopicManager
 from replica.runtime.transactions import Transactions
-from replica.runtime.users import Users, sasl_secret
 from zab.core.failed_logins import FailedLogins
 from zab.host.clocks import wall_ms
 from zab.host.process_tuning import open_files_limit
@@ -139,7 +139,7 @@ class Broker:
         self.offsets_topic = InternalTopicSize(self.topics, OFFSETS_TOPIC)
         self.transactions_topic = InternalTopicSize(self.topics, TRANSACTIONS_TOPIC)
         self.producer_ids = ProducerIdManager(config.id, self.session)
-        self.share = share(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
+        self.share = share_descriptors(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
         logs = evolve(config.logs, open_files_max=self.share.logs)
         self.disk = Disk(config.log_dirs, self.configs, self.log, wall_ms, config.disk, logs)
         self.disk.cleans = config.cleans
@@ -153,7 +153,7 @@ class Broker:
             config.replication,
             Pace(checkpoint_s=config.watermark_checkpoint_s),
             FetcherSettings(answer_s=config.fetch_answer_ms / 1000),
-            between=Between(config.peers),
+            between=InterBrokerClients(config.peers),
             examining=config.examining,
         )
         self.replication.watchdog = self.watchdogs.add("replica manager", self.replication.poke)
@@ -169,7 +169,7 @@ class Broker:
         self.groups.watchdog = self.watchdogs.add("group coordinator", self.groups.poke, lambda: self.groups.excused)
         self.replication.role_taken.append(self.groups.role_taken)
         self.markers = Markers(
-            config.id, self.cache, self.topics.has, self._address, self.log, between=Between(config.peers)
+            config.id, self.cache, self.topics.has, self._address, self.log, between=InterBrokerClients(config.peers)
         )
         self.transactions = Transactions(
             self.replication,
@@ -199,7 +199,7 @@ class Broker:
         self.links: CommandConnections | None = None
         self.fetch_sessions = FetchSessionCache(_draw_id, SessionLimits(config.fetch_sessions))
         self.failed_logins = FailedLogins(config.failed_logins)
-        self.users = Users(self.log, self.session)
+        self.users = UserCredentials(self.log, self.session)
         acls = config.acls
         self.authorizer = None if acls is None else Authorizer(acls, self.log, self.session, wall_ms)
         self._secret = b""
@@ -285,7 +285,7 @@ class Broker:
             handlers = self._handlers()
             bounds = evolve(config.port, descriptors_max=min(config.port.descriptors_max, self.share.connections))
             doors = [
-                Port(
+                ClientListener(
                     each.name,
                     each.host,
                     each.port,
@@ -388,8 +388,8 @@ class Broker:
         """A name that is no topic's gets another error. To ask for its configuration would have it read and watched."""
         return topic not in self.cache.topics or self.configs[topic].delete
 
-    def _security(self, sasl: SaslSettings | None) -> Security:
-        return OPEN if sasl is None else security_of(sasl, self.users.find, self._secret, self.failed_logins)
+    def _security(self, sasl: SaslSettings | None) -> ListenerSecurity:
+        return NO_SASL if sasl is None else sasl_security(sasl, self.users.find, self._secret, self.failed_logins)
 
     def _asks_for(self, listener: Listener) -> bool:
         """Who comes in there has to be known."""
@@ -447,7 +447,7 @@ class Broker:
         """For as long as one session lasts."""
         config = self.config
         links = self.links = CommandConnections(
-            self._answered, ConnectionSettings(listener=CONTROLLER, dial=Between(config.controllers).stream)
+            self._answered, ConnectionSettings(listener=CONTROLLER, dial=InterBrokerClients(config.controllers).stream)
         )
         chance = Chance(wall_ms, os.urandom)
         controller = self.controller = Controller(session, config.id, links, chance, config.control, config.pace)
@@ -476,7 +476,7 @@ class Broker:
 
         leaving = self.config.leaving
         if leaving is not None:
-            leaving = evolve(leaving, dial=Between(self.config.controllers).stream)
+            leaving = evolve(leaving, dial=InterBrokerClients(self.config.controllers).stream)
         left: tuple[TopicPartition, ...] | None = None
         async with trio.open_nursery() as nursery:
             if leaving is not None:

@@ -19,10 +19,10 @@ from replica.core.log_config import LogConfig
 from replica.core.principals import Principals
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
+from replica.runtime.authentication.sasl_authenticator import Identity, SaslSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
-from replica.runtime.sasl import Identity, SaslSettings
-from replica.runtime.settings import PortSettings
+from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings
@@ -146,7 +146,7 @@ class BrokerConfig:
     logs: ManagerSettings = field(factory=ManagerSettings)
     cleans: bool = True
     """`log.cleaner.enable`"""
-    port: PortSettings = field(factory=PortSettings)
+    port: ConnectionLimits = field(factory=ConnectionLimits)
     failed_logins: FailedLoginSettings = field(factory=FailedLoginSettings)
     groups: GroupSettings = field(factory=GroupSettings)
     commit_timeout_ms: int = 5_000

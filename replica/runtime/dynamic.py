@@ -24,7 +24,7 @@ from replica.runtime.described import Layers, Said
 from replica.runtime.disk import Disk
 from replica.runtime.handlers import client_throttling
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.replicas import Replication
 
 TOPIC_KEY: Final[Mapping[str, str]] = {
@@ -43,7 +43,7 @@ class DynamicConfigs:
     def __init__(
         self, me: BrokerId, topics: TopicConfigs, replication: Replication, disk: Disk, file: Said, log: Log
     ) -> None:
-        self.doors: list[Port] = []
+        self.doors: list[ClientListener] = []
         self.file = file
         self._me = me
         self._topics = topics

@@ -30,9 +30,9 @@ from replica.core.replica_messages import (
     OffsetAsk,
     SessionFetched,
 )
-from replica.runtime.between import Between
-from replica.runtime.client import ClientSettings, Connection, Unreachable
 from replica.runtime.logs import Log
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings, Unreachable
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.wire.schemas.data_schemas import (
     FETCH,
     LIST_OFFSETS,
@@ -93,7 +93,7 @@ class Fetchers:
         turned: Callable[[], None],
         log: Log,
         settings: FetcherSettings | None = None,
-        between: Between | None = None,
+        between: InterBrokerClients | None = None,
     ) -> None:
         self.settings = settings or FetcherSettings()
         self._replicas = replicas
@@ -102,7 +102,7 @@ class Fetchers:
         self._now = now
         self._turned = turned
         self._log = log
-        self._between = between or Between()
+        self._between = between or InterBrokerClients()
         self._bells: dict[BrokerId, Wakeup] = {}
         self._under_way: dict[BrokerId, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
@@ -134,7 +134,7 @@ class Fetchers:
 
     async def _follow(self, leader: BrokerId) -> None:
         """For as long as this broker follows him in anything."""
-        connection: Connection | None = None
+        connection: BrokerConnection | None = None
         try:
             while leader in self._replicas.fetchers.leaders:
                 self._bells[leader].answer()
@@ -184,7 +184,7 @@ class Fetchers:
         with trio.move_on_after(float("inf") if resume is None else max(resume - now, 1) / 1000):
             await self._bells[leader].wait()
 
-    async def _dial(self, leader: BrokerId) -> Connection:
+    async def _dial(self, leader: BrokerId) -> BrokerConnection:
         address = self._address(leader)
         if address is None:
             raise NotToldYet(f"nobody has said where broker {leader} is")
@@ -202,7 +202,7 @@ class Fetchers:
 # -- in the words of the protocol --------------------------------------------------------------------------
 
 
-async def _ask(connection: Connection, request: LeaderRequest, me: BrokerId) -> Answers:
+async def _ask(connection: BrokerConnection, request: LeaderRequest, me: BrokerId) -> Answers:
     if request.fetch is not None:
         return fetched(await connection.ask(FETCH, fetch_body(request.fetch)))
     if request.epochs:

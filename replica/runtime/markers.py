@@ -16,9 +16,9 @@ from attrs import define, field, frozen
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.transactions.transaction_effects import Marker, MarkerId
-from replica.runtime.between import Between
-from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
+from replica.runtime.network.broker_client import ClientSettings, Unreachable
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.wire.fields import Api
 from replica.wire.schemas.transaction_schemas import (
     WRITE_TXN_MARKERS,
@@ -115,7 +115,7 @@ class Markers:
         self._exists = exists
         self._address = address
         self._log = log
-        self._between: Dials = between or Between()
+        self._between: Dials = between or InterBrokerClients()
         self._unplaced: dict[_Key, Marker] = {}
         self._some = Wakeup()
         self._left = Wakeup()

@@ -38,11 +38,11 @@ from replica.core.replica_messages import (
 )
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime import isr_store
-from replica.runtime.between import Between
 from replica.runtime.examining import Examiner, ExaminingSettings
 from replica.runtime.fetchers import Fetchers, FetcherSettings
 from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.requests import unheard
 from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED
@@ -109,7 +109,7 @@ class Replication:
         settings: ReplicaSettings | None = None,
         pace: Pace | None = None,
         fetching: FetcherSettings | None = None,
-        between: Between | None = None,
+        between: InterBrokerClients | None = None,
         examining: ExaminingSettings | None = None,
     ) -> None:
         self.core = ReplicaManager(me, logs, settings)

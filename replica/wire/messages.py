@@ -50,7 +50,7 @@ class Head:
 
 
 @frozen
-class Request(Generic[Q]):
+class DecodedRequest(Generic[Q]):
     """A decoded request."""
 
     api: ApiKey
@@ -103,7 +103,7 @@ def read_head(frame: bytes) -> Head:
     return Head(*_HEAD.unpack_from(frame))
 
 
-def decode_request(frame: bytes) -> Request[Any]:
+def decode_request(frame: bytes) -> DecodedRequest[Any]:
     """`frame` without its length. Raises `WireError`."""
     head = read_head(frame)
     api = APIS.get(head.key)  # type: ignore[call-overload]  # the names of the numbers are numbers
@@ -118,7 +118,7 @@ def decode_request(frame: bytes) -> Request[Any]:
         body, _ = _reader(api.key, head.version, False)(frame, at)
     except BROKEN as error:
         raise WireError(f"{head}: {_why(error)}") from error
-    return Request(api.key, head.version, head.correlation, client_id, body)
+    return DecodedRequest(api.key, head.version, head.correlation, client_id, body)
 
 
 def encode_request(api: Api[Q, R], version: int, correlation: int, client_id: str | None, body: Q) -> bytes:

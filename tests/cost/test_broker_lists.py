@@ -13,11 +13,11 @@ import trio
 from replica.core.errors import ErrorCode, WireError
 from replica.core.offset_lookup import Lookup
 from replica.core.replica_messages import OffsetAnswer
+from replica.runtime.authentication.user_credentials import UserCredentials
 from replica.runtime.broker import Broker
-from replica.runtime.client import Client, connect
 from replica.runtime.handlers import scram_requests
+from replica.runtime.network.broker_client import Client, connect
 from replica.runtime.requests import ApiKey, Request
-from replica.runtime.users import Users
 from replica.wire.messages import ELEMENTS_MAX, decode_request, elements_max
 from tests.cost.meter import steps
 from tests.integration.brokers import cluster
@@ -142,7 +142,7 @@ def test_requests_that_are_dear_may_name_less() -> None:
         decode_request(named(most + 1))
 
 
-class _NoUsers(Users):
+class _NoUsers(UserCredentials):
     def __init__(self) -> None:
         pass
 

@@ -24,9 +24,9 @@ from replica.core.errors import ErrorCode as E
 from replica.core.groups.partitioning import java_hash
 from replica.core.metadata_cache import MetadataCache
 from replica.runtime import logs
-from replica.runtime.authorizer import Authorizer
-from replica.runtime.client import connect
+from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.handlers import metadata_requests
+from replica.runtime.network.broker_client import connect
 from replica.runtime.requests import ApiKey, Request
 from replica.wire.fields import MESSAGE_BYTES_MAX
 from tests.cost.meter import steps

@@ -16,10 +16,10 @@ import trio
 from replica.cli import main
 from replica.cli.command_config import read_command_config
 from replica.core.principals import Principals
+from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.runtime.sasl import SaslSettings, security_of
 from tests.integration.certificates import PASSWORD, Authority
 from tests.kafka_bodies import typed
 from zab.cli.kit.failures import Misused
@@ -59,8 +59,8 @@ def broker(tls: ssl.SSLContext | None, *, asks: bool = False) -> Iterator[str]:
         async def nobody(name: str, mechanism: object) -> None:
             raise AssertionError
 
-        security = {"security": security_of(sasl, nobody, b"s")} if asks else {}  # type: ignore[arg-type]
-        port = Port("IN", "127.0.0.1", 0, handlers, Log(1), tls=tls, principals=Principals(), **security)  # type: ignore[arg-type]
+        security = {"security": sasl_security(sasl, nobody, b"s")} if asks else {}  # type: ignore[arg-type]
+        port = ClientListener("IN", "127.0.0.1", 0, handlers, Log(1), tls=tls, principals=Principals(), **security)  # type: ignore[arg-type]
         number = await port.bind()
         handlers.update(answering(number))
         async with trio.open_nursery() as nursery:

@@ -13,13 +13,13 @@ import trio.testing
 from attrs import evolve
 
 import zab
-from replica.runtime.client import ClientSettings, Connection
-from replica.runtime.login import OPEN, Security
+from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
+from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.client_listener import ClientListener
+from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.requests import ApiKey, Request
-from replica.runtime.sasl import SaslSettings, security_of
-from replica.runtime.settings import PortSettings
 from tests.integration.certificates import Authority
 from tests.integration.stores import PORTS
 from tests.kafka_bodies import ask, typed
@@ -88,17 +88,17 @@ async def test_connections_without_a_session_keep_no_newcomer_out(tmp_path: Path
 # -- the broker's port -------------------------------------------------------------------------------------
 
 HEARTBEAT: Final = ApiKey.HEARTBEAT
-SASL: Final = security_of(SaslSettings(users={"ann": "secret"}), lambda mechanism, name: None, b"")
+SASL: Final = sasl_security(SaslSettings(users={"ann": "secret"}), lambda mechanism, name: None, b"")
 
 
 async def answer(request: Request[Any]) -> Any:
     return {"error_code": 0}
 
 
-@pytest.mark.parametrize("security", [OPEN, SASL], ids=["open", "sasl"])
-async def test_half_open_connections_keep_no_newcomer_out_of_a_broker(security: Security) -> None:
-    port = Port(
-        "CLIENTS", "127.0.0.1", 0, typed({HEARTBEAT: answer}), Log(1), PortSettings(connections_max=FLOOD), security
+@pytest.mark.parametrize("security", [NO_SASL, SASL], ids=["open", "sasl"])
+async def test_half_open_connections_keep_no_newcomer_out_of_a_broker(security: ListenerSecurity) -> None:
+    port = ClientListener(
+        "CLIENTS", "127.0.0.1", 0, typed({HEARTBEAT: answer}), Log(1), ConnectionLimits(connections_max=FLOOD), security
     )
     number = await port.bind()
     async with trio.open_nursery() as nursery:
@@ -106,7 +106,7 @@ async def test_half_open_connections_keep_no_newcomer_out_of_a_broker(security: 
         async with flood(number, b"\0\0") as held:
             stream = await trio.open_tcp_stream("127.0.0.1", number)
             with trio.fail_after(60):
-                await ask(Connection(stream, ClientSettings()), ApiKey.API_VERSIONS, {}, 0)
+                await ask(BrokerConnection(stream, ClientSettings()), ApiKey.API_VERSIONS, {}, 0)
             assert await ends(held[0])
             await trio.aclose_forcefully(stream)
         nursery.cancel_scope.cancel()

@@ -19,12 +19,12 @@ from bench.ports import free_port
 from replica.core.acls import Operation as O
 from replica.core.authorizing import AclSettings
 from replica.core.errors import ErrorCode as E
+from replica.runtime.authentication.sasl_authenticator import Identity, SaslSettings
 from replica.runtime.authorization.guard_table import GUARDS
 from replica.runtime.broker import Broker
-from replica.runtime.client import Client, connect
 from replica.runtime.config import Listener
+from replica.runtime.network.broker_client import Client, connect
 from replica.runtime.requests import ApiKey
-from replica.runtime.sasl import Identity, SaslSettings
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.kafka_bodies import Body, ask
 

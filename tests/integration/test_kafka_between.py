@@ -23,13 +23,13 @@ from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.command_frames import FrameError, encode
 from replica.cli.properties.plan import plan_of
 from replica.core.acls import Entry, Operation, Pattern, Permission, ResourceType
-from replica.runtime.authorizer import write_acls
-from replica.runtime.between import Between
+from replica.runtime.authentication.sasl_authenticator import Identity
+from replica.runtime.authorization.authorizer import write_acls
 from replica.runtime.broker import Broker
-from replica.runtime.client import ClientSettings, Unreachable, connect
 from replica.runtime.config import CONTROLLER, Peers
+from replica.runtime.network.broker_client import ClientSettings, Unreachable, connect
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.requests import ApiKey
-from replica.runtime.sasl import Identity
 from tests.integration.brokers import PATIENCE_S, until
 from tests.integration.certificates import Authority, needs_keytool
 from tests.kafka_bodies import ask
@@ -143,7 +143,7 @@ async def heard(port: int, peers: Peers) -> bool:
     command = UpdateMetadata(BrokerId(9), ControllerEpoch(0), BrokerEpoch(0), (), ())
     with trio.fail_after(120):
         try:
-            frames = Frames(await Between(peers).stream(Endpoint(CONTROLLER, "127.0.0.1", port)))
+            frames = Frames(await InterBrokerClients(peers).stream(Endpoint(CONTROLLER, "127.0.0.1", port)))
         except (OSError, trio.BrokenResourceError):
             return False
         try:

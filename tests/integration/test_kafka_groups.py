@@ -34,7 +34,7 @@ from replica.runtime.groups import Groups
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import Body, on_values, typed
 from tests.unit.replica.test_group_runtime import PARTITIONS, Storage
@@ -131,7 +131,7 @@ async def broker() -> AsyncIterator[Running]:
         **typed({ApiKey.METADATA: metadata, ApiKey.LIST_OFFSETS: list_offsets, ApiKey.FETCH: fetch}),
     }
     async with trio.open_nursery() as nursery:
-        listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
+        listener = ClientListener("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
         port = await listener.bind()
         nursery.start_soon(listener.run)
         await nursery.start(groups.run)

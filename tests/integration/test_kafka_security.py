@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from bench.ports import free_port
+from replica.runtime.authentication.sasl_authenticator import SaslSettings
 from replica.runtime.config import PLAINTEXT, Listener
-from replica.runtime.sasl import SaslSettings
 from tests.integration.brokers import cluster, in_thread
 
 USERS = {"alice": "her password"}

@@ -13,7 +13,7 @@ import trio
 from harness.worlds.brokers.consumer import PAUSE_S, WRONG, Consumer, offset_of
 from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 
 LATEST: Final = -1
 """The end of what is committed."""

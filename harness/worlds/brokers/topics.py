@@ -10,7 +10,7 @@ from harness.script.brokers import CreateTopic
 from harness.script.partitions import AllowUnclean
 from harness.worlds.brokers.consumer import WRONG
 from harness.worlds.controller.people import in_turn, name_of
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 from replica.wire.schemas.topic_schemas import (
     CREATE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,

@@ -14,7 +14,7 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.meta_properties import known_id
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
-from replica.cli.properties import checks, openness, security
+from replica.cli.properties import checks, security_check, security_properties
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.listeners import (
     PROTOCOL_MAP,
@@ -24,7 +24,7 @@ from replica.cli.properties.listeners import (
     listeners_of,
 )
 from replica.cli.properties.properties_source import PropertiesSource
-from replica.cli.properties.store import store_login_of
+from replica.cli.properties.store_properties import store_login_of
 from replica.core.errors import KafkaError
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
@@ -33,7 +33,7 @@ from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
-from replica.runtime.settings import PortSettings
+from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.config.config_source import BadConfig
@@ -112,9 +112,9 @@ def plan_of(
         raise BadConfig(source.problems, source.warnings)
     source.warnings = [*warnings, *source.warnings]
     listeners, controller = listeners_of(source)
-    understood = security.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
+    understood = security_properties.check_sensitive(source, KEYS, [each.name for each in (*listeners, controller)])
     source.warn_of_keys_without_effect(understood)
-    security.warn_without_authorizer(source)
+    security_properties.warn_without_authorizer(source)
     settings = {**{group: {} for group in GROUPS}, **source.settings()}
     log, said = _log(source)
     inter_broker = inter_broker_of(source, listeners)
@@ -129,7 +129,7 @@ def plan_of(
         "inter_broker": inter_broker,
         "peers": peers,
         "controllers": controllers,
-        "acls": source.attempt(security.acls_of),
+        "acls": source.attempt(security_properties.acls_of),
         "log": log,
         "log_said": said,
         "leaving": _leaving(source, settings["leaving"]),
@@ -139,7 +139,9 @@ def plan_of(
     }
     checks.together(source, log)
     if not source.problems:
-        openness.advise(source, listeners, inter_broker, controller, peers, made["acls"], now or datetime.now(UTC))
+        security_check.advise(
+            source, listeners, inter_broker, controller, peers, made["acls"], now or datetime.now(UTC)
+        )
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     config = BrokerConfig(
@@ -167,9 +169,9 @@ def plan_of(
 # -- what is made of several keys ------------------------------------------------------------------------
 
 
-def _port(settings: dict[str, Any]) -> PortSettings:
+def _port(settings: dict[str, Any]) -> ConnectionLimits:
     """Make room for the greatest request among those that wait."""
-    made = PortSettings(**settings)
+    made = ConnectionLimits(**settings)
     return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
 

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from kraft_controller.core.names import TopicId
 from replica.core.acls import CLUSTER_NAME, Operation, ResourceType
 from replica.core.errors import ErrorCode
-from replica.runtime.authorizer import Authorizer
+from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.requests import Handler, Request
 from replica.wire.schemas import APIS
 

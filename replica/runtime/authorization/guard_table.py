@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from replica.runtime.authorization import admin_guards, data_guards, group_guards, topic_guards, transaction_guards
+from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.authorization.guard import Guard, GuardedRequest, TopicNames
-from replica.runtime.authorizer import Authorizer
 from replica.runtime.requests import ApiKey, Handler, Handlers, Request, joined
 
 GUARDS: Final[Mapping[ApiKey, Guard]] = joined(

@@ -19,7 +19,7 @@ from replica.core.acls import (
     check_acl,
 )
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.authorizer import Authorizer
+from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.schemas.security_schemas import (
     AclCreation,

@@ -7,8 +7,8 @@ from typing import Final
 
 from kraft_controller.core.scram import ITERATIONS_MAX, ITERATIONS_MIN, Credential, Mechanism, of_salted
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.authentication.user_credentials import Credentials, UserCredentials
 from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.runtime.users import Credentials, Users
 from replica.wire.schemas.security_schemas import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -25,7 +25,7 @@ NUMBERS: Final = {1: Mechanism.SHA_256, 2: Mechanism.SHA_512}
 _NUMBER_OF: Final = {mechanism: number for number, mechanism in NUMBERS.items()}
 
 
-def handlers(users: Users) -> Handlers:
+def handlers(users: UserCredentials) -> Handlers:
     async def describe(request: Request[DescribeUserScramCredentialsRequest]) -> DescribeUserScramCredentialsResponse:
         requested = request.body.users
         names = [each.name for each in requested] if requested else None

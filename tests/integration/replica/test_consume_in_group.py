@@ -15,10 +15,10 @@ import pytest
 import trio
 
 from replica.cli import main
-from replica.cli.consume import GroupReader
+from replica.cli.consume_command import GroupReader
 from replica.cli.group_member import GroupMember
 from replica.core.groups.group_states import GroupState
-from replica.runtime.client import connect
+from replica.runtime.network.broker_client import connect
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.integration.kafka_clients import Confluent, Pairs
 
@@ -87,7 +87,7 @@ async def test_it_commits_and_leaves_on_an_interrupt(tmp_path: Path) -> None:
 async def test_members_share_the_partitions_and_take_over_from_who_leaves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replica.cli.consume.HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("replica.cli.consume_command.HEARTBEAT_S", 0.1)
     arguments = SimpleNamespace(
         count=None, until_end=False, isolation="read_uncommitted", from_beginning=True, offset=None, since=None,
         keys=False, json=False,

@@ -10,12 +10,12 @@ import trio
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.topic_requests import create_topic
-from replica.cli.produce import Producer
+from replica.cli.produce_command import Producer
 from replica.core.errors import ErrorCode
 from replica.core.log_config import LogConfig
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
-from replica.runtime.client import ClientSettings, Connection, connect
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings, connect
 from replica.runtime.requests import ApiKey
 from replica.wire.compression import Codec
 from tests.integration.brokers import cluster, until
@@ -28,7 +28,7 @@ async def error_of_fetch(port: int, offset: int) -> ErrorCode:
     part = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
     body: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "topics": [{"topic": WHERE.topic, "partitions": [part]}]}
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        connection = Connection(stream, ClientSettings())
+        connection = BrokerConnection(stream, ClientSettings())
         reply = await ask(connection, ApiKey.FETCH, body)
     return ErrorCode(reply["responses"][0]["partitions"][0]["error_code"])
 

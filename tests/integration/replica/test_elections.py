@@ -8,7 +8,7 @@ import trio
 
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.core.errors import ErrorCode
-from replica.runtime.client import connect
+from replica.runtime.network.broker_client import connect
 from replica.wire.api import ApiKey
 from tests.integration.brokers import cluster, until
 from tests.kafka_bodies import ask

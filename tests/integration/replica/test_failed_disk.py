@@ -13,11 +13,11 @@ import zab
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.meta_properties import former_sessions
 from kraft_controller.wire.broker_identity import META
-from replica.cli.produce import Producer
+from replica.cli.produce_command import Producer
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
-from replica.runtime.client import connect
 from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener
+from replica.runtime.network.broker_client import connect
 from replica.storage.files import LOCK, StorageFailure
 from replica.wire.compression import Codec
 from tests.integration.brokers import PATIENCE_S, until

@@ -13,7 +13,7 @@ from kafka import KafkaAdminClient
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.cli.properties.plan import plan_of
-from replica.runtime.client import connect, parse_bootstrap
+from replica.runtime.network.broker_client import connect, parse_bootstrap
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import cluster, in_thread, until
 from tests.kafka_bodies import ask_broker

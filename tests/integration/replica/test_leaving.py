@@ -16,7 +16,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.cluster_description import read_picture
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, request_shutdown
-from replica.runtime.client import Client, connect
+from replica.runtime.network.broker_client import Client, connect
 from replica.wire.api import ApiKey
 from tests.integration.broker_processes import store_processes
 from tests.integration.brokers import cluster

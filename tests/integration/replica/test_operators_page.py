@@ -12,13 +12,13 @@ from attrs import evolve
 from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core.names import TopicPartition
-from replica.cli.produce import Producer
+from replica.cli.produce_command import Producer
 from replica.runtime.admin import overview, page
 from replica.runtime.admin.operators import Operators
 from replica.runtime.admin.page import main
 from replica.runtime.admin_client import group_admin
 from replica.runtime.broker import Broker
-from replica.runtime.client import connect
+from replica.runtime.network.broker_client import connect
 from replica.wire.compression import Codec
 from tests.integration.brokers import Cluster, cluster, until
 from tests.integration.http_client import get

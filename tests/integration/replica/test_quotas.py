@@ -12,7 +12,7 @@ import trio
 from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.core.client_quotas import QuotaClient, QuotaType
 from replica.core.errors import ErrorCode
-from replica.runtime.client import ClientSettings, Connection
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.kafka_bodies import ask
@@ -20,8 +20,8 @@ from tests.kafka_bodies import ask
 RATE = "producer_byte_rate"
 
 
-async def dialled(made: Cluster, client: str) -> Connection:
-    return Connection(await trio.open_tcp_stream("127.0.0.1", made.ports[1]), ClientSettings(client_id=client))
+async def dialled(made: Cluster, client: str) -> BrokerConnection:
+    return BrokerConnection(await trio.open_tcp_stream("127.0.0.1", made.ports[1]), ClientSettings(client_id=client))
 
 
 def entry(names: Mapping[str, str | None], **values: float | None) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def entry(names: Mapping[str, str | None], **values: float | None) -> dict[str, 
     }
 
 
-async def alter(connection: Connection, *entries: dict[str, Any], check_only: bool = False) -> list[int]:
+async def alter(connection: BrokerConnection, *entries: dict[str, Any], check_only: bool = False) -> list[int]:
     body = {"entries": list(entries), "validate_only": check_only}
     return [each["error_code"] for each in (await ask(connection, ApiKey.ALTER_CLIENT_QUOTAS, body))["entries"]]
 
 
-async def described(connection: Connection, *parts: tuple[str, int, str | None], strict: bool = False) -> Any:
+async def described(connection: BrokerConnection, *parts: tuple[str, int, str | None], strict: bool = False) -> Any:
     components = [{"entity_type": kind, "match_type": how, "match": name} for kind, how, name in parts]
     reply = await ask(connection, ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": components, "strict": strict})
     return reply["error_code"] or sorted(

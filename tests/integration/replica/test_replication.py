@@ -19,10 +19,10 @@ from kraft_controller.runtime.registration import prepare
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode
 from replica.core.replica_settings import ReplicaSettings
-from replica.runtime.client import ClientSettings, Connection
 from replica.runtime.handlers import fetch_requests, offset_requests, produce_requests
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey
 from replica.wire import records
@@ -79,7 +79,7 @@ class Cluster:
             **fetch_requests.handlers(replicas, "PLAINTEXT"),
             **offset_requests.handlers(replicas, "PLAINTEXT"),
         }
-        port = Port("PLAINTEXT", "127.0.0.1", 0, handlers, log)
+        port = ClientListener("PLAINTEXT", "127.0.0.1", 0, handlers, log)
         self.ports[number] = await port.bind()
         with trio.CancelScope() as self.scopes[number]:
             async with trio.open_nursery() as nursery:
@@ -114,7 +114,7 @@ class Cluster:
 
     async def ask(self, broker: int, api: ApiKey, body: dict[str, Any]) -> dict[str, Any]:
         stream = await trio.open_tcp_stream("127.0.0.1", self.ports[broker])
-        connection = Connection(stream, ClientSettings())
+        connection = BrokerConnection(stream, ClientSettings())
         try:
             return await ask(connection, api, body)
         finally:

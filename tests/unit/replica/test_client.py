@@ -12,7 +12,7 @@ import trio.testing
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
-from replica.runtime.client import Client, ClientSettings, Unreachable, connect, parse_bootstrap
+from replica.runtime.network.broker_client import Client, ClientSettings, Unreachable, connect, parse_bootstrap
 from replica.wire.api import ApiKey
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_request

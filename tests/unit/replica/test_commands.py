@@ -12,7 +12,7 @@ from replica.cli import main
 from replica.cli.bootstrap import with_client
 from replica.cli.root import COMMANDS
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 from zab.cli.kit.failures import Failed
 from zab.cli.kit.verb_group import Arguments
 

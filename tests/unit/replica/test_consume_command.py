@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraft_controller.core.names import TopicPartition
-from replica.cli.consume import Position, _records
+from replica.cli.consume_command import Position, _records
 from tests.unit.replica.storage.logs import ALL, NOW, MemoryLog, numbered
 from tests.unit.replica.storage.transactional import ABORT, COMMIT, Writers, end
 from zab.cli.kit.failures import Failed

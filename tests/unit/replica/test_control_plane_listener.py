@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import trio
 
-from replica.runtime.between import QUEUED_MAX, UNKNOWN_MAX, ControlPlaneListener
+from replica.runtime.authentication.listener_security import NO_SASL
 from replica.runtime.config import CONTROLLER, Listener
-from replica.runtime.login import OPEN
 from replica.runtime.logs import Log
-from replica.runtime.settings import PortSettings
+from replica.runtime.network.connection_limits import ConnectionLimits
+from replica.runtime.network.inter_broker_clients import QUEUED_MAX, UNKNOWN_MAX, ControlPlaneListener
 
 
 def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
@@ -17,7 +17,7 @@ def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
             raise AssertionError
 
         control_plane = ControlPlaneListener(
-            Listener(CONTROLLER, "127.0.0.1", 0), OPEN, PortSettings(), never, lambda *_: True, Log(1),
+            Listener(CONTROLLER, "127.0.0.1", 0), NO_SASL, ConnectionLimits(), never, lambda *_: True, Log(1),
             trio.sleep_forever,
         )  # fmt: skip
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -46,7 +46,12 @@ def test_silent_connections_do_not_keep_a_controller_out() -> None:
                 await stream.send_all(data)
 
         control_plane = ControlPlaneListener(
-            Listener(CONTROLLER, "127.0.0.1", 0), OPEN, PortSettings(controllers_max=3), echo, lambda *_: True, Log(1)
+            Listener(CONTROLLER, "127.0.0.1", 0),
+            NO_SASL,
+            ConnectionLimits(controllers_max=3),
+            echo,
+            lambda *_: True,
+            Log(1),
         )
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         number = listener.socket.getsockname()[1]

@@ -25,7 +25,7 @@ def collector() -> Iterator[None]:
 def test_full_rounds_of_the_collector_are_rare(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = gc.get_threshold()
     seen: list[tuple[int, int, int]] = []
-    module = importlib.import_module(f"replica.cli.{program}")
+    module = importlib.import_module(f"replica.cli.{program}_command")
     monkeypatch.setattr(module, "run", lambda *_: seen.append(gc.get_threshold()))
     monkeypatch.setattr(module, "log_to_stderr", lambda *_: None, raising=False)
     properties = tmp_path / "server.properties"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.cli.produce import murmur2
+from replica.cli.produce_command import murmur2
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ import pytest
 import trio
 import trio.testing
 
-from replica.cli import main, serve
-from replica.cli.serve import until_left
+from replica.cli import main, serve_command
+from replica.cli.serve_command import until_left
 
 
 def test_log_lines_begin_with_a_time_and_its_zone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
-    monkeypatch.setattr(serve, "run", lambda *_: logging.getLogger("replica").warning("started broker=1"))
+    monkeypatch.setattr(serve_command, "run", lambda *_: logging.getLogger("replica").warning("started broker=1"))
     for tuning in ("raise_open_files", "tune_collector"):
-        monkeypatch.setattr(serve, tuning, lambda: None)
+        monkeypatch.setattr(serve_command, tuning, lambda: None)
     (tmp_path / "server.properties").write_text(
         f"broker.id=1\nzookeeper.connect=127.0.0.1:1\nlog.dirs={tmp_path}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
     )

@@ -12,9 +12,9 @@ from attrs import define, field
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode as E
 from replica.core.transactions.transaction_effects import Marker, MarkerId
-from replica.runtime.client import ClientSettings, Unreachable
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers, MarkerSettings
+from replica.runtime.network.broker_client import ClientSettings, Unreachable
 from replica.runtime.requests import ApiKey
 from replica.wire.fields import Api
 from replica.wire.schemas.transaction_schemas import WriteTxnMarkersResponse

@@ -11,11 +11,11 @@ import trustme
 
 from kraft_controller.core.state import Endpoint
 from replica.core.principals import Principals
-from replica.runtime.between import Between
-from replica.runtime.client import ClientSettings
 from replica.runtime.config import Peers
+from replica.runtime.network.broker_client import ClientSettings
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
+from replica.runtime.network.tls_handshake import accept_tls, dial
 from replica.runtime.requests import ANONYMOUS
-from replica.runtime.tls import dialled, secured
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -35,7 +35,7 @@ def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.T
 
     async def hear(stream: trio.SocketStream) -> None:
         try:
-            known, principal = await secured(stream, at_broker, Principals())
+            known, principal = await accept_tls(stream, at_broker, Principals())
             heard.append(principal)
             await known.send_all(await known.receive_some())
         except ssl.SSLError as error:
@@ -44,7 +44,7 @@ def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.T
             await trio.aclose_forcefully(stream)
 
     async def ask(port: int) -> bytes:
-        stream = await dialled("127.0.0.1", port, at_client)
+        stream = await dial("127.0.0.1", port, at_client)
         try:
             await stream.send_all(b"a question" * 1000)  # which nobody reads who turns it away
             return bytes(await stream.receive_some())
@@ -91,7 +91,7 @@ def test_who_dials_somebody_whom_he_does_not_believe_says_why_and_so_does_the_ot
 
     async def hear(stream: trio.SocketStream) -> None:
         try:
-            await secured(stream, at_broker, Principals())
+            await accept_tls(stream, at_broker, Principals())
         except ssl.SSLError as error:
             heard.append(error.reason or "")
         finally:
@@ -106,9 +106,9 @@ def test_who_dials_somebody_whom_he_does_not_believe_says_why_and_so_does_the_ot
             why = "unable to get local issuer" if named == "127.0.0.1" else "IP address mismatch"
             with trio.fail_after(120):
                 with pytest.raises(OSError, match=f"127.0.0.1:{port}: .*certificate verify failed: .*{why}"):
-                    await Between(peers).stream(Endpoint("CONTROLLER", "127.0.0.1", port))
+                    await InterBrokerClients(peers).stream(Endpoint("CONTROLLER", "127.0.0.1", port))
                 with pytest.raises(OSError, match=f"certificate verify failed: .*{why}"):
-                    await Between(peers).connection(("127.0.0.1", port), ClientSettings())
+                    await InterBrokerClients(peers).connection(("127.0.0.1", port), ClientSettings())
                 await all_heard.wait()
             nursery.cancel_scope.cancel()
 

@@ -15,7 +15,7 @@ from attrs import define, field
 from replica.cli import main
 from replica.core.errors import ErrorCode as E
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import Body, typed
 from tests.unit.replica.test_transaction_runtime import ID, Broker, Partitions, Storage
@@ -94,7 +94,7 @@ async def broker() -> AsyncIterator[Running]:
     }
     with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
-            listener = Port("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
+            listener = ClientListener("PLAINTEXT", "127.0.0.1", 0, handlers, Log(1))
             running.port = await listener.bind()
             nursery.start_soon(listener.run)
             await nursery.start(running.broker.transactions.run)

@@ -19,7 +19,7 @@ from harness.worlds.processes.brokers.workload import LEAVE_S, BrokersWorkload
 from harness.worlds.processes.places import Places
 from harness.worlds.processes.run import LIVENESS, NO_DEATH, START_S, World
 from harness.worlds.processes.server import Server
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 
 ASK_S: Final = 1.0
 PAUSE_S: Final = 0.1

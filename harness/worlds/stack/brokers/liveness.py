@@ -20,7 +20,7 @@ from harness.worlds.cores.controller.liveness import ROUNDS_MS
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.brokers.workload import PATIENCE_S
 from harness.worlds.stack.store.liveness import StoreLiveness
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 
 if TYPE_CHECKING:
     from harness.worlds.stack.brokers.world import BrokersWorld

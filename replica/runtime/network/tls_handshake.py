@@ -18,7 +18,7 @@ PARTING_S: Final = 1.0
 """For who was turned away to hang up."""
 
 
-async def secured(
+async def accept_tls(
     stream: trio.SocketStream, tls: ssl.SSLContext, principals: Principals
 ) -> tuple[trio.abc.Stream, str]:
     """At the side that was dialled. Without a certificate one is anonymous: who must have one, the handshake says."""
@@ -46,7 +46,7 @@ async def _part(stream: trio.SocketStream) -> None:
             pass
 
 
-async def dialled(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
     """Who is not believed there is told why, by an alert, and so is the caller, by an `ssl.SSLError`."""
     stream = await trio.open_tcp_stream(host, port)
     if tls is None:

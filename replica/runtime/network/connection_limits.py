@@ -11,7 +11,7 @@ INT_MAX: Final = (1 << 31) - 1
 
 
 @frozen
-class PortSettings:
+class ConnectionLimits:
     """request_bytes_max        `socket.request.max.bytes`: of one request
     first_request_bytes_max  of a request of somebody who has not yet said who he is, where that must be said
     connections_max          `max.connections`: of one listener

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from replica.cli.properties.properties_source import PropertiesSource, Scope
-from replica.cli.properties.security import client_tls
+from replica.cli.properties.security_properties import client_tls
 from replica.runtime.store.store_login import StoreLogin
 from zab.config.jaas import parse_jaas
 from zab.core.errors import ConfigError

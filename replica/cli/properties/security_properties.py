@@ -16,7 +16,7 @@ from replica.core.acls import BadAcl, check_principal
 from replica.core.authorizing import AclSettings
 from replica.core.plain import PLAIN
 from replica.core.principals import BadRules, Principals, read_rules
-from replica.runtime.sasl import MECHANISMS, Identity, SaslSettings
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity, SaslSettings
 from zab.config.config_source import ConfigSource, all_of
 from zab.config.jaas import parse_jaas
 from zab.config.values import any_long

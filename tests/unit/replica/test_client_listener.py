@@ -18,14 +18,14 @@ import trio.testing
 from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.scram import ScramProof
-from replica.runtime.client import ClientSettings, Connection
-from replica.runtime.descriptors import Share, share
-from replica.runtime.login import OPEN, Security
+from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
+from replica.runtime.authentication.sasl_authenticator import Exchanging, Identity, SaslSettings, log_in, sasl_security
 from replica.runtime.logs import Log
-from replica.runtime.port import Port
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.client_listener import ClientListener
+from replica.runtime.network.connection_limits import ConnectionLimits
+from replica.runtime.network.descriptor_share import DescriptorShare, share_descriptors
 from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.runtime.sasl import Exchanging, Identity, SaslSettings, log_in, security_of
-from replica.runtime.settings import PortSettings
 from replica.wire.fields import Api
 from tests.kafka_bodies import ask, body_of, request_frame, response_values, typed, values_of
 from zab.core.failed_logins import FailedLogins, FailedLoginSettings
@@ -82,9 +82,11 @@ async def answer(request: Request[Any]) -> Any:
 
 @asynccontextmanager
 async def listening(
-    handlers: Handlers | None = None, settings: PortSettings | None = None, security: Security = OPEN
+    handlers: Handlers | None = None, settings: ConnectionLimits | None = None, security: ListenerSecurity = NO_SASL
 ) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
-    port = Port("PLAINTEXT", "127.0.0.1", 0, typed(handlers or {HEARTBEAT: answer}), Log(1), settings, security)
+    port = ClientListener(
+        "PLAINTEXT", "127.0.0.1", 0, typed(handlers or {HEARTBEAT: answer}), Log(1), settings, security
+    )
     number = await port.bind()
     clients: list[trio.SocketStream] = []
 
@@ -239,7 +241,7 @@ def test_a_write_that_waits_for_nobody_is_answered_before_the_next_is_taken_up()
 def test_only_so_many_wait_for_replicas_at_a_time_and_are_forgotten_when_their_client_leaves() -> None:
     async def main() -> None:
         writer = Writer()
-        async with listening(writer.handlers(), PortSettings(ahead_max=3)) as connect:
+        async with listening(writer.handlers(), ConnectionLimits(ahead_max=3)) as connect:
             client = await connect()
             for number in range(1, 6):
                 await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
@@ -350,7 +352,7 @@ def test_who_makes_sense_first_hears_what_came_of_it_before_it_is_cut_off(nonsen
 def test_requests_that_wait_for_replicas_count_as_held_until_they_are_answered() -> None:
     async def main() -> None:
         writer = Writer()
-        async with listening(writer.handlers(), PortSettings(waiting_bytes_max=250, receive_bytes=64)) as connect:
+        async with listening(writer.handlers(), ConnectionLimits(waiting_bytes_max=250, receive_bytes=64)) as connect:
             client = await connect()
             for number in range(1, 9):
                 await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
@@ -505,7 +507,7 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
             answered += 1
             return {"groups": [{"group_id": "x" * 30_000} for _ in range(10)]}
 
-        settings = PortSettings(unsent_bytes_max=100_000, waiting_max=10, stalled_s=0.5)
+        settings = ConnectionLimits(unsent_bytes_max=100_000, waiting_max=10, stalled_s=0.5)
         async with listening({ApiKey.DESCRIBE_GROUPS: big}, settings) as connect:
             client = await connect()
             asked = request_frame(ApiKey.DESCRIBE_GROUPS, 5, 1, "me", {"groups": ["g"]})
@@ -524,7 +526,7 @@ def test_of_requests_that_come_in_part_the_oldest_go_when_they_are_too_many_toge
         async def short(request: Request[Any]) -> Any:
             return {"error_code": 0}
 
-        async with listening({HEARTBEAT: short}, PortSettings(waiting_bytes_total_max=75_000)) as connect:
+        async with listening({HEARTBEAT: short}, ConnectionLimits(waiting_bytes_total_max=75_000)) as connect:
             clients = [await connect() for _ in range(3)]
             first, *others = clients
             for client in clients:  # each waits for the next: which of them is the oldest is not left to chance
@@ -559,7 +561,7 @@ def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
                 await client.stream.send_all(asking(2, 2**31 - 1))
                 await client.frame()
 
-        async with listening({ApiKey.FETCH: fetch}, PortSettings(unsent_bytes_total_max=32 << 20)) as connect:
+        async with listening({ApiKey.FETCH: fetch}, ConnectionLimits(unsent_bytes_total_max=32 << 20)) as connect:
             greedy, other = await connect(), await connect()
             await greedy.stream.send_all(asking(1, 2**31 - 1))
             await until(other, 2 << 20)
@@ -626,7 +628,7 @@ def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> 
             await release.wait()
             return await answer(request)
 
-        async with listening({HEARTBEAT: wait}, PortSettings(idle_s=0.6)) as connect:
+        async with listening({HEARTBEAT: wait}, ConnectionLimits(idle_s=0.6)) as connect:
             idle, waits = await connect(), await connect()
             await waits.ask(HEARTBEAT, 4, 1, group("g"))
             assert await idle.hung_up_on()
@@ -639,7 +641,7 @@ def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> 
 
 def test_there_are_as_many_as_there_may_be() -> None:
     async def main() -> None:
-        async with listening(settings=PortSettings(connections_max=2)) as connect:
+        async with listening(settings=ConnectionLimits(connections_max=2)) as connect:
             first, second = await connect(), await connect()
             for client in (first, second):
                 await client.ask(HEARTBEAT, 4, 1, group("g"))
@@ -663,9 +665,9 @@ def test_the_last_descriptors_are_not_for_clients() -> None:
     """Each gets the least number that is free, so one above the bound has all below it taken."""
 
     async def main() -> None:
-        async with listening(settings=PortSettings(descriptors_max=0)) as connect:
+        async with listening(settings=ConnectionLimits(descriptors_max=0)) as connect:
             assert await (await connect()).hung_up_on()
-        async with listening(settings=PortSettings(descriptors_max=open_files_limit())) as connect:
+        async with listening(settings=ConnectionLimits(descriptors_max=open_files_limit())) as connect:
             client = await connect()
             await client.ask(HEARTBEAT, 4, 1, group("g"))
             await client.hear(HEARTBEAT, 4)
@@ -678,14 +680,14 @@ def test_the_last_descriptors_are_not_for_clients() -> None:
     [(1_048_576, 1, 1_046_272, 2_048), (1_024, 1, 512, 256), (1_024, 3, 512, 85), (150, 1, 75, 38), (16, 2, 8, 16)],
 )
 def test_logs_get_what_they_like_and_of_few_half(limit: int, directories: int, connections: int, logs: int) -> None:
-    assert share(limit, directories, 2_048) == Share(connections, logs)
+    assert share_descriptors(limit, directories, 2_048) == DescriptorShare(connections, logs)
 
 
 # -- saying who one is -----------------------------------------------------------------------------------
 
 
-def users() -> Security:
-    return security_of(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
+def users() -> ListenerSecurity:
+    return sasl_security(SaslSettings(users={"alice": "secret"}), lambda mechanism, name: None, b"")
 
 
 async def whoever(request: Request[Any]) -> Any:
@@ -806,7 +808,7 @@ def test_guesses_beyond_the_places_of_an_address_are_not_checked() -> None:
             checked.append(name)
 
         settings = SaslSettings(("SCRAM-SHA-256", "PLAIN"), {"alice": "secret"})
-        security = security_of(settings, find, b"s", failures)
+        security = sasl_security(settings, find, b"s", failures)
         async with listening(security=security) as connect, trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(guess_bare, await connect(), b"wrong")
@@ -828,9 +830,11 @@ SCRAM = Mechanism.SHA_256
 KEPT = of_password(SCRAM, "secret", b"salt")
 
 
-def scram_security(lifetime_ms: int = 0) -> Security:
+def scram_security(lifetime_ms: int = 0) -> ListenerSecurity:
     settings = SaslSettings(("SCRAM-SHA-256", "PLAIN"), {"alice": "secret"}, lifetime_ms)
-    return security_of(settings, lambda mechanism, name: KEPT if (mechanism, name) == (SCRAM, "alice") else None, b"s")
+    return sasl_security(
+        settings, lambda mechanism, name: KEPT if (mechanism, name) == (SCRAM, "alice") else None, b"s"
+    )
 
 
 async def exchanged(client: Client, key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
@@ -897,9 +901,9 @@ def test_our_own_client_proves_it_anew_before_the_time_is_over() -> None:
     async def main() -> None:
         known = {"alice": KEPT}
         settings = SaslSettings(("SCRAM-SHA-256",), lifetime_ms=40_000)
-        security = security_of(settings, lambda mechanism, name: known.get(name), b"s")
+        security = sasl_security(settings, lambda mechanism, name: known.get(name), b"s")
         async with listening({HEARTBEAT: whoever}, security=security) as connect:
-            connection = Connection((await connect()).stream, ClientSettings())
+            connection = BrokerConnection((await connect()).stream, ClientSettings())
             await connection.log_in(Identity("SCRAM-SHA-256", "alice", "secret"))
             for passed_s in (0, 33, 2, 20, 39, 300):
                 clock.jump(passed_s)

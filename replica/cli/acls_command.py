@@ -31,7 +31,7 @@ from replica.core.acls import (
     title,
 )
 from replica.core.errors import KafkaError
-from replica.runtime.authorizer import write_acls
+from replica.runtime.authorization.authorizer import write_acls
 from replica.wire import acl_nodes
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import check_exclusive

@@ -17,7 +17,7 @@ OTHERS: Final = 256
 
 
 @frozen
-class Share:
+class DescriptorShare:
     """connections    numbers below this may be those of clients
     logs           how many files the logs of one directory may keep open
     """
@@ -26,9 +26,9 @@ class Share:
     logs: int
 
 
-def share(limit: int, directories: int, logs: int, others: int = OTHERS) -> Share:
+def share_descriptors(limit: int, directories: int, logs: int, others: int = OTHERS) -> DescriptorShare:
     """`logs`: as many as those of one directory would like to keep open. They get what they like, and of a small limit
     half."""
     kept = min(directories * logs + others, limit // 2)
     left = kept - min(others, kept // 2)
-    return Share(limit - kept, min(logs, max(left // max(directories, 1), OPEN_FILES_LEAST)))
+    return DescriptorShare(limit - kept, min(logs, max(left // max(directories, 1), OPEN_FILES_LEAST)))

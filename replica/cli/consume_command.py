@@ -17,7 +17,7 @@ from replica.cli.bootstrap import broker_options, with_client
 from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalance
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import PAUSE_S, Client, Unreachable, raise_for
+from replica.runtime.network.broker_client import PAUSE_S, Client, Unreachable, raise_for
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
 from replica.wire.schemas.data_schemas import (

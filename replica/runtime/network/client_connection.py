@@ -22,18 +22,18 @@ import trio
 from attrs import field, frozen
 
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.runtime.held import room_for_answer
+from replica.runtime.network.memory_limits import response_bytes_max
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request, unheard
 from replica.wire.encoding import Unwritable
 from replica.wire.framing import Framing
 from replica.wire.messages import (
     HEAD_BYTES,
+    DecodedRequest,
     UnknownApi,
     decode_request,
     encode_response,
     read_head,
 )
-from replica.wire.messages import Request as Asked
 from replica.wire.schemas import APIS
 from replica.wire.schemas.cluster_schemas import API_VERSIONS
 from zab.host.logs import shown
@@ -41,7 +41,7 @@ from zab.host.watchdog import TimedSteps
 from zab.net.wakeup import Wakeup
 
 if TYPE_CHECKING:
-    from replica.runtime.port import Port
+    from replica.runtime.network.client_listener import ClientListener
 
 _ALL_IN_SYNC: Final = -1
 """Of a request's `acks`."""
@@ -65,10 +65,10 @@ class _Ahead:
     scope: trio.CancelScope = field(factory=trio.CancelScope)
 
 
-class Connection:
+class ClientConnection:
     def __init__(
         self,
-        port: Port,
+        port: ClientListener,
         stream: trio.abc.Stream,
         host: str,
         peer: str,
@@ -305,7 +305,7 @@ class Connection:
             self._taken = trio.Event()
             await self._taken.wait()
 
-    async def _go_ahead(self, nursery: trio.Nursery, asked: Asked[Any], frame: bytes) -> None:
+    async def _go_ahead(self, nursery: trio.Nursery, asked: DecodedRequest[Any], frame: bytes) -> None:
         """Until it has its place, or its answer."""
         while len(self._ahead) >= self._settings.ahead_max:
             await self._ahead[0].answered.wait()
@@ -317,7 +317,9 @@ class Connection:
         if self._left:
             mine.scope.cancel()
 
-    async def _answer_in_turn(self, asked: Asked[Any], frame: bytes, mine: _Ahead, before: _Ahead | None) -> None:
+    async def _answer_in_turn(
+        self, asked: DecodedRequest[Any], frame: bytes, mine: _Ahead, before: _Ahead | None
+    ) -> None:
         try:
             with mine.scope:
                 answering = self._reply_to(asked, mine.placed.set)
@@ -333,7 +335,7 @@ class Connection:
         self._ahead.remove(mine)
         mine.answered.set()
 
-    def _say(self, asked: Asked[Any], reply: object | None) -> None:
+    def _say(self, asked: DecodedRequest[Any], reply: object | None) -> None:
         if reply is None:
             return
         try:
@@ -350,7 +352,7 @@ class Connection:
         self._room.ring()
         self._port.room()
 
-    async def _reply_to(self, asked: Asked[Any], placed: Callable[[], None] = unheard) -> object | None:
+    async def _reply_to(self, asked: DecodedRequest[Any], placed: Callable[[], None] = unheard) -> object | None:
         login = self._login
         request = Request(
             asked.api, asked.version, asked.correlation, asked.client_id, asked.body,
@@ -373,7 +375,7 @@ class Connection:
         if handler is None:
             raise Cut(f"{request.api.name} is not offered here")
         if request.api is ApiKey.FETCH:
-            room = room_for_answer(self._port.unsent_bytes, self._settings.unsent_bytes_total_max)
+            room = response_bytes_max(self._port.unsent_bytes, self._settings.unsent_bytes_total_max)
             # With no bytes at all a client would never get on.
             request.body.max_bytes = min(max(request.body.max_bytes, 1), room)
         try:

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from replica.runtime.requests import ApiKey, Request
 
 
-class Login(Protocol):
+class Authenticator(Protocol):
     """Of one connection.
 
     started    a mechanism was chosen
@@ -37,14 +37,14 @@ class Login(Protocol):
         """The answer, with its length."""
 
 
-class Security(Protocol):
+class ListenerSecurity(Protocol):
     """Of one listener."""
 
     @property
     def keys(self) -> frozenset[ApiKey]:
         """What is offered for logging in."""
 
-    def login(self, host: str) -> Login | None:
+    def login(self, host: str) -> Authenticator | None:
         """For a new connection from `host`; None where nobody is asked who he is."""
 
 
@@ -55,4 +55,4 @@ class _Open:
         return None
 
 
-OPEN: Final = _Open()
+NO_SASL: Final = _Open()

@@ -27,7 +27,7 @@ SECRET_BYTES: Final = 32
 Credentials = Mapping[Mechanism, Credential]
 
 
-class Users:
+class UserCredentials:
     """feed   runs while a session lasts"""
 
     def __init__(self, log: Log, session: Callable[[], zab.Session | None]) -> None:

@@ -17,7 +17,7 @@ class Holder(Protocol):
         """It ends as soon as it can, and what it holds with it."""
 
 
-class Unfinished:
+class PartialRequests:
     """Requests that have come in part. When they are too much together, whoever began first is cut off: who means what
     he announces has sent the rest of it soon.
     """
@@ -43,7 +43,7 @@ class Unfinished:
         self.bytes -= self._held.pop(holder, 0)
 
 
-def room_for_answer(untaken: int, most: int) -> int:
+def response_bytes_max(untaken: int, most: int) -> int:
     """Of bytes in one answer, when so many have not been taken yet. Never more than a quarter of what is left, so that
     those who never read do not leave the others with nothing, however many come.
     """

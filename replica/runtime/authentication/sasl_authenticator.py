@@ -58,9 +58,9 @@ class SaslSettings:
         return f"SaslSettings({', '.join(self.mechanisms)})"
 
 
-def security_of(
+def sasl_security(
     settings: SaslSettings, find: FindCredential, secret: bytes, failures: FailedLogins | None = None
-) -> SaslSecurity:
+) -> SaslListenerSecurity:
     """`find`: the credentials of the store. `secret`: see `ScramExchange`. `failures`: shared by all listeners."""
     users = {name: password.encode() for name, password in (settings.users or {}).items()}
 
@@ -70,7 +70,7 @@ def security_of(
         mechanism = SCRAM[name]
         return lambda: ScramExchange(mechanism, lambda user: find(mechanism, user), nonce(), secret)
 
-    return SaslSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms, failures)
+    return SaslListenerSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms, failures)
 
 
 def _now_ms() -> float:
@@ -81,7 +81,7 @@ def nonce() -> str:
     return base64.b64encode(os.urandom(NONCE_BYTES)).decode()
 
 
-class SaslSecurity:
+class SaslListenerSecurity:
     """`mechanisms`: by name, how an exchange begins."""
 
     keys: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -93,11 +93,11 @@ class SaslSecurity:
         self._lifetime_ms = lifetime_ms
         self._failures = FailedLogins() if failures is None else failures
 
-    def login(self, host: str) -> SaslLogin:
-        return SaslLogin(self._mechanisms, self._lifetime_ms, self._failures, host)
+    def login(self, host: str) -> SaslAuthenticator:
+        return SaslAuthenticator(self._mechanisms, self._lifetime_ms, self._failures, host)
 
 
-class SaslLogin:
+class SaslAuthenticator:
     def __init__(self, mechanisms: Mapping[str, Begin], lifetime_ms: int, failures: FailedLogins, host: str) -> None:
         self.started = self.raw = self.done = False
         self.failed: str | None = None

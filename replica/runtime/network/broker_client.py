@@ -21,8 +21,8 @@ from attrs import frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.runtime.sasl import Identity, log_in
-from replica.runtime.tls import dialled
+from replica.runtime.authentication.sasl_authenticator import Identity, log_in
+from replica.runtime.network.tls_handshake import dial
 from replica.wire.api import ApiKey
 from replica.wire.fields import Api
 from replica.wire.framing import Framing
@@ -74,7 +74,7 @@ class ClientSettings:
 # -- one connection ----------------------------------------------------------------------------------------
 
 
-class Connection:
+class BrokerConnection:
     def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
         self.stream = stream
         self._settings = settings
@@ -175,7 +175,7 @@ class Client:
         self._tls = tls
         self._identity = identity
         self._brokers: dict[int, Address] = {}
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._connecting = trio.Lock()
         self._closed = False
 
@@ -268,12 +268,12 @@ class Client:
                     del self._connections[address]
                 await connection.aclose()
 
-    async def _connected(self, address: Address) -> Connection:
+    async def _connected(self, address: Address) -> BrokerConnection:
         async with self._connecting:
             connection = self._connections.get(address)
             if connection is None:
                 self._must_be_open()
-                connection = Connection(await self._dial(address), self.settings)
+                connection = BrokerConnection(await self._dial(address), self.settings)
                 try:
                     if self._identity is not None:
                         await connection.log_in(self._identity)
@@ -292,7 +292,7 @@ class Client:
         host, port = address
         try:
             with trio.fail_after(self.settings.request_s):
-                return await dialled(host, port, self._tls)
+                return await dial(host, port, self._tls)
         except trio.TooSlowError:
             raise Unreachable(f"no connection within {self.settings.request_s} s") from None
         except (OSError, trio.BrokenResourceError) as error:

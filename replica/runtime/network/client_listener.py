@@ -11,13 +11,13 @@ import trio
 
 from replica.core.errors import ErrorCode
 from replica.core.principals import NoPrincipal, Principals
-from replica.runtime.connection import Connection
-from replica.runtime.held import Unfinished
-from replica.runtime.login import OPEN, Security
+from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.logs import Log
+from replica.runtime.network.client_connection import ClientConnection
+from replica.runtime.network.connection_limits import ConnectionLimits
+from replica.runtime.network.memory_limits import PartialRequests
+from replica.runtime.network.tls_handshake import accept_tls
 from replica.runtime.requests import ANONYMOUS, ApiKey, Handlers, Request
-from replica.runtime.settings import PortSettings
-from replica.runtime.tls import secured
 from replica.wire.schemas import APIS
 from replica.wire.schemas.cluster_schemas import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from zab.host.watchdog import UNWATCHED, Watchdog
@@ -33,7 +33,7 @@ OFFERED: Final[Mapping[ApiKey, tuple[int, int]]] = {
 """Where it is not all that the tables know."""
 
 
-class Port:
+class ClientListener:
     """handlers   who answers what; what has no handler is not offered, so clients do not ask for it"""
 
     def __init__(
@@ -43,8 +43,8 @@ class Port:
         port: int,
         handlers: Handlers,
         log: Log,
-        settings: PortSettings | None = None,
-        security: Security = OPEN,
+        settings: ConnectionLimits | None = None,
+        security: ListenerSecurity = NO_SASL,
         tls: ssl.SSLContext | None = None,
         principals: Principals | None = None,
         watchdog: Watchdog = UNWATCHED,
@@ -53,12 +53,12 @@ class Port:
         self.name = name
         self.handlers = handlers
         self.log = log
-        self.settings = settings or PortSettings()
+        self.settings = settings or ConnectionLimits()
         self.security = security
         self.watchdog = watchdog
         self.waiting_bytes = 0
         """Of all its connections' requests that are not answered yet."""
-        self.unfinished = Unfinished()
+        self.unfinished = PartialRequests()
         self.unsent_bytes = 0
         """Of answers to all its connections that they have not taken."""
         self.unsupported = 0
@@ -111,7 +111,7 @@ class Port:
             with accepted.half_open() as wait:
                 found = await self._secured(stream, host, peer)
                 if found is not None:
-                    await Connection(self, found[0], host, peer, found[1], wait.shown).run()
+                    await ClientConnection(self, found[0], host, peer, found[1], wait.shown).run()
             if wait.dropped:
                 self.log.warn_rate_limited("silent_client_dropped", host, listener=self.name, peer=peer)
                 await trio.aclose_forcefully(stream)
@@ -125,7 +125,7 @@ class Port:
             return stream, ANONYMOUS
         try:
             with trio.fail_after(self.settings.handshake_s):
-                return await secured(stream, self._tls, self._principals)
+                return await accept_tls(stream, self._tls, self._principals)
         except (trio.BrokenResourceError, trio.TooSlowError, ssl.SSLError, NoPrincipal) as error:
             self.log.warn_rate_limited(
                 "no_handshake", host, listener=self.name, peer=peer, why=error.__cause__ or repr(error)

@@ -14,7 +14,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.core.groups.group_states import GroupState
 from replica.runtime.admin_client import group_admin
 from replica.runtime.admin_client.group_admin import GroupDescription, Member
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import check_exclusive
 from zab.cli.kit.output import progress, say, show, show_json

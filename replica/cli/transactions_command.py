@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from replica.cli.bootstrap import BrokerVerbs
-from replica.cli.groups import chosen
+from replica.cli.groups_command import chosen
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_states import WRITTEN
 from replica.runtime.admin_client import transaction_admin
 from replica.runtime.admin_client.transaction_admin import PartitionTransaction, TransactionDescription
-from replica.runtime.client import Client
+from replica.runtime.network.broker_client import Client
 from zab.cli.kit.failures import DONE, FAILED
 from zab.cli.kit.options import SECONDS_OR_ZERO
 from zab.cli.kit.output import progress, say, show

@@ -14,7 +14,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import verb_options, with_client
 from replica.cli.topic import check_partitions, no_such_topic
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.client import Client, raise_for
+from replica.runtime.network.broker_client import Client, raise_for
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build
 from replica.wire.schemas.cluster_schemas import METADATA, MetadataRequest, MetadataRequestTopic

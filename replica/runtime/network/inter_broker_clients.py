@@ -17,13 +17,13 @@ from attrs import field, frozen
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import KafkaError, WireError
 from replica.core.principals import NoPrincipal
-from replica.runtime.client import ClientSettings, Connection, Unreachable
+from replica.runtime.authentication.listener_security import Authenticator, ListenerSecurity
 from replica.runtime.config import Listener, Peers
-from replica.runtime.login import Login, Security
 from replica.runtime.logs import Log
+from replica.runtime.network.broker_client import BrokerConnection, ClientSettings, Unreachable
+from replica.runtime.network.connection_limits import ConnectionLimits
+from replica.runtime.network.tls_handshake import accept_tls, dial
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request
-from replica.runtime.settings import PortSettings
-from replica.runtime.tls import dialled, secured
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_request, encode_response
 from replica.wire.schemas import APIS
@@ -59,14 +59,14 @@ class _ReportingStream(trio.abc.Stream):
 
 
 @frozen
-class Between:
+class InterBrokerClients:
     """Dials others."""
 
     peers: Peers = field(factory=Peers)
 
-    async def connection(self, address: tuple[str, int], settings: ClientSettings) -> Connection:
+    async def connection(self, address: tuple[str, int], settings: ClientSettings) -> BrokerConnection:
         """Of Kafka's protocol. `KafkaError`, `Unreachable`, `WireError` or `OSError` where there is none to be had."""
-        connection = Connection(await dialled(*address, self.peers.tls), settings)
+        connection = BrokerConnection(await dial(*address, self.peers.tls), settings)
         try:
             if self.peers.identity is not None:
                 await connection.log_in(self.peers.identity)
@@ -96,8 +96,8 @@ class ControlPlaneListener:
     def __init__(
         self,
         listener: Listener,
-        security: Security,
-        settings: PortSettings,
+        security: ListenerSecurity,
+        settings: ConnectionLimits,
         serve: Callable[[trio.abc.Stream], Awaitable[None]],
         trusts: Callable[[str, str], bool],
         log: Log,
@@ -166,11 +166,11 @@ class ControlPlaneListener:
         known: trio.abc.Stream = stream
         principal = ANONYMOUS
         if listener.tls is not None:
-            known, principal = await secured(stream, listener.tls, listener.principals)
+            known, principal = await accept_tls(stream, listener.tls, listener.principals)
         login = self._security.login(host)
         return known, principal if login is None else await self._logged_in(known, login, host)
 
-    async def _logged_in(self, stream: trio.abc.Stream, login: Login, host: str) -> str:
+    async def _logged_in(self, stream: trio.abc.Stream, login: Authenticator, host: str) -> str:
         framing = Framing(self._settings.first_request_bytes_max)
         while not login.done:
             data = await stream.receive_some()
@@ -182,7 +182,7 @@ class ControlPlaneListener:
                     raise NoPrincipal(login.failed)
         return login.principal
 
-    async def _answered(self, frame: bytes, login: Login, host: str) -> bytes:
+    async def _answered(self, frame: bytes, login: Authenticator, host: str) -> bytes:
         if login.raw:
             return await login.raw_token(frame)
         asked = decode_request(frame)

@@ -1,0 +1,1 @@
+"""Sockets of a broker: its listeners, the connections of clients, and its own connections to other brokers."""
