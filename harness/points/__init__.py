@@ -1,4 +1,4 @@
-"""Situations that must occur somewhere in a campaign. One that never does means that faults miss what they are for."""
+"""Situations that must occur somewhere in a campaign. If one never does, the faults miss their purpose."""
 
 from harness.points import partitions, table
 from harness.points.table import POINTS, Point, missed
@@ -7,7 +7,7 @@ __all__ = ["POINTS", "Point", "missed", "points_of"]
 
 
 def points_of(machine: str) -> tuple[Point, ...]:
-    """None where nobody has said how often what must occur."""
+    """Return the situations of this machine; empty for machines without budgets."""
     if machine == "partitions":
         return partitions.POINTS
     if machine not in ("list", "store"):
