@@ -213,8 +213,8 @@ async def test_taken_port_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("server.1=10.99.99.99:{free}:{other}", "This machine has no such address"),
-        ("server.1=no-such-host.invalid:{free}:{other}", "The name has no address"),
+        ("server.1=10.99.99.99:{free}:{other}", "This machine has no such address. Use listen_host= "),
+        ("server.1=no-such-host.invalid:{free}:{other}", "The name has no address. Use listen_host= "),
         ("server.1=127.0.0.1:{taken}:{free}", "for the learner port"),
         ("server.1=127.0.0.1:{free}:{taken}", "for the election port"),
         ("server.1=127.0.0.1:{free}:{other};{taken}", "for clients"),

@@ -31,6 +31,6 @@ def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> Can
     """Return the error for an address where listening failed, with a hint at the remedy."""
     hint = _HINTS.get(error.errno or 0, "")
     if what.endswith(" port") and error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
-        hint += " With quorumListenOnAllIPs=true a server listens on all of its addresses, whichever others dial."
+        hint += " Use listen_host= (in zoo.cfg: quorumListenOnAllIPs=true) to bind to another address than others dial."
     kind = PortTaken if error.errno == errno.EADDRINUSE else CannotListen
     return kind(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())
