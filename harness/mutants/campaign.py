@@ -1,9 +1,8 @@
-"""Does anybody notice? Each mutant is planted in turn, and seeds are run until a checker objects."""
+"""Plant each mutant in turn, and run seeds until a checker objects."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from typing import Final
 
 from attrs import frozen
@@ -20,7 +19,7 @@ from harness.worlds import world
 
 @frozen
 class Verdict:
-    """`promise` is the checker that noticed; None when none did within the budget."""
+    """`promise` names the checker that noticed the bug; None if none did within the budget."""
 
     mutant: str
     promise: str | None
@@ -35,38 +34,34 @@ class Verdict:
 
 
 DRIVERS_S: Final = 60.0
-"""Of processor time, for a run of whole drivers: those of brokers take some seconds."""
-USUAL_SHARE: Final = 0.25
-"""Of its time, before a hunt turns from the usual scripts to the profile that leads to the bug's situation."""
+"""The processor time of one run of whole drivers. Those of brokers take some seconds."""
 
 
 def hunt(mutant: Mutant, *, seconds: float = 60.0, runs_max: int = 1_000_000, base: int = 0) -> Verdict:
-    """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails."""
+    """Run seeds from `base` on, with the ensemble sizes of the mutant in turn, until one fails.
+
+    If a profile leads to the bug's situation, each seed gives a usual script and one of the profile. The order depends
+    on no clock, so a loaded machine finds a bug in the same run.
+    """
+    profile = PROFILES.get(mutant.name)
+    generators = (script_from_seed,) if profile is None else (script_from_seed, BY_NAME[profile].script)
     with planted(mutant.edits):
         began, runs = time.process_time(), 0
-        for draw, until in _ways(mutant, seconds):
-            while runs < runs_max and time.process_time() - began < until:
-                seed = base + runs
-                script = draw(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
-                runs += 1
-                promise, what = _broken(mutant, script)
-                if promise is not None:
-                    return Verdict(mutant.name, promise, what, runs, time.process_time() - began, script)
+        while runs < runs_max and time.process_time() - began < seconds:
+            number, way = divmod(runs, len(generators))
+            seed, generate = base + number, generators[way]
+            script = generate(seed, voters=mutant.voters[seed % len(mutant.voters)], machine=mutant.machine)
+            runs += 1
+            promise, what = _broken(mutant, script)
+            if promise is not None:
+                return Verdict(mutant.name, promise, what, runs, time.process_time() - began, script)
         return Verdict(mutant.name, None, "", runs, time.process_time() - began, None)
-
-
-def _ways(mutant: Mutant, seconds: float) -> Iterator[tuple[Callable[..., Script], float]]:
-    """How scripts are drawn, and until when: as usual first."""
-    profile = PROFILES.get(mutant.name)
-    yield script_from_seed, seconds if profile is None else seconds * USUAL_SHARE
-    if profile is not None:
-        yield BY_NAME[profile].script, seconds
 
 
 def _broken(mutant: Mutant, script: Script) -> tuple[str | None, str]:
     try:
         with watchdog(SECONDS if mutant.world == "cores" else DRIVERS_S):
             outcome = world(mutant.world).run(script)
-    except Exception as error:  # where the world stands for a driver, a bug may make it stumble
+    except Exception as error:  # a bug may also break the world, which stands in for a driver
         return NoCrash.promise, repr(error)
     return outcome.promise, outcome.what
