@@ -9,7 +9,7 @@ import trio
 
 from tests.integration.cluster import Recorder, cluster
 from zab.core.zxid import Zxid
-from zab.runtime.machine_applier import APPLY_S
+from zab.service.batch_applier import APPLY_S
 from zab.service.replicated_machine import View
 
 REQUESTS = 40

@@ -20,10 +20,11 @@ from zab.runtime.deadline_alarm import DeadlineAlarm
 from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link
 from zab.runtime.links import Links
-from zab.runtime.machine_applier import MachineApplier, Pause, TurnWait
 from zab.runtime.snapshot_finder import SnapshotFinder
+from zab.runtime.snapshot_restorer import SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.writer import Writer
+from zab.service.batch_applier import BatchApplier, Pause, TurnWait
 from zab.service.member_turn import MemberTurn
 from zab.service.request_path import RequestPath
 from zab.service.role_reporter import RoleReporter
@@ -41,7 +42,8 @@ class Driver:
         writer: Writer,
         links: Links,
         requests: RequestPath,
-        applier: MachineApplier,
+        applier: BatchApplier,
+        restorer: SnapshotRestorer,
         snapshots: SnapshotTaker,
         finder: SnapshotFinder,
         roles: RoleReporter,
@@ -63,8 +65,8 @@ class Driver:
         self._log = log
         self._clock = clock
         self._member_turn = MemberTurn[TurnWait](node, requests, self)
-        self.apply_batch, self.restore, self.activate = applier.apply_batch, applier.restore, applier.activate
-        """The applier's part of the effects of a turn."""
+        self.apply_batch, self.activate, self.restore = applier.apply_batch, applier.activate, restorer.restore
+        """The effects of a turn on the machine."""
         self._saved: Ticket = 0
         """The last write that is durable. It never decreases."""
         self._reported_saved: Ticket = 0

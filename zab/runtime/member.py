@@ -30,11 +30,11 @@ from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.directory_owner import claim_directory
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
-from zab.runtime.machine_applier import OnMembership
 from zab.runtime.member_arguments import MemberArguments, MemberHooks, single_server_ensemble
 from zab.runtime.member_runtime import MemberRuntime
 from zab.runtime.peer_port import listen_for_peers
 from zab.runtime.waiter import Waiter
+from zab.service.batch_applier import OnMembership
 from zab.service.limits import Limits
 from zab.service.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.replicated_machine import Machine, check_machine, kind_of

@@ -25,17 +25,18 @@ from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import LearnerSync
 from zab.runtime.links import Links
-from zab.runtime.machine_applier import MachineApplier, RestoreGate
 from zab.runtime.member_arguments import MemberArguments, MemberHooks
 from zab.runtime.member_status import MemberStatus
 from zab.runtime.membership_follower import MembershipFollower
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
 from zab.runtime.snapshot_finder import SnapshotFinder
+from zab.runtime.snapshot_restorer import RestoreGate, SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
+from zab.service.batch_applier import BatchApplier
 from zab.service.peer_directory import PeerDirectory
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.replicated_machine import Machine
@@ -124,28 +125,20 @@ class MemberRuntime:
                 membership.activate(ensemble)
             hooks.on_membership(ensemble, zxid)
 
-        applier = MachineApplier(
-            node,
-            machine,
-            storage,
-            links,
-            requests,
-            snapshots.schedule,
-            gate,
-            on_membership,
-            watchdog,
-            clock,
-            environment,
-        )
+        applier = BatchApplier(machine, storage, pending, snapshots.schedule.count, on_membership, watchdog)
+        restorer = SnapshotRestorer(node, machine, storage, links, snapshots.schedule, gate, environment)
         roles = RoleReporter(node, elections.settled, log, on_role)
         alarm = DeadlineAlarm(node, wakeup)
         driver = Driver(
-            node, inbox, storage, writer, links, requests, applier, snapshots, finder, roles, alarm, log, clock
+            node, inbox, storage, writer, links, requests, applier, restorer, snapshots, finder, roles, alarm, log,
+            clock,
+        )  # fmt: skip
+        self.turns = turns = TurnRunner(
+            driver, applier, restorer, requests.queue, wakeup, watchdog, clock, hooks.on_turn
         )
-        self.turns = turns = TurnRunner(driver, applier, requests.queue, wakeup, watchdog, clock, hooks.on_turn)
         self.status = MemberStatus(
-            me, node, recovered, pending, requests, roles, turns, applier, links, elections, writer, snapshots, storage,
-            disk,
+            me, node, recovered, pending, requests, roles, turns, applier, restorer, links, elections, writer,
+            snapshots, storage, disk,
         )  # fmt: skip
         self._tasks: tuple[Callable[[], Awaitable[None]], ...] = (
             partial(writer.run, turns.saved),

@@ -7,10 +7,11 @@ from zab.core.ready import Recovered
 from zab.core.zxid import ServerId
 from zab.runtime.election_links import ElectionLinks
 from zab.runtime.links import Links
-from zab.runtime.machine_applier import MachineApplier
+from zab.runtime.snapshot_restorer import SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.writer import Writer
+from zab.service.batch_applier import BatchApplier
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.request_path import RequestPath
 from zab.service.role_reporter import RoleReporter
@@ -31,7 +32,8 @@ class MemberStatus:
         requests: RequestPath,
         roles: RoleReporter,
         turns: TurnRunner,
-        applier: MachineApplier,
+        applier: BatchApplier,
+        restorer: SnapshotRestorer,
         links: Links,
         elections: ElectionLinks,
         writer: Writer,
@@ -47,6 +49,7 @@ class MemberStatus:
         self._roles = roles
         self._turns = turns
         self._applier = applier
+        self._restorer = restorer
         self._links = links
         self._elections = elections
         self._writer = writer
@@ -67,7 +70,7 @@ class MemberStatus:
             barriers=self._requests.barriers.completed,
             refusals=self._requests.intake.refused,
             snapshots=self._snapshots.status.taken,
-            restores=self._applier.restores,
+            restores=self._restorer.restores,
             diffs_sent=self._links.diffs,
             snapshots_sent=self._links.snapshots,
             turns=self._turns.turns,

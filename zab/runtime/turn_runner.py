@@ -15,7 +15,8 @@ from zab.core.zxid import Ticket
 from zab.host.watchdog import Watchdog
 from zab.net.wakeup import Wakeup
 from zab.runtime.driver import Driver
-from zab.runtime.machine_applier import MachineApplier, Pause, TurnWait
+from zab.runtime.snapshot_restorer import SnapshotRestorer
+from zab.service.batch_applier import BatchApplier, Pause, TurnWait
 from zab.service.proposal_queue import ProposalQueue
 
 
@@ -25,7 +26,8 @@ class TurnRunner:
     def __init__(
         self,
         driver: Driver,
-        applier: MachineApplier,
+        applier: BatchApplier,
+        restorer: SnapshotRestorer,
         queue: ProposalQueue,
         wakeup: Wakeup,
         watchdog: Watchdog,
@@ -38,6 +40,7 @@ class TurnRunner:
         """True while a turn runs, False while it waits. At its end `on_turn` is called."""
         self._driver = driver
         self._applier = applier
+        self._restorer = restorer
         self._queue = queue
         self._wakeup = wakeup
         """Rung when there is input. `run` waits for it."""
@@ -61,7 +64,7 @@ class TurnRunner:
             while self._waiting is not None:
                 steps, reason = self._waiting
                 if isinstance(reason, Restore):
-                    await self._applier.restore_in_thread(reason)
+                    await self._restorer.restore_in_thread(reason)
                 else:
                     await trio.lowlevel.checkpoint()
                 self._continue(steps)

@@ -584,7 +584,6 @@ class Server:
         if world.trace is not None:
             world.record(self.id, "applies", 0, batch)
         world.judge.applied(self.id, batch)
-        self.storage.know_committed(batch.last)
         self._feed(batch)
 
     def _activate(self, ensemble: Ensemble) -> None:
@@ -600,6 +599,7 @@ class Server:
     def _feed(self, batch: Batch) -> None:
         machine = self.machine
         assert isinstance(machine, Machine)
+        self.storage.know_committed(batch.last)
         machine.apply(batch)
         if self.submitted:
             self._acknowledge(batch)

@@ -23,6 +23,7 @@ from zab.core.messages import State
 from zab.core.zxid import Zxid
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_sessions import BARRIER, Steps
+from zab.service.config_node import ConfigNode
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.overflow_queue import OverflowQueue
 from zab.service.pending_submissions import PendingSubmissions, Submission
@@ -125,10 +126,11 @@ class SimulatedClientPort:
         self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
         chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
+        settings = settings_of(server.knobs)
         self.clients: JudgedClientService = JudgedClientService(
             server.id,
             server.machine.store,
-            settings_of(server.knobs),
+            settings,
             StrictLog(),
             self,
             Unwatched(),
@@ -139,7 +141,9 @@ class SimulatedClientPort:
             chance=lambda: 1.0,
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
-        self.restore_begins, self.restore_ended = self.clients.restore_begins, self.clients.restore_ended
+        self.restore_begins = self.clients.restore_begins
+        self.config_node = ConfigNode(server.id, server.machine.store, settings)
+        """It keeps /zookeeper/config, and decides the reconfigurations of clients."""
         server.machine.store.observer = self
         self._pause_ms = tick_ms // 2
         self._checked_ms = server.now_ms
@@ -167,6 +171,10 @@ class SimulatedClientPort:
         if self._member.posted:
             self._member.posted = False
             self.server.wake()
+
+    def restore_ended(self) -> None:
+        self.config_node.restored()
+        self.clients.restore_ended()
 
     def dirty(self, shell: SimulatedShell) -> None:
         self._dirty.append(shell)

@@ -69,14 +69,6 @@ def _call(job: Callable[[], object]) -> None:
     job()
 
 
-Applied = Callable[[bytes, Result], None]
-"""Called with a transaction, its tag in front, and the result."""
-
-
-def ignore(payload: bytes, result: Result) -> None:
-    """Drop the result."""
-
-
 class Machine:
     """A store, in the form of the machine of a simulated server."""
 
@@ -93,15 +85,15 @@ class Machine:
         """The digest of the tree and of the sessions."""
         return self.store.digest.value << 32 | self.store.sessions_digest
 
-    def apply(self, batch: Batch, applied: Applied = ignore) -> None:
-        self.count += batch.count
+    def apply(self, batch: Batch) -> None:
+        """Apply a batch of the committed history. Servers use the real `BatchApplier` instead."""
         payloads = batch.payloads()
         if batch.config:
             self.store.configure(batch.last, payloads[0], applied=True)
             return
         apply = self.store.apply
         for zxid, payload in enumerate(payloads, start=batch.first):
-            applied(payload, apply(zxid, payload[TAG_BYTES:]))
+            apply(zxid, payload[TAG_BYTES:])
 
     def snapshot(self) -> list[bytes]:
         return list(self.store.snapshot())

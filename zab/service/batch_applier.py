@@ -1,0 +1,117 @@
+"""Apply committed batches to the machine, and give the results of own submissions to their callers.
+
+It is pure: the owner runs the steps of `apply_batch`, and lets other tasks run between them. After a restart, or far
+behind, a server applies a whole log. In production the owner is `Driver`, in simulation a server on virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+from zab.core.batch import Batch
+from zab.core.ensemble import Ensemble
+from zab.core.errors import DamagedError
+from zab.core.ready import Restore
+from zab.core.zxid import Zxid, show
+from zab.service.pending_submissions import PendingSubmissions
+from zab.service.proposal_queue import StallWatch
+from zab.service.replicated_machine import Describes, Machine
+from zab.wire.relay_messages import TAG, TAG_BYTES
+
+APPLY_S: Final = 0.02
+"""A turn applies committed transactions for this long before other tasks run."""
+SLOW_APPLY_S: Final = 0.2
+"""A transaction that takes longer is reported."""
+
+_unpack_tag: Final = TAG.unpack_from
+
+OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
+"""Called with None when a membership is in force, and with its zxid when everything before it is applied."""
+
+
+class Pause(Enum):
+    """A reason for a turn to wait. A `Restore` is another one."""
+
+    LET_OTHERS = "other tasks need the loop"
+    TURN_AGAIN = "other tasks need the loop, and another turn has to follow"
+
+
+TurnWait: TypeAlias = Restore | Pause
+
+
+class CommittedLog(Protocol):
+    """The part of `Storage` that the applier uses."""
+
+    def know_committed(self, zxid: Zxid) -> None: ...
+    def log_file_of(self, zxid: Zxid) -> str: ...
+
+
+class BatchApplier:
+    def __init__(
+        self,
+        machine: Machine,
+        log: CommittedLog,
+        pending: PendingSubmissions,
+        count_applied: Callable[[int, int], None],
+        on_membership: OnMembership,
+        watchdog: StallWatch,
+    ) -> None:
+        """`count_applied` receives the transactions and bytes of each batch."""
+        self.machine = machine
+        self.applied = self.applied_bytes = 0
+        """Counted since the start of this member."""
+        self._log = log
+        self._pending = pending
+        self._count_applied = count_applied
+        self._on_membership = on_membership
+        self._watchdog = watchdog
+        self._pause_at = watchdog.clock() + APPLY_S
+        """The time at which the turn stops applying and lets other tasks run."""
+
+    def begin_turn(self, now: float) -> None:
+        """Start the time that this turn may apply without a pause."""
+        self._pause_at = now + APPLY_S
+
+    def activate(self, ensemble: Ensemble) -> None:
+        """Follow a membership that has come into force."""
+        self._on_membership(ensemble, None)
+
+    def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
+        """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`."""
+        payloads = batch.payloads()
+        count, size = batch.count, len(batch.body)
+        self._count_applied(count, size)
+        self.applied += count
+        self.applied_bytes += size
+        self._log.know_committed(batch.last)
+        if batch.config:
+            (text,) = payloads
+            self._on_membership(Ensemble.parse(text.decode()), batch.last)
+            return
+        apply, pending, clock = self.machine.apply, self._pending, self._watchdog.clock
+        mine, applied = pending.origin, pending.applied
+        started = clock()
+        for zxid, payload in zip(batch.zxids, payloads, strict=True):
+            try:
+                result = apply(zxid, payload[TAG_BYTES:])
+            except DamagedError as error:
+                raise DamagedError(f"{self._log.log_file_of(zxid)}: {error}") from error
+            origin, counter = _unpack_tag(payload)
+            if origin == mine:
+                applied(counter, result)
+            ended = clock()
+            if ended - started > SLOW_APPLY_S:
+                self._watchdog.took(ended - started, partial(self._describe, zxid, payload))
+            if ended >= self._pause_at:
+                yield Pause.LET_OTHERS
+                ended = clock()
+                self._pause_at = ended + APPLY_S
+            started = ended
+
+    def _describe(self, zxid: Zxid, payload: bytes) -> str:
+        machine, txn = self.machine, payload[TAG_BYTES:]
+        described = machine.describe_transaction(txn) if isinstance(machine, Describes) else "a transaction"
+        return f"applying {described} of {len(txn)} bytes, zxid {show(zxid)}"
