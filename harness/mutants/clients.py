@@ -72,7 +72,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "open-requests-leak",
         "what a connection had open when it ended counts as open for ever",
-        (f"{PIPELINE}.drop", "self._server.open_requests -= self._counted", "pass"),
+        (f"{PIPELINE}.drop", "self._totals.open_requests -= self._counted", "pass"),
         machine="store",
     ),
     mutant(
@@ -85,7 +85,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             self._put(op, xid, PendingReply(ErrorCode.THROTTLED_OP, done=True))
             if op in _WRITES:
                 head = HEAD.pack(self._flags, self._client.session, xid, op, self._server.me, 4)
-                self._server.post(head + bytes(4) + body, lambda result, error: None)
+                self._requests.post(head + bytes(4) + body, lambda result, error: None)
             """,
         ),
         machine="store",

@@ -215,12 +215,12 @@ async def test_state_changes_by_post_alone(tmp_path: Path, name: str) -> None:
 
         def changed() -> bool:
             return (
-                store._server.clients.latency is not latency
+                store._server.clients.totals.latency is not latency
                 or connection.received < 1_000_000
                 or store._server.trace_mask == 7
             )
 
-        latency, path = store._server.clients.latency, f"/commands/{name}?traceMask=7"
+        latency, path = store._server.clients.totals.latency, f"/commands/{name}?traceMask=7"
         for method in ("GET", "HEAD"):
             refused = await get(store.admin_port, path, method)
             assert (refused.status, refused.headers["allow"]) == (405, "POST")

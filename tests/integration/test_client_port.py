@@ -551,7 +551,7 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
 ) -> None:
     async with stores(tmp_path) as running, raw(running) as client:
         server = running.servers[1]
-        post_many = server.clients.post_many
+        post_many = server.poster.post_many
 
         def without_poison(posts: Sequence[bytes], done: Done) -> None:
             for request in posts:
@@ -560,7 +560,7 @@ async def test_a_write_during_which_leaders_were_lost_is_an_error_and_the_connec
                 else:
                     post_many([request], done)
 
-        monkeypatch.setattr(server.clients, "post_many", without_poison)
+        monkeypatch.setattr(server.poster, "post_many", without_poison)
         await client.connect()
         for xid, path, expected in ((1, "/a", 0), (2, "/poison", ErrorCode.SYSTEM_ERROR), (3, "/b", 0)):
             ((answered, _, error, _),) = await client.ask(create(xid, path))

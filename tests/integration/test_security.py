@@ -289,7 +289,7 @@ async def test_few_guesses_of_one_address_are_checked_at_one_time(
         connected(running) as honest,
         trio.open_nursery() as nursery,
     ):
-        logins, failures = running.servers[1].clients.failed_logins, []
+        logins, failures = running.servers[1].clients.throttles.logins, []
         count = logins.failed
 
         def failed(host: str, now: float) -> float:

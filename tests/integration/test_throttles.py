@@ -37,7 +37,7 @@ async def test_requests_beyond_the_limit_wait_and_are_answered_in_order(tmp_path
                     ((xid, _, error, _),) = await client.hear(1)
                     assert error == 0
                     heard.append(xid)
-                    most = max(most, server.clients.open_requests)
+                    most = max(most, server.clients.totals.open_requests)
             assert heard == list(range(1, 101))
             assert 0 < most <= 3
 
@@ -49,14 +49,14 @@ async def test_overdue_requests_are_answered_with_throttledop(tmp_path: Path) ->
         await slow.connect()
         await client.connect()
         server = running.servers[1]
-        server.clients.open_requests += 1  # as if another connection had sent a request
+        server.clients.totals.open_requests += 1  # as if another connection had sent a request
         try:
             with trio.fail_after(PATIENCE_S):
                 replies = await client.ask(create(1, "/a"), get(2, "/"), PING)
                 answers = sorted((xid, error) for xid, _, error, _ in replies)
                 assert answers == [(PING_XID, 0), (1, ErrorCode.THROTTLED_OP), (2, ErrorCode.THROTTLED_OP)]
         finally:
-            server.clients.open_requests -= 1
+            server.clients.totals.open_requests -= 1
         ((_, _, error, _),) = await client.ask(get(3, "/a"))
         assert error == ErrorCode.NO_NODE, "it was answered, and not done"
 
@@ -84,7 +84,7 @@ async def test_large_requests(tmp_path: Path) -> None:
                 assert (await client.ask(put(xid, 40_000)))[0][2] == 0, "one after the other is no problem"
             await client.stream.send_all(put(6, 60_000))
             assert await client.rest() == []
-        assert running.servers[1].clients.large_bytes == 0
+        assert running.servers[1].clients.totals.large_bytes == 0
         async with raw(running) as client:
             await client.connect()
             assert (await client.ask(get(1, "/a6")))[0][2] == ErrorCode.NO_NODE

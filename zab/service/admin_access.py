@@ -95,7 +95,7 @@ class AdminAccess:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
         scheme, _, credentials = authorization.partition(" ")
         caller = ClientAuthentication(self._clients.settings, host)
-        if not self._clients.failed_logins.may_try(caller.host, now):
+        if not self._clients.throttles.logins.may_try(caller.host, now):
             why = "Not checked, because too many logins from this address failed just now"
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
         if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
@@ -108,7 +108,7 @@ class AdminAccess:
         clients.counts.auth_failed += 1
         reason = caller.why or "not authorized"
         clients.log.warn_rate_limited("client_not_authenticated", caller.host, port="admin", why=reason)
-        return Refusal(status, why, clients.failed_logins.failed(caller.host, now))
+        return Refusal(status, why, clients.throttles.logins.failed(caller.host, now))
 
     def _may_read_everything(self, caller: ClientAuthentication) -> bool:
         """Return whether the ACL of `/` grants all permissions to an identity that the caller has proved.

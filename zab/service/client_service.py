@@ -10,27 +10,23 @@ clocks. In production the owner is `ServerRuntime`, in simulation the client por
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from zab.core.failed_logins import FailedLogins, FailedLoginSettings
+from zab.core.failed_logins import FailedLoginSettings
 from zab.core.zxid import Epoch, Millis, ServerId
 from zab.service.attached import Connected, Latency, Traffic
 from zab.service.client_sessions import SECRET_BYTES, ClientSessions, ignore_result
-from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog, TurnWatch
+from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog, RequestPort, TurnWatch
 from zab.service.container_reaper import ContainerReaper, ReaperSettings
 from zab.service.counts import Counts
 from zab.service.leader_contact import LeaderContact, ReadOnlySettings
 from zab.service.local_sessions import LocalSessions
-from zab.service.pending_submissions import Done
 from zab.service.session_tracker import SessionTracker
-from zab.service.throttle import ConnectionThrottle
+from zab.service.throttle import RequestTotals, Throttles
 from zab.store.operations import Op
 from zab.store.session_table import SessionIds
 from zab.store.store import Store
-
-SLEPT_CHECKS: Final = 3
-"""After this many missed checks the process counts as suspended: it may have missed signs of life of clients."""
 
 
 class ServiceSettings(ConnectionSettings, ReadOnlySettings, Protocol):
@@ -46,14 +42,6 @@ class ServiceSettings(ConnectionSettings, ReadOnlySettings, Protocol):
     def containers_never_used_ms(self) -> int: ...
     @property
     def failed_logins(self) -> FailedLoginSettings: ...
-
-
-class RequestPort(Protocol):
-    """The path of requests to the leader."""
-
-    def post(self, request: bytes, done: Done) -> None: ...
-    def post_many(self, requests: Sequence[bytes], done: Done) -> None: ...
-    def postpone(self, do: Callable[[], None]) -> None: ...
 
 
 class ClientService:
@@ -76,27 +64,27 @@ class ClientService:
         """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns 0 to 1."""
         self.me = me
         self.machine = machine
+        """The applied state, from which clients read."""
         self.settings = settings
         self.log = log
         self.audit = audit
+        """The log of clients' changes and logins; None if it is switched off."""
+        self.requests = requests
+        """The path of requests to the leader."""
         self.requests_watchdog = requests_watchdog
-        self.post, self.post_many, self.postpone = requests.post, requests.post_many, requests.postpone
+        """It times the requests that connections take in one turn."""
         self.ready = False
         """True if the state may be read. Equal to `leader.readable`; each request reads it here."""
         self.leader = LeaderContact(settings, clock_ms, cut_off_since)
         """The contact with a leader, from the roles and restores that the owner reports."""
         self.connections: dict[Connected, None] = {}
         """All connections that have a session."""
-        self.open_requests = 0
-        """Unanswered requests of all connections. Each pipeline keeps its part up to date."""
-        self.large_bytes = 0
-        """Bytes of the large requests among them. Each connection's throttle keeps its part up to date."""
+        self.totals = RequestTotals()
+        """The requests of all connections together."""
+        self.throttles = Throttles(settings.throttle, settings.failed_logins, chance, clock_ms())
+        """The limits for new connections and for wrong passwords."""
         self.counts = Counts()
         """Events since the start, for the metrics."""
-        self.latency = Latency()
-        """Latencies since the start, or since the last reset of the statistics."""
-        self.failed_logins = FailedLogins(settings.failed_logins)
-        self.connection_throttle = ConnectionThrottle(settings.throttle, chance, clock_ms())
         self.sessions = ClientSessions(
             me,
             machine,
@@ -105,17 +93,18 @@ class ClientService:
             requests.post,
             random_bytes,
         )
-        self.tracker = SessionTracker(self, settings.tick_ms)
+        """The sessions of the ensemble, and those that only this server knows."""
+        self.tracker = SessionTracker(self, settings.tick_ms, clock_ms())
+        """The signs of life of sessions."""
         self._reaper = ContainerReaper(
             ReaperSettings(
                 settings.containers_ms, settings.containers_per_minute_max, settings.containers_never_used_ms
             ),
-            clock_ms(),
+            clock_ms,
+            wall_ms,
         )
+        """The schedule for the deletion of containers and TTL nodes."""
         self._clock_ms = clock_ms
-        self._wall_ms = wall_ms
-        self._checked_ms = clock_ms()
-        """The time at which the last `check` ended."""
 
     # -- roles and snapshots -------------------------------------------------------------------------
 
@@ -159,15 +148,13 @@ class ClientService:
 
         Called twice a tick.
         """
-        missed_ms = self._clock_ms() - self._checked_ms
-        found = self.tracker.check(self._clock_ms(), slept=missed_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2))
+        found = self.tracker.check(self._clock_ms())
         for client, why in found.ended:
             client.ended(why)
         for session in found.expired:
             self.expire_session(session, found.epoch)
         for opening in found.gave_up:
             opening.cancel()
-        self._checked_ms = self._clock_ms()
         return found.reports
 
     def expire_session(self, session: int, epoch: Epoch) -> None:
@@ -201,8 +188,8 @@ class ClientService:
     def reap(self) -> Millis:
         """Submit the deletions of containers and TTL nodes that are due. Return the time of the next call."""
         leads = self.leader.leads is not None and not self.leader.restoring
-        for path in self._reaper.due(self.machine.tree, self._clock_ms(), self._wall_ms(), leads=leads):
-            self.post(self.sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)
+        for path in self._reaper.due(self.machine.tree, leads=leads):
+            self.requests.post(self.sessions.internal_request(Op.DELETE_CONTAINER, (path,)), ignore_result)
         return self._reaper.deadline
 
     # -- counts --------------------------------------------------------------------------------------
@@ -218,4 +205,4 @@ class ClientService:
         return self.counts.response_bytes + sum(each.response_bytes for each in self.connections)
 
     def reset_statistics(self) -> None:
-        self.latency, self.counts.gone = Latency(), Traffic()
+        self.totals.latency, self.counts.gone = Latency(), Traffic()

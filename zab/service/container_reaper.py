@@ -7,6 +7,7 @@ The reaper scans the tree once per interval, and spreads the deletions of one sc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from attrs import frozen
@@ -33,23 +34,27 @@ class ReaperSettings:
 
 
 class ContainerReaper:
-    def __init__(self, settings: ReaperSettings, now_ms: Millis) -> None:
+    def __init__(self, settings: ReaperSettings, clock_ms: Callable[[], Millis], wall_ms: Callable[[], Millis]) -> None:
+        """`clock_ms` never goes back; `wall_ms` is the wall clock."""
         self._settings = settings
+        self._clock_ms = clock_ms
+        self._wall_ms = wall_ms
         self._part = max(1, settings.per_minute_max // PARTS_PER_MINUTE)
         self._found: deque[str] = deque()
         """Nodes found by the last scan that `due` has not returned yet."""
-        self.deadline: Millis = now_ms + settings.interval_ms
+        self.deadline: Millis = clock_ms() + settings.interval_ms
         """The time at which `due` is to be called again."""
 
-    def due(self, tree: Tree, now_ms: Millis, wall_ms: Millis, *, leads: bool) -> list[str]:
-        """Return the nodes to delete now. `wall_ms` is the wall clock."""
+    def due(self, tree: Tree, *, leads: bool) -> list[str]:
+        """Return the nodes to delete now."""
+        now_ms = self._clock_ms()
         if now_ms < self.deadline:
             return []
         settings, found = self._settings, self._found
         if not leads:
             found.clear()
         elif not found:
-            found += candidates(tree, wall_ms, settings.never_used_ms, settings.per_minute_max)
+            found += candidates(tree, self._wall_ms(), settings.never_used_ms, settings.per_minute_max)
         part = [found.popleft() for _ in range(min(self._part, len(found)))]
         self.deadline = now_ms + (PART_MS if found else settings.interval_ms)
         return part

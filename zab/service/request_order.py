@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from zab.service.connection.pending_replies import PendingReplies, PendingReply
+from zab.service.connection.ports import RequestPort
 from zab.service.pending_submissions import Done
 
 
@@ -22,7 +23,8 @@ class OrderedServer(Protocol):
 
     ready: bool
 
-    def post(self, request: bytes, done: Done) -> None: ...
+    @property
+    def requests(self) -> RequestPort: ...
 
 
 class HeldRead:
@@ -38,6 +40,7 @@ class HeldRead:
 class RequestOrder:
     def __init__(self, server: OrderedServer) -> None:
         self._server = server
+        self._requests = server.requests
         self._pending: PendingReplies[HeldRead] = PendingReplies()
         """Unanswered writes, and the reads after them."""
 
@@ -45,7 +48,7 @@ class RequestOrder:
         """Post a write."""
         reply = PendingReply()
         self._pending.append((op, xid, reply))
-        self._server.post(request, partial(self._written, reply, done))
+        self._requests.post(request, partial(self._written, reply, done))
 
     def _written(self, reply: PendingReply, done: Done, result: object, error: Exception | None) -> None:
         reply.done = True

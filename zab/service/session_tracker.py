@@ -30,6 +30,8 @@ ALIVE: Final = b"a"
 REPORT_SESSIONS_MAX: Final = 10_000
 CUT_OFF_TICKS: Final = 2
 """Ticks for which a server without a quorum keeps its clients."""
+SLEPT_CHECKS: Final = 3
+"""After this many missed checks the process counts as suspended: it may have missed signs of life of clients."""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 
@@ -70,7 +72,7 @@ class Findings:
 
 
 class SessionTracker:
-    def __init__(self, server: TrackedServer, tick_ms: int) -> None:
+    def __init__(self, server: TrackedServer, tick_ms: int, now: Millis) -> None:
         self._server = server
         self._tick_ms = tick_ms
         self._expiry: ExpiryQueue | None = None
@@ -79,6 +81,8 @@ class SessionTracker:
         """The epoch that `_expiry` is for."""
         self._opening: dict[SessionOpening, tuple[Millis, int]] = {}
         """client whose session is being opened -> when that began, and the session's timeout"""
+        self._checked_ms = now
+        """The time of the last `check`."""
 
     def lead(self, epoch: Epoch, now: Millis) -> None:
         """Begin to track all sessions. A server that already leads in this epoch continues."""
@@ -131,12 +135,14 @@ class SessionTracker:
 
     # -- twice a tick ------------------------------------------------------------------------------
 
-    def check(self, now: Millis, *, slept: bool) -> Findings:
+    def check(self, now: Millis) -> Findings:
         """Return expired sessions at the leader, reports at a follower, and disconnections without a leader.
 
-        `slept` means that this process was suspended, and missed the signs of life that clients gave meanwhile.
+        After a pause the sessions get their full timeout again: this process was suspended, and missed signs of life.
         """
         server, expiry = self._server, self._expiry
+        slept = now - self._checked_ms > SLEPT_CHECKS * (self._tick_ms // 2)
+        self._checked_ms = now
         found = Findings(self._epoch)
         alive = [session for session, client in server.sessions.attached.items() if client.was_active()]
         if server.sessions.local:

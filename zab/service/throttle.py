@@ -7,12 +7,14 @@ bounds are always in force; these are settings of the client port.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from attrs import frozen
 
 from zab.core.errors import WireError
+from zab.core.failed_logins import FailedLogins, FailedLoginSettings
 from zab.core.settings_checks import check_settings
+from zab.service.attached import Latency
 from zab.wire.client.client_frames import Request
 
 PROBABILITIES: Final = ("connection_drop_increase", "connection_drop_decrease", "connection_decrease_ratio")
@@ -114,11 +116,16 @@ class ConnectionThrottle:
         return self._chance() < self._drop
 
 
-class RequestTotals(Protocol):
-    """The totals of all connections of a server: unanswered requests, and the bytes of the large ones."""
+class RequestTotals:
+    """The requests of all connections of a server together. Each connection keeps its part up to date."""
 
-    open_requests: int
-    large_bytes: int
+    def __init__(self) -> None:
+        self.open_requests = 0
+        """Unanswered requests."""
+        self.large_bytes = 0
+        """Bytes of the large requests among them."""
+        self.latency = Latency()
+        """The latencies since the start, or since the last reset of the statistics."""
 
 
 class RequestThrottle:
@@ -134,6 +141,8 @@ class RequestThrottle:
         """The time since which requests of this connection wait."""
         self._large_bytes = 0
         """This connection's part of `totals.large_bytes`."""
+        self._stalled = False
+        """True if held requests have waited for the closed throttle since the last attempt."""
 
     @classmethod
     def wanted(cls, settings: ThrottleSettings) -> bool:
@@ -144,6 +153,11 @@ class RequestThrottle:
     def closed(self) -> bool:
         most = self._settings.request_max_requests
         return most > 0 and self._totals.open_requests >= most
+
+    def stalls(self) -> bool:
+        """Return whether held requests wait once before the next attempt, because the throttle is closed."""
+        self._stalled = self.closed and not self._stalled
+        return self._stalled
 
     def admit(self, wanted: int, now_ms: int) -> tuple[int, bool]:
         """Return the number of requests that may go on now, and whether they are late: late ones get an error."""
@@ -185,3 +199,13 @@ class RequestThrottle:
         """Release this connection's large bytes, because none of its requests is open any more."""
         self._totals.large_bytes -= self._large_bytes
         self._large_bytes = 0
+
+
+class Throttles:
+    """The limits of a server for new connections and for wrong passwords."""
+
+    def __init__(
+        self, settings: ThrottleSettings, failed_logins: FailedLoginSettings, chance: Callable[[], float], now_ms: int
+    ) -> None:
+        self.connections = ConnectionThrottle(settings, chance, now_ms)
+        self.logins = FailedLogins(failed_logins)

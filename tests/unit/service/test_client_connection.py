@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
-from zab.service.attached import Latency
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
-from zab.service.throttle import ConnectionThrottle, ThrottleSettings
+from zab.service.throttle import RequestTotals, Throttles, ThrottleSettings
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import CreateFlag, Fields, Op
@@ -44,15 +42,13 @@ class Server:
         self.me = ServerId(1)
         self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
         self.settings = settings
-        self.log = self.requests_watchdog = self.tracker = self.sessions = self
+        self.log = self.requests = self.requests_watchdog = self.tracker = self.sessions = self
         self.audit = None
-        self.counts, self.latency = Counts(), Latency()
-        self.connection_throttle = ConnectionThrottle(settings.throttle, lambda: 1.0, 0)
-        self.failed_logins = FailedLogins(settings.failed_logins)
+        self.counts, self.totals = Counts(), RequestTotals()
+        self.throttles = Throttles(settings.throttle, settings.failed_logins, lambda: 1.0, 0)
         self.local = LocalSessions(settings.tick_ms, b"")
         self.connections: dict[Any, None] = {}
         self.ready = True
-        self.open_requests = self.large_bytes = 0
         self.posted: list[tuple[bytes, Done]] = []
         self.opening: list[Any] = []
         self.events: list[str] = []
@@ -259,12 +255,12 @@ def test_read_behind_a_write_is_answered_when_the_write_is_applied() -> None:
     talk = served()
     talk.it.receive(read(1) + write(2) + read(3) + write(4) + read(5))
     assert talk.xids() == [1]
-    assert talk.server.open_requests == 4
+    assert talk.server.totals.open_requests == 4
     talk.server.write_done(11)
     assert talk.xids() == [2, 3]
     talk.server.write_done(12)
     assert talk.xids() == [4, 5]
-    assert talk.server.open_requests == 0
+    assert talk.server.totals.open_requests == 0
 
 
 def test_event_precedes_the_replies_that_follow_it() -> None:
@@ -372,7 +368,7 @@ def test_write_with_unknown_outcome_ends_the_connection() -> None:
     talk.server.posted[0][1](None, RuntimeError("stopped"))
     assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 1)
     talk.it.closed()
-    assert (talk.server.open_requests, talk.it.queued) == (0, 0)
+    assert (talk.server.totals.open_requests, talk.it.queued) == (0, 0)
 
 
 def test_frame_that_breaks_the_rules_cuts_the_connection() -> None:

@@ -9,6 +9,18 @@ from zab.store.znode import EMPTY_ROOT
 SETTINGS = ReaperSettings(interval_ms=1_000, per_minute_max=120)
 
 
+class Reaper:
+    """A reaper on a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.it = ContainerReaper(SETTINGS, lambda: self.now, lambda: 0)
+
+    def due(self, tree: Tree, now: int, *, leads: bool) -> list[str]:
+        self.now = now
+        return self.it.due(tree, leads=leads)
+
+
 def tree_of(count: int) -> Tree:
     """Return a tree with this number of emptied containers."""
     tree = Tree()
@@ -19,24 +31,24 @@ def tree_of(count: int) -> Tree:
 
 
 def test_nothing_is_due_before_the_interval_is_over() -> None:
-    reaper = ContainerReaper(SETTINGS, 0)
-    assert reaper.due(tree_of(1), 999, 0, leads=True) == []
-    assert reaper.deadline == 1_000
-    assert reaper.due(tree_of(1), 1_000, 0, leads=True) == ["/c0"]
-    assert reaper.deadline == 2_000
+    reaper = Reaper()
+    assert reaper.due(tree_of(1), 999, leads=True) == []
+    assert reaper.it.deadline == 1_000
+    assert reaper.due(tree_of(1), 1_000, leads=True) == ["/c0"]
+    assert reaper.it.deadline == 2_000
 
 
 def test_deletions_of_one_look_are_spread_over_seconds() -> None:
-    reaper, tree = ContainerReaper(SETTINGS, 0), tree_of(5)
-    assert reaper.due(tree, 1_000, 0, leads=True) == ["/c0", "/c1"]
-    assert reaper.deadline == 1_000 + PART_MS
-    assert reaper.due(tree, 2_000, 0, leads=True) == ["/c2", "/c3"]
-    assert reaper.due(tree, 3_000, 0, leads=True) == ["/c4"]
-    assert reaper.deadline == 4_000, "the next interval begins after the last part"
+    reaper, tree = Reaper(), tree_of(5)
+    assert reaper.due(tree, 1_000, leads=True) == ["/c0", "/c1"]
+    assert reaper.it.deadline == 1_000 + PART_MS
+    assert reaper.due(tree, 2_000, leads=True) == ["/c2", "/c3"]
+    assert reaper.due(tree, 3_000, leads=True) == ["/c4"]
+    assert reaper.it.deadline == 4_000, "the next interval begins after the last part"
 
 
 def test_server_that_does_not_lead_deletes_nothing() -> None:
-    reaper, tree = ContainerReaper(SETTINGS, 0), tree_of(5)
-    assert reaper.due(tree, 1_000, 0, leads=True) == ["/c0", "/c1"]
-    assert reaper.due(tree, 2_000, 0, leads=False) == []
-    assert reaper.due(tree, 3_000, 0, leads=True) == ["/c0", "/c1"], "it looks again"
+    reaper, tree = Reaper(), tree_of(5)
+    assert reaper.due(tree, 1_000, leads=True) == ["/c0", "/c1"]
+    assert reaper.due(tree, 2_000, leads=False) == []
+    assert reaper.due(tree, 3_000, leads=True) == ["/c0", "/c1"], "it looks again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from zab.core.errors import Overloaded
@@ -18,10 +19,14 @@ class Server:
         self.ready = True
         self.posted: list[Done] = []
         self.seen: list[str] = []
+        self.requests = self
         self.order = RequestOrder(self)
 
     def post(self, request: bytes, done: Done) -> None:
         self.posted.append(done)
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None: ...
+    def postpone(self, do: Callable[[], None]) -> None: ...
 
     def write(self, name: str) -> None:
         self.order.write(SET, 1, b"", lambda result, error: self.seen.append(f"{name}: {result or error}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zab.core.errors import ConfigError, WireError
-from zab.service.throttle import ConnectionThrottle, RequestThrottle, ThrottleSettings
+from zab.service.throttle import ConnectionThrottle, RequestThrottle, RequestTotals, ThrottleSettings
 from zab.wire.client.client_frames import Request
 
 
@@ -58,12 +58,7 @@ def test_settings_are_checked() -> None:
 # -- requests ----------------------------------------------------------------------------------------------
 
 
-class Totals:
-    open_requests = 0
-    large_bytes = 0
-
-
-def throttle(totals: Totals, **options: int | bool) -> RequestThrottle:
+def throttle(totals: RequestTotals, **options: int | bool) -> RequestThrottle:
     settings = ThrottleSettings(**options)  # type: ignore[arg-type]
     assert RequestThrottle.wanted(settings)
     return RequestThrottle(settings, totals)
@@ -74,7 +69,7 @@ def test_no_request_throttle_without_a_limit() -> None:
 
 
 def test_admits_as_many_requests_as_there_is_room_for() -> None:
-    totals = Totals()
+    totals = RequestTotals()
     it = throttle(totals, request_max_requests=10)
     totals.open_requests = 7
     assert (it.admit(5, 0), it.closed) == ((3, False), False)
@@ -85,7 +80,7 @@ def test_admits_as_many_requests_as_there_is_room_for() -> None:
 
 
 def test_requests_that_waited_too_long_are_late() -> None:
-    totals = Totals()
+    totals = RequestTotals()
     totals.open_requests = 1
     it = throttle(totals, request_max_requests=1, op_wait_ms=50, request_stale_latency_check=True)
     assert it.admit(2, 0) == (0, False)
@@ -101,7 +96,7 @@ def large(*sizes: int) -> list[Request]:
 
 
 def test_large_requests_are_bounded_by_their_bytes() -> None:
-    totals = Totals()
+    totals = RequestTotals()
     one, other = (throttle(totals, large_request_threshold=100, large_request_max_bytes=500) for _ in range(2))
     one.weigh(large(100, 50, 300))
     assert totals.large_bytes == 300, "what is not above the threshold is not large"

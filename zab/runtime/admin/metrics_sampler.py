@@ -165,7 +165,7 @@ class MetricsSampler:
             recent = server.member.disk_status().fsyncs_us
         except ZabError:
             return
-        latency = server.clients.latency
+        latency = server.clients.totals.latency
         last_received, last_applied, last_count, last_sum = self._counted
         self._counted = (received, applied, latency.count, latency.sum)
         count = latency.count - last_count
@@ -210,7 +210,7 @@ class MetricsSampler:
             lag=0 if server.role.leading else self._lag if status.role.serving else -1,
             connections=len(server.clients.connections),
             sessions=len(server.clients.sessions.attached),
-            outstanding=server.clients.open_requests,
+            outstanding=server.clients.totals.open_requests,
             requests_per_s=sample.requests,
             commits_per_s=sample.commits,
             latency_us=sample.latency_us,

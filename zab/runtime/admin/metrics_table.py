@@ -33,7 +33,7 @@ class Observation:
         self.disk = server.member.disk_status()
         self.counters = self.status.counters
         self.received, self.sent = server.clients.traffic()
-        self.latency = server.clients.latency.milliseconds
+        self.latency = server.clients.totals.latency.milliseconds
         self.descriptors = descriptors()
         self.leads = server.role.leading
         self.followers = [sid for sid in self.status.synced if sid != server.me] if self.leads else []
@@ -176,7 +176,7 @@ METRICS: Final = (
     _gauge(
         "outstanding_requests",
         "outstanding requests of clients",
-        lambda seen: seen.server.clients.open_requests,
+        lambda seen: seen.server.clients.totals.open_requests,
     ),
     _summary(
         "readlatency",

@@ -48,7 +48,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
     """Return the server's values for keys of a connection, because a count for each would slow every request."""
-    low, mean, high = server.clients.latency.milliseconds
+    low, mean, high = server.clients.totals.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,
         "last_response_time": now_ms(),
@@ -125,7 +125,7 @@ def last_snapshot(server: ServerRuntime) -> Mapping[str, object]:
 
 def server_stats(server: ServerRuntime) -> Mapping[str, object]:
     received, sent = server.clients.traffic()
-    low, mean, high = server.clients.latency.milliseconds
+    low, mean, high = server.clients.totals.latency.milliseconds
     data, log = directories(server)
     sizes = {"last_buffer_size": -1, "min_buffer_size": -1, "max_buffer_size": -1}
     slow = sum(took > SLOW_FSYNC_MS * 1000 for took in server.member.disk_status().fsyncs_us)
@@ -139,7 +139,7 @@ def server_stats(server: ServerRuntime) -> Mapping[str, object]:
             "client_response_stats": dict(sizes),
             "provider_null": False,
             "server_state": server.mode,
-            "outstanding_requests": server.clients.open_requests,
+            "outstanding_requests": server.clients.totals.open_requests,
             "min_latency": low,
             "avg_latency": round(mean, 4),
             "max_latency": high,

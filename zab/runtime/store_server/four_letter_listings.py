@@ -60,7 +60,7 @@ def _port(port: int | None) -> int:
 
 def cons(server: ServerRuntime) -> str:
     """List the connections, without statistics of single requests, which would slow every request."""
-    low, mean, high = server.clients.latency.milliseconds
+    low, mean, high = server.clients.totals.latency.milliseconds
     zxid, now = server.machine.zxid, now_ms()
     rows = Rows(server.settings.listed_max)
     lines = [

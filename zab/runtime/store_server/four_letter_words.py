@@ -48,13 +48,13 @@ def _isro(server: ServerRuntime) -> str:
 
 def _summary(server: ServerRuntime) -> str:
     received, sent = server.clients.traffic()
-    low, mean, high = server.clients.latency.milliseconds
+    low, mean, high = server.clients.totals.latency.milliseconds
     lines = [
         f"Latency min/avg/max: {low}/{round(mean, 4)}/{high}",
         f"Received: {received}",
         f"Sent: {sent}",
         f"Connections: {len(server.clients.connections)}",
-        f"Outstanding: {server.clients.open_requests}",
+        f"Outstanding: {server.clients.totals.open_requests}",
         f"Zxid: {server.machine.zxid:#x}",
         f"Mode: {server.mode}",
         f"Node count: {len(server.machine.tree)}",

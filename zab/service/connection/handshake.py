@@ -40,7 +40,7 @@ class SessionHandshake:
 
     def is_admitted(self, now_ms: int) -> bool:
         """Take the tokens that the connection costs. Return False if there are not enough."""
-        throttle = self._server.connection_throttle
+        throttle = self._server.throttles.connections
         local = self._server.settings.local_sessions_enabled
         return throttle.take(throttle.weight(renews=self._asked.session != 0, local=local), now_ms)
 

@@ -12,14 +12,12 @@ from contextlib import AbstractContextManager
 from enum import IntEnum
 from typing import Any, Protocol, TypeAlias
 
-from zab.core.failed_logins import FailedLogins
 from zab.core.zxid import ServerId
-from zab.service.attached import Latency
 from zab.service.authentication import IdentitySettings
 from zab.service.counts import Counts
 from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import SessionOpening
-from zab.service.throttle import ConnectionThrottle, RequestTotals, ThrottleSettings
+from zab.service.throttle import RequestTotals, Throttles, ThrottleSettings
 from zab.store.acl import Identity
 from zab.store.operations import Fields
 from zab.store.store import Store
@@ -127,7 +125,20 @@ class Sessions(Protocol):
         """Upgrade a local session to one of the ensemble. The upgrade precedes all requests posted after this call."""
 
 
-class ServerPort(RequestTotals, Protocol):
+class RequestPort(Protocol):
+    """The path of requests to the leader."""
+
+    def post(self, request: bytes, done: Done) -> None:
+        """Submit a request. Requests keep the order of the calls."""
+
+    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
+        """Submit requests; `done` is called for each, in their order."""
+
+    def postpone(self, do: Callable[[], None]) -> None:
+        """Call `do` after other tasks have run."""
+
+
+class ServerPort(Protocol):
     """A server, as its connections use it: `ClientService`."""
 
     ready: bool
@@ -146,11 +157,11 @@ class ServerPort(RequestTotals, Protocol):
     @property
     def counts(self) -> Counts: ...
     @property
-    def latency(self) -> Latency: ...
+    def totals(self) -> RequestTotals: ...
     @property
-    def connection_throttle(self) -> ConnectionThrottle: ...
+    def throttles(self) -> Throttles: ...
     @property
-    def failed_logins(self) -> FailedLogins: ...
+    def requests(self) -> RequestPort: ...
     @property
     def requests_watchdog(self) -> TurnWatch: ...
     @property
@@ -160,15 +171,6 @@ class ServerPort(RequestTotals, Protocol):
     @property
     def connections(self) -> MutableMapping[Any, None]:
         """All connections that have a session."""
-
-    def post(self, request: bytes, done: Done) -> None:
-        """Submit a request to the leader. Requests keep the order of the calls."""
-
-    def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests; `done` is called for each, in their order."""
-
-    def postpone(self, do: Callable[[], None]) -> None:
-        """Call `do` after other tasks have run."""
 
 
 class ShellPort(Protocol):

@@ -88,7 +88,7 @@ class Login:
     def _may_try(self, now_ms: int) -> bool:
         """Return whether the proof may be checked. If not, cut the connection."""
         proof = self._client.authentication
-        if self._server.failed_logins.may_try(proof.host, now_ms):
+        if self._server.throttles.logins.may_try(proof.host, now_ms):
             return True
         proof.why = "not checked, because too many logins from its address failed just now"
         self._warn("client_not_authenticated")
@@ -97,7 +97,7 @@ class Login:
     def _outcome(self, frame: bytes, ends: bool, now_ms: int) -> LoginOutcome:
         """Return the outcome with a frame. Wrong credentials are answered after a pause, which slows down guessing."""
         proof = self._client.authentication
-        pause_ms = self._server.failed_logins.failed(proof.host, now_ms) if proof.guessed_wrong else 0.0
+        pause_ms = self._server.throttles.logins.failed(proof.host, now_ms) if proof.guessed_wrong else 0.0
         return LoginOutcome(frame, ends, pause_ms)
 
     def _audit(self, scheme: str, held: bool) -> None:

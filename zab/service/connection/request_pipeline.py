@@ -112,14 +112,14 @@ class RequestPipeline:
         self._client = client
         self._machine = server.machine
         """The store, held directly: each read uses it."""
+        self._requests, self._totals = server.requests, server.totals
+        """The path to the leader, and the totals of all connections, held directly: each request uses them."""
         self._login = Login(server, client)
         self._login_outcome: LoginOutcome | None = None
         """The answer to wrong credentials, which `tick` sends. Set only while `_pause` is `ANSWER`."""
         throttle = server.settings.throttle
-        self._throttle = RequestThrottle(throttle, server) if RequestThrottle.wanted(throttle) else None
+        self._throttle = RequestThrottle(throttle, self._totals) if RequestThrottle.wanted(throttle) else None
         """The throttle; None if the settings limit no request."""
-        self._stalled = False
-        """True if held requests have waited for the closed throttle since the last attempt."""
         self._local = local
         """True while only this server knows the session, that is until an upgrade."""
         self._flags = FOREIGN | LOCAL if local else FOREIGN
@@ -188,7 +188,7 @@ class RequestPipeline:
             self._held
             or self._client.send_buffer.bytes > settings.unsent_bytes_max
             or waiting > settings.requests_max
-            or (waiting and self._server.open_requests > settings.requests_total_max)
+            or (waiting and self._totals.open_requests > settings.requests_total_max)
         )
 
     def advance(self) -> float | None:
@@ -197,22 +197,22 @@ class RequestPipeline:
         Otherwise return the seconds to wait before the next call: 0 lets other tasks run, infinity waits until bytes
         have left the send buffer or the shell is woken.
         """
-        server, settings = self._server, self._server.settings
+        settings = self._server.settings
         if self._client.send_buffer.bytes > settings.unsent_bytes_max:
             return inf
         if self._held and not self._pause and self._serves:
             throttle = self._throttle
             if throttle is not None:
-                if throttle.closed and not self._stalled:
-                    self._stalled = True
+                if throttle.stalls():
                     return settings.throttle.request_stall_ms / 1000
-                self._stalled = False
                 if throttle.is_stale(self._client.timeout_ms, self._now_ms):
                     self._client.cut("a request has waited for longer than its session's timeout")
                     return inf
             self.resume()
             return 0.0
-        if self.queued > settings.requests_max or (self.replies and server.open_requests > settings.requests_total_max):
+        if self.queued > settings.requests_max or (
+            self.replies and self._totals.open_requests > settings.requests_total_max
+        ):
             return inf
         return None
 
@@ -327,7 +327,7 @@ class RequestPipeline:
                 break
             if reads.work > READ_WORK_MAX:
                 self._held = requests[index:]
-                server.postpone(self._resume_and_wake)
+                self._requests.postpone(self._resume_and_wake)
                 break
             if self._pause or buffer.bytes > unsent_bytes_max:  # small requests may have large replies
                 self._held = requests[index:]
@@ -361,11 +361,11 @@ class RequestPipeline:
                     self._read(op, xid, body)
             else:
                 if posts:
-                    server.post_many(posts, self._done)  # before the special request
+                    self._requests.post_many(posts, self._done)  # before the special request
                     posts = []
                 self._special.get(op, RequestPipeline._unknown)(self, op, xid, body)
         if posts:
-            server.post_many(posts, self._done)
+            self._requests.post_many(posts, self._done)
 
     # -- reads and writes --------------------------------------------------------------------------
 
@@ -502,7 +502,7 @@ class RequestPipeline:
         self.replies.append((op, xid, None))
         self._pause = PipelinePause.ANSWER
         head = HEAD.pack(self._flags, client.session, xid, op, self._server.me, len(identified))
-        self._server.post(head + identified + body, partial(self._permitted, op, xid, body))
+        self._requests.post(head + identified + body, partial(self._permitted, op, xid, body))
 
     def _permitted(self, op: int, xid: int, body: bytes, result: Result, error: Exception | None) -> None:
         client, server = self._client, self._server
@@ -599,18 +599,18 @@ class RequestPipeline:
         """Update this connection's part of the server's `open_requests`."""
         waiting = len(self.replies)
         if waiting != self._counted:
-            self._server.open_requests += waiting - self._counted
+            self._totals.open_requests += waiting - self._counted
             self._counted = waiting
         if not waiting and not self._held:
             if self._throttle is not None:
                 self._throttle.drained()
             if self._arrived_at is not None:
-                self._server.latency.add(self._client.clock() - self._arrived_at)
+                self._totals.latency.add(self._client.clock() - self._arrived_at)
                 self._arrived_at = None
 
     def drop(self) -> None:
         """Drop all requests: the client is gone."""
-        self._server.open_requests -= self._counted
+        self._totals.open_requests -= self._counted
         self._counted = 0
         if self._throttle is not None:
             self._throttle.drained()

@@ -13,9 +13,9 @@ from typing import Any, Final
 from harness.checkers.ghost import Violation
 from harness.worlds.cores.store.checks import ATTACHED, HELD, LEADS, READERS, TIME
 from zab.core.zxid import Epoch
-from zab.service.client_service import SLEPT_CHECKS, ClientService
+from zab.service.client_service import ClientService
 from zab.service.connection.ports import ConnectionPhase
-from zab.service.session_tracker import ALIVE
+from zab.service.session_tracker import ALIVE, SLEPT_CHECKS
 
 PATIENCE: Final = 3
 """A server without a leader keeps a client for no more than this part of its session's timeout."""

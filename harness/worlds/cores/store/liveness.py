@@ -149,12 +149,16 @@ class StoreLiveness(Liveness):
         clients = server.client_port.clients
         connections: list[Any] = list(clients.connections)
         pipelines = [each.pipeline for each in connections if each.pipeline is not None]
-        right = sum(len(pipeline.replies) for pipeline in pipelines)
-        if clients.open_requests != right:
-            raise Violation(OPEN, f"server {server.id} counts {clients.open_requests} open requests, and has {right}")
-        if clients.large_bytes and not any(pipeline.queued for pipeline in pipelines):
+        totals, right = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
+        if totals.open_requests != right:
             raise Violation(
-                OPEN, f"server {server.id} counts {clients.large_bytes} bytes of large requests, and has none"
+                OPEN,
+                f"server {server.id} counts {totals.open_requests} open requests, and has {right}",
+            )
+        if totals.large_bytes and not any(pipeline.queued for pipeline in pipelines):
+            raise Violation(
+                OPEN,
+                f"server {server.id} counts {totals.large_bytes} bytes of large requests, and has none",
             )
 
     def _unwatched(self, client: Client) -> list[str]:

@@ -26,7 +26,7 @@ Violated = Callable[[Violation], None]
 
 class JudgedTracker(SessionTracker):
     def __init__(self, server: ServerRuntime, violated: Violated, stood: Sequence[tuple[int, int]]) -> None:
-        super().__init__(server.clients, server.settings.tick_ms)
+        super().__init__(server.clients, server.settings.tick_ms, now_ms())
         self._judged: ServerRuntime = server
         self._violated = violated
         self._stood = stood
@@ -40,9 +40,9 @@ class JudgedTracker(SessionTracker):
         for session in listed:
             self._heard_at[session] = now
 
-    def check(self, now: Millis, *, slept: bool) -> Findings:
+    def check(self, now: Millis) -> Findings:
         self._judge_attached()
-        found = super().check(now, slept=slept)
+        found = super().check(now)
         for session in found.expired:
             self.judge_end(session)
         self._led = self._judged.role.leading
