@@ -301,7 +301,7 @@ async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
             return error
 
     listed = await run_bounded(
-        [partial(names, resource, kind) for kind in acl_nodes.ROOTS for resource in acl_nodes.KEPT]
+        [partial(names, resource, kind) for kind in acl_nodes.ROOTS for resource in acl_nodes.STORED]
     )
     patterns = [pattern for some in listed for pattern in some]
     found = await run_bounded([partial(entries, pattern) for pattern in patterns])

@@ -1,6 +1,6 @@
-"""Access control lists, as Kafka has them: who may do what to which resource, from where.
+"""Access control lists as Kafka has them: the operations of a principal on resources, from a host.
 
-An `Acl` is a pattern of resources and an entry for it. Numbers are those of the protocol, names those in the store.
+An `Acl` is a pattern of resources with one entry. Numbers are those of the protocol, names those in the store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ANY_HOST: Final = "*"
 ANY_NAME: Final = "*"
 ANY_USER: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""There is one cluster, and it is called so."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):
@@ -64,7 +64,7 @@ class Permission(IntEnum):
 
 
 def title(one: IntEnum) -> str:
-    """`TRANSACTIONAL_ID` is `TransactionalId`: as people and the store write it."""
+    """Return a name as tools and the store write it: `TransactionalId` for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in one.name.split("_"))
 
 
@@ -82,12 +82,12 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""What can be done with a resource."""
+"""The operations on each type of resource."""
 
 
 @frozen(order=True)
 class Pattern:
-    """The literal name `*` fits every name; a prefix every name that begins with it."""
+    """Resources by name. The literal name `*` matches every name; a prefix matches all names that begin with it."""
 
     resource: ResourceType
     name: str
@@ -96,7 +96,7 @@ class Pattern:
     def __str__(self) -> str:
         return f"{title(self.resource)}:{self.kind.name}:{self.name}"
 
-    def fits(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         if self.kind is PatternType.PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, ANY_NAME)
@@ -104,7 +104,7 @@ class Pattern:
 
 @frozen(order=True)
 class Entry:
-    """host   an address, or `*`"""
+    """A permission or denial. `host`: an address, or `*`."""
 
     principal: str
     host: str
@@ -123,40 +123,40 @@ class Acl:
 
 
 class BadAcl(ValueError):
-    """An ACL that cannot be. The text says why."""
+    """An invalid ACL. The message gives the reason."""
 
 
 def check_acl(acl: Acl) -> None:
-    """`BadAcl` where nobody could know what it means."""
+    """Raise `BadAcl` if the ACL is invalid."""
     pattern, entry = acl.pattern, acl.entry
     if pattern.resource not in OPERATIONS:
-        raise BadAcl(f"an ACL is for a kind of resource, not {pattern.resource.name}")
+        raise BadAcl(f"an ACL needs a resource type, not {pattern.resource.name}")
     if pattern.kind not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise BadAcl(f"an ACL is for a LITERAL name or PREFIXED names, not {pattern.kind.name}")
+        raise BadAcl(f"an ACL needs the pattern type LITERAL or PREFIXED, not {pattern.kind.name}")
     if entry.operation in (Operation.UNKNOWN, Operation.ANY):
-        raise BadAcl(f"an ACL is for an operation or ALL, not {entry.operation.name}")
+        raise BadAcl(f"an ACL needs an operation or ALL, not {entry.operation.name}")
     if entry.permission not in (Permission.ALLOW, Permission.DENY):
-        raise BadAcl(f"an ACL is to ALLOW or to DENY, not {entry.permission.name}")
+        raise BadAcl(f"an ACL needs the permission ALLOW or DENY, not {entry.permission.name}")
     if not pattern.name:
-        raise BadAcl("the name of a resource is not empty")
+        raise BadAcl("the resource name is empty")
     if "/" in pattern.name or pattern.name in (".", ".."):
-        raise BadAcl(f"{pattern.name!r}: an ACL cannot be kept for such a name")
+        raise BadAcl(f"resource name {pattern.name!r}: the store cannot hold it as a node")
     if pattern.resource is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
-        raise BadAcl(f"the cluster is called {CLUSTER_NAME}, not {pattern.name}")
+        raise BadAcl(f"the only cluster resource is {CLUSTER_NAME}, not {pattern.name}")
     check_principal(entry.principal)
     if not entry.host:
-        raise BadAcl(f"the host is an address, or {ANY_HOST} for any")
+        raise BadAcl(f"the host is empty: use an address, or {ANY_HOST} for any")
 
 
 def check_principal(text: str) -> None:
     kind, colon, name = text.partition(":")
     if not kind or not colon or not name:
-        raise BadAcl(f"{text!r} is nobody: it looks like User:ann")
+        raise BadAcl(f"{text!r} is not a principal: use the form User:ann")
 
 
 @frozen
 class Filter:
-    """None, and ANY: whatever it is. With MATCH the name is a resource's, and whatever fits it is meant."""
+    """Selects ACLs. None and ANY match all values; MATCH selects every pattern that matches the resource `name`."""
 
     resource: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -167,18 +167,18 @@ class Filter:
     permission: Permission = Permission.ANY
 
     def __contains__(self, acl: Acl) -> bool:
-        return self._fits_pattern(acl.pattern) and self._fits_entry(acl.entry)
+        return self._matches_pattern(acl.pattern) and self._matches_entry(acl.entry)
 
-    def _fits_pattern(self, pattern: Pattern) -> bool:
+    def _matches_pattern(self, pattern: Pattern) -> bool:
         if self.resource not in (ResourceType.ANY, pattern.resource):
             return False
         if self.kind not in (PatternType.ANY, PatternType.MATCH, pattern.kind):
             return False
         if self.name is None:
             return True
-        return pattern.fits(self.name) if self.kind is PatternType.MATCH else pattern.name == self.name
+        return pattern.matches(self.name) if self.kind is PatternType.MATCH else pattern.name == self.name
 
-    def _fits_entry(self, entry: Entry) -> bool:
+    def _matches_entry(self, entry: Entry) -> bool:
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -189,7 +189,7 @@ class Filter:
 
 @lru_cache(4096)
 def same_host(text: str) -> str:
-    """One address can be written in many ways."""
+    """Return the canonical form of an address, which has several notations."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

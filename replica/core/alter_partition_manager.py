@@ -1,4 +1,4 @@
-"""Changes of ISRs beside the request path: when a leader looks for lagging followers, and what became of its writes.
+"""Changes of ISRs outside of the request path: the search for lagging followers, and the outcomes of the writes.
 
 A leader asks the store for one change of a partition's ISR at a time (`WriteIsr`), and reads the node if the outcome is
 unknown (`ReadIsr`). The runtime reports each outcome here.

@@ -57,7 +57,7 @@ class ClientQuotaLimits:
     wait_ms_max: int = 30_000
     """The longest wait for one request. The rest is added to the next one."""
     sharers_max: int = 10_000
-    """The number of users and clients whose use is remembered."""
+    """The number of users and clients whose use is tracked."""
 
 
 @define

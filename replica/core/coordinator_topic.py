@@ -1,7 +1,7 @@
 """The internal topic of a coordinator, for groups and for transactions alike.
 
 A name falls into a partition of the topic, and the leader of that partition coordinates the name. The state of a name
-stands in the partition: the next coordinator reads it, and writes that were under way count as refused.
+is in the partition: the next coordinator reads it, and writes that were under way count as refused.
 
     topic.elected(partition, epoch)          this broker leads a partition: its state is loaded
     coordinator.loaded(load, now)            all of it was read: the coordinator answers for its names from now on
@@ -66,7 +66,7 @@ class CoordinatorReady(Generic[R, A, N]):
 
 @define(eq=False)
 class CoordinatorOutbox(Generic[R, A, N]):
-    """Collects what a coordinator wants from the runtime."""
+    """Collects the effects of a coordinator for the runtime."""
 
     answers: list[Answer[R]] = field(factory=list)
     appends: list[A] = field(factory=list)
@@ -116,7 +116,7 @@ class CoordinatorTopic(Generic[T, F]):
     ) -> None:
         """`nothing` makes the state that a load begins with. `lost` gives up the names of a partition at a time."""
         self.partitions: int | None = None
-        """The number of partitions; None: the topic does not exist, as far as this broker knows."""
+        """The number of partitions; None if the topic is not in this broker's metadata."""
         self.epochs: dict[int, int] = {}
         """The partitions that this broker answers for, with their leader epochs."""
         self._outbox = outbox
@@ -164,11 +164,11 @@ class CoordinatorTopic(Generic[T, F]):
         return loading is not None and loading.number == load.number
 
     def found(self, load: Load) -> F | None:
-        """Return what was read so far; None: the load is not needed any more."""
+        """Return the records read so far, or None if the load is not needed any more."""
         return self._loading[load.partition].found if self.awaits(load) else None
 
     def found_in(self, partition: int) -> F | None:
-        """Return what was read so far of a partition that is being loaded."""
+        """Return the records read so far of a partition that is being loaded."""
         loading = self._loading.get(partition)
         return None if loading is None else loading.found
 

@@ -1,8 +1,8 @@
 """Divergence of a follower's log from its leader's (KIP-101, KIP-279).
 
-The high watermark does not tell. A follower's high watermark lags behind its leader's, so cutting there would lose
-committed records; and it may lie behind the divergence, since two leaders can write different records at one offset.
-The leader epoch of the last record tells: the leader answers where that epoch ended in its own log.
+The high watermark is not the point of divergence. A follower's high watermark lags behind its leader's, so truncation
+there would lose committed records; and it may be after the divergence, since two leaders can write different records at
+one offset. The leader epoch of the last record finds the point: the leader replies where that epoch ended in its log.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from replica.core.partition_log import NO_EPOCH, NO_OFFSET, EpochEndOffset, Part
 
 
 def last_epoch(log: PartitionLog) -> int:
-    """Return the epoch of the last record. Later epochs in which nothing was written are nobody's history."""
+    """Return the epoch of the last record. Later epochs without records are not part of the history."""
     end = log.end_offset
     return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH
 
@@ -39,7 +39,7 @@ def truncation_offset(log: PartitionLog, leaders: EpochEndOffset) -> tuple[int, 
     """Return where to truncate after the leader's answer, and whether the histories agree from then on.
 
     The leader may name an epoch that this log lacks. Then all records of later epochs diverge, and the last epoch of
-    the remaining records is an older one, of which the leader has said nothing yet: the follower asks again.
+    the remaining records is an older one, whose end in the leader's log is unknown: the follower sends another request.
     """
     end = log.end_offset
     if leaders.epoch == NO_EPOCH:

@@ -1,7 +1,7 @@
-"""What can be wrong, in the numbers that Kafka's clients know.
+"""Errors, with the codes of Kafka's protocol.
 
-A client decides by the number alone whether to try again, to look for another leader first, or to give up; the text is
-for whoever reads the log, and travels where the protocol has a place for it.
+A client decides by the code alone whether to retry, to refresh its metadata first, or to give up. The text is for
+people: it is logged, and sent if the response has a field for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """Names and numbers of the protocol: never another number for one of them."""
+    """The error codes of the protocol. Their numbers never change."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -139,12 +139,12 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """The same request may succeed later, perhaps at another broker."""
+        """Return whether the same request may succeed later, perhaps at another broker."""
         return self in _RETRY or self in _REFRESH
 
     @property
     def stale_metadata(self) -> bool:
-        """The sender should ask who leads before it tries again."""
+        """Return whether the sender should refresh its metadata before it retries."""
         return self in _REFRESH
 
 
@@ -188,7 +188,7 @@ _REFRESH: Final = frozenset(
 
 
 class KafkaError(Exception):
-    """A request, or one part of it, that gets an error instead of an answer. `text` says what was wrong, for people."""
+    """A failed request, or a failed part of one. `text` explains the failure to people."""
 
     def __init__(self, code: ErrorCode, text: str = "") -> None:
         super().__init__(f"{code.name}: {text}" if text else code.name)
@@ -197,11 +197,11 @@ class KafkaError(Exception):
 
 
 class OffsetOutOfRange(KafkaError):
-    """Nothing can be read there: it was deleted already, or is not written yet."""
+    """The log has no records at an offset: they are deleted, or not appended yet."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, text)
 
 
 class WireError(Exception):
-    """Bytes that are no message of the protocol. Nothing more can be understood of what follows them."""
+    """Malformed bytes. The rest of the connection's bytes cannot be parsed."""

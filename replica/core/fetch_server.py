@@ -40,7 +40,7 @@ class FetchServer:
         """`find` returns a partition or raises; `fail` takes a partition out of service whose disk failed."""
         self.sessions = FollowerFetchSessions(settings.session_partitions_max)
         self.quota = ReplicationQuotaManager()
-        """Limits what followers that are not in sync are sent (`leader.replication.throttled.rate`)."""
+        """Limits the bytes sent to followers that are not in sync (`leader.replication.throttled.rate`)."""
         self._settings = settings
         self._partitions = partitions
         self._find = find
@@ -66,7 +66,7 @@ class FetchServer:
         return asked.wait_ms <= 0 or _is_enough(asked, results) or len(self._purgatory) >= self._settings.parked_max
 
     def answer(self, delayed: DelayedFetch, now: int) -> None:
-        """Answer a delayed fetch by what is there."""
+        """Answer a delayed fetch with the available records."""
         if delayed.session:
             session = self.sessions.of(delayed.fetch.replica)
             if session is None or session.id != delayed.session:
@@ -145,7 +145,7 @@ class FetchServer:
         assert place is not None
         former = self.sessions.of(asked.replica)
         if place.epoch == BEGIN or (former is not None and self._purgatory.fetch_in(former.id) is not None):
-            # A follower that asks again has given up the delayed request: what it would have been told is unknown.
+            # A follower that fetches again has given up the delayed request, so its session has missed an answer.
             self._close_session(asked.replica)
         if place.epoch == BEGIN:
             session = self.sessions.begin(asked, now) if asked.replica in self._live else None
@@ -211,8 +211,8 @@ class FetchServer:
     def read(self, asked: Fetch, parts: Iterable[FetchPartition], now: int, *, counts: bool = False) -> list[Fetched]:
         """Read these partitions in order, until the answer is full.
 
-        The first batch is returned whole, whatever its size: else a reader could not pass it. `counts`: this is the
-        request of a follower, and acknowledges what it has; it counts once, not again when a delayed fetch is answered.
+        The first batch is returned whole, whatever its size: else a reader could not pass it. `counts`: the fetch
+        acknowledges the records before its offset. It does so once, and not again when a delayed fetch is answered.
         """
         room = min(asked.bytes_max, self._settings.answer_bytes_max)
         first = True

@@ -16,9 +16,9 @@ from replica.core.errors import ErrorCode, KafkaError
 
 NO_SESSION: Final = 0
 BEGIN: Final = 0
-"""The epoch of a complete request, of a client that would like a session;"""
+"""The epoch of a complete request that begins a session;"""
 END: Final = -1
-"""and of a client that wants none, or ends its own."""
+"""and of a complete request without a session, which ends the client's session."""
 EPOCH_MAX: Final = (1 << 31) - 1
 
 Wish: TypeAlias = tuple[int, ...]
@@ -56,7 +56,7 @@ class FetchSession:
     told: dict[TopicPartition, Told] = field(factory=dict)
 
     def answered(self, where: TopicPartition, told: Told, *, records: bool, always: bool) -> bool:
-        """Return whether a partition has to be in the answer. `always`: there is an error, or another replica to ask.
+        """Return whether a partition has to be in the answer. `always`: its answer is an error or another replica.
 
         A partition with records is served last next time: else the first partitions might be all that ever fits.
         """

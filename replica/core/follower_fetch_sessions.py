@@ -126,14 +126,16 @@ class FollowerFetchSessions:
         assert place is not None
         session = self._open.get(asked.replica)
         if session is None or session.id != place.id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"broker {asked.replica} has no session {place.id}")
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"broker {asked.replica} has no fetch session {place.id}"
+            )
         if session.epoch != place.epoch:
-            text = f"request {place.epoch} of session {place.id} of broker {asked.replica}: {session.epoch} is the next"
+            text = f"fetch session {place.id} of broker {asked.replica}: epoch {place.epoch}, not {session.epoch}"
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, text)
         new = sum(part.where not in session.wishes for part in asked.parts)
         if asked.broker_epoch != session.broker_epoch or len(session.wishes) + new > self.partitions_max:
             self.close(asked.replica)
-            text = f"session {place.id} of broker {asked.replica} is too large, or of another life of that broker"
+            text = f"fetch session {place.id} of broker {asked.replica} is too large, or of an earlier broker epoch"
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, text)
         session.epoch = 1 if place.epoch == EPOCH_MAX else place.epoch + 1
         for where in place.forgotten:

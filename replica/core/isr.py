@@ -1,4 +1,4 @@
-"""The ISR as its leader knows it, while the store decides.
+"""The ISR in its leader's memory, while the store holds the decisive one.
 
 A leader changes its ISR by a conditional write: this ISR, if the node is still at version `v`. Between the request and
 the answer both ISRs may be in force, the former and the requested one, so every guarantee has to hold for the members

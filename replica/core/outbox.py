@@ -10,7 +10,7 @@ from replica.core.replica_messages import LogFlush, Note, ReadIsr, Ready, Reply,
 
 @define(eq=False)
 class Outbox:
-    """Collects what partitions and fetchers want from the runtime. Only `take` removes anything."""
+    """Collects the effects of partitions and fetchers for the runtime. Only `take` removes anything."""
 
     replies: list[Reply] = field(factory=list)
     """Answers to delayed operations, in the order in which they were completed."""

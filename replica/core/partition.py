@@ -60,7 +60,7 @@ class Partition:
     durable: int = 0
     """All records before it are on the disk. Maintained with `sync_writes` only."""
     cuts: int = 0
-    """The number of truncations. A flush that began before the last one says nothing of this log."""
+    """The number of truncations. A flush that began before the last one does not count."""
     start_seen: int = -1
     """The log start at the last call of `ReplicaManager.logs_retired`."""
     settings: ReplicaSettings = field(factory=ReplicaSettings)
@@ -101,7 +101,8 @@ class Partition:
                 ErrorCode.FENCED_LEADER_EPOCH, f"{self.where} is in leader epoch {self.leader_epoch}, not {asked}"
             )
         raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.where}: leader epoch {asked} is news; {self.leader_epoch} is known"
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{self.where}: leader epoch {asked} is later than this broker's, {self.leader_epoch}",
         )
 
     def leading(self) -> LeaderRole:
@@ -165,7 +166,7 @@ class Partition:
 
     def _fail_delayed(self) -> None:
         """Answer the operations that wait for this replica as the leader."""
-        text = f"{self.where} is led by broker {self.leader} now; what was written may be or not be"
+        text = f"{self.where} is led by broker {self.leader} now; the records may or may not be committed"
         for condition in Condition:
             self.purgatory.fail(self.where, condition, ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
 
@@ -307,7 +308,7 @@ class Partition:
             follower = self._follower(self.leading(), asked, part)
         diverging = diverging_end(log, part.last_epoch, part.offset)
         if diverging is not None:
-            # The follower has to truncate first: its offset says nothing of this log.
+            # The follower has to truncate first: its offset is of another history.
             return Fetched(
                 part.where,
                 ErrorCode.NONE,
@@ -357,14 +358,14 @@ class Partition:
             # The controller's command may have reached that broker before this one.
             raise KafkaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{part.where}: broker {asked.replica} holds no replica, for all we know",
+                f"{part.where}: broker {asked.replica} has no replica in this broker's metadata",
             )
         if asked.broker_epoch == BrokerEpoch(-1) or asked.broker_epoch == follower.broker_epoch:
             return follower
         if asked.broker_epoch < follower.broker_epoch:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {asked.replica} has been started again since, as {follower.broker_epoch}",
+                f"broker {asked.replica} has registered again since, with epoch {follower.broker_epoch}",
             )
         if follower.broker_epoch != -1:
             # The broker was restarted, and may have lost records. It keeps its time in the ISR.
@@ -422,15 +423,20 @@ class Partition:
         unsettled = replica == CONSUMER and self.high_watermark < leading.start_offset
         if asked.timestamp == LATEST:
             if unsettled:
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{where}: what is committed is not known yet")
+                raise KafkaError(
+                    ErrorCode.OFFSET_NOT_AVAILABLE,
+                    f"{where}: the high watermark of the new leader epoch is not known yet",
+                )
             return OffsetAnswer(where, offset=bound, leader_epoch=leading.epoch)
         if asked.timestamp < GREATEST:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{where}: {asked.timestamp} is no timestamp")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{where}: {asked.timestamp} is not a timestamp")
         found = search(log, asked.timestamp)
         if found is not None and found.offset < bound:
             return OffsetAnswer(where, ErrorCode.NONE, found.offset, found.timestamp, found.epoch)
         if unsettled:
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{where}: what is committed is not known yet")
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE, f"{where}: the high watermark of the new leader epoch is not known yet"
+            )
         return OffsetAnswer(where)
 
     def epoch_end(self, current: int, epoch: int) -> EpochAnswer:

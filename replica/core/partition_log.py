@@ -179,7 +179,7 @@ class PartitionLog(Protocol):
         `OffsetOutOfRange`."""
 
     def find_corruption(self, fetched: FetchDataInfo) -> str | None:
-        """Verify the checksums of what was read. Return what is wrong, or None.
+        """Verify the checksums of the batches read. Return the error text, or None.
 
         Ordinary reads skip this: the receiver verifies.
         """
@@ -195,7 +195,7 @@ class PartitionLog(Protocol):
         """Release transactions whose markers are before `offset`: they are committed."""
 
     def aborted_in(self, fetched: FetchDataInfo) -> tuple[AbortedTxn, ...]:
-        """Return the aborted transactions that overlap what was read."""
+        """Return the aborted transactions that overlap the batches read."""
 
     def active_producers(self) -> tuple[ActiveProducer, ...]:
         """Return the producers in the order of their ids."""

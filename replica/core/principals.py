@@ -1,9 +1,9 @@
-"""Whom a certificate is about: its subject as Kafka writes it, and `ssl.principal.mapping.rules`, which shorten it.
+"""The principal of a client certificate: `ssl.principal.mapping.rules` applied to its subject.
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
-The first rule that fits the whole subject counts: what it matched is replaced, and made small or large letters by `/L`
-or `/U`. DEFAULT leaves it as it is. Where no rule fits nobody can say who it is, and the connection ends.
+The first rule whose pattern matches the whole subject replaces it; `/L` and `/U` change the result to lower or upper
+case. DEFAULT keeps the subject. If no rule matches, the connection is closed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
 SUBJECT_CHARS_MAX: Final = 1_024
-"""The bound of a subject that is matched with rules: an operator's pattern may take time quadratic in its length."""
+"""The limit for a subject that rules are applied to: the time of a pattern may be quadratic in its length."""
 
 
 class BadRules(ValueError):
-    """The text says where."""
+    """Invalid rules. The message names the place."""
 
 
 class NoPrincipal(Exception):
-    """No rule fits the subject."""
+    """No rule matches the subject."""
 
 
 @frozen
@@ -58,13 +58,13 @@ class Principals:
     def of_subject(self, subject: str) -> str:
         if len(subject) > SUBJECT_CHARS_MAX and any(rule.pattern is not None for rule in self.rules):
             raise NoPrincipal(
-                f"a subject of {len(subject)} characters: ssl.principal.mapping.rules take up to {SUBJECT_CHARS_MAX}"
+                f"a subject of {len(subject)} characters; ssl.principal.mapping.rules take up to {SUBJECT_CHARS_MAX}"
             )
         for rule in self.rules:
             name = rule.of(subject)
             if name is not None:
                 return _BEGIN + name
-        raise NoPrincipal(f"no rule of ssl.principal.mapping.rules fits {subject}")
+        raise NoPrincipal(f"no rule of ssl.principal.mapping.rules matches {subject}")
 
 
 def read_rules(text: str) -> Principals:
@@ -73,7 +73,7 @@ def read_rules(text: str) -> Principals:
         found = _RULES.match(text, at)
         if found is None or found.end() == at:
             raise BadRules(
-                f"{text[at:]!r} is no rule: DEFAULT, or RULE:pattern/replacement/ with L, U or nothing behind"
+                f"{text[at:]!r} is not a rule: use DEFAULT, or RULE:pattern/replacement/ followed by L, U or nothing"
             )
         rules.append(Rule(None) if found[1] == "DEFAULT" else _rule(found[2], found[3], found[4]))
         at = found.end()

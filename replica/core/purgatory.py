@@ -1,6 +1,6 @@
 """Operations that cannot be answered yet. Each is answered once: when its condition holds, or when its time is over.
 
-No operation is examined in vain. An operation that waits for an offset stands in a queue of its partition, in the order
+No operation is examined in vain. An operation that waits for an offset is in a queue of its partition, in the order
 of the offsets, so the operations that a watermark has passed are at the front. A delayed fetch is registered with each
 partition that it reads.
 """
@@ -227,7 +227,7 @@ class DelayedOperationPurgatory:
                         del self._queues[key]
 
     def expire(self, now: int) -> list[DelayedFetch]:
-        """Answer overdue writes with a time-out. Return overdue fetches, which the caller answers by what is there."""
+        """Answer overdue writes with a time-out. Return the overdue fetches, for the caller to answer."""
         overdue: list[DelayedFetch] = []
         while self._timers and self._timers[0][0] <= now:
             _, token = heapq.heappop(self._timers)

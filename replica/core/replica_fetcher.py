@@ -164,7 +164,7 @@ class ReplicaFetcher:
         return found
 
     def _question(self, due: Due) -> LeaderRequest | None:
-        """Return a request for what has to be known before these partitions can be fetched."""
+        """Return the request that has to precede the fetch of these partitions."""
         epochs = tuple(
             EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
             for partition, role in due

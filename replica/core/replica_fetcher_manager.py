@@ -27,12 +27,12 @@ class ReplicaFetcherManager:
         end_turn: Callable[[int], None],
     ) -> None:
         self.quota = ReplicationQuotaManager(settings.throttled_bytes_s)
-        """Limits what partitions that are not in sync fetch (`follower.replication.throttled.rate`)."""
+        """Limits the bytes fetched for partitions that are not in sync (`follower.replication.throttled.rate`)."""
         self._outbox = outbox
         self._end_turn = end_turn
         """Completes the delayed operations that an answer makes possible."""
         self._made_of = me, settings, self.quota, outbox, fail, fail_if_appended
-        """What all fetchers share."""
+        """The state that all fetchers share."""
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
         """By leader. Each has at least one partition."""
 

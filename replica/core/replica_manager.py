@@ -74,7 +74,7 @@ class ReplicaManager:
         self.me = me
         self.settings = settings or ReplicaSettings()
         self.partitions: dict[TopicPartition, Partition] = {}
-        """The partitions whose log is open and works, whatever their role."""
+        """The partitions with a usable log, whatever their role."""
         self.live: dict[BrokerId, Broker] = {}
         """The live brokers of the newest metadata."""
         self._known: dict[TopicPartition, None] = {}
@@ -353,7 +353,7 @@ class ReplicaManager:
                 continue
             except Exception as error:
                 self._fail_if_appended(where, before, error)
-                results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log says how"))
+                results.append(Produced(where, ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log"))
                 continue
             results.append(result)
             if acks == ALL and partition.high_watermark < wanted:

@@ -10,13 +10,13 @@ class ReplicaSettings:
     """Named as in a broker's configuration, where that has a name."""
 
     lag_time_max_ms: int = 30_000
-    """`replica.lag.time.max.ms`: a follower that has not had everything for this long leaves the ISR."""
+    """`replica.lag.time.max.ms`: a follower that has not caught up for this long leaves the ISR."""
     lag_messages_max: int | None = None
     """`replica.lag.max.messages`, the former rule: a follower that lacks more leaves. None: no such rule."""
     min_insync: int = 1
     """`min.insync.replicas` of topics without their own."""
     sync_writes: bool = False
-    """Records count, here and at the leader, when they are on the disk; else when they are in the page cache."""
+    """Records are acknowledged when they are on disk; else when they are in the page cache."""
     follower_reads: bool = False
     """Followers serve consumers, and leaders send consumers to a follower in their own rack."""
     fetch_wait_ms: int = 500
@@ -26,11 +26,11 @@ class ReplicaSettings:
     partition_bytes_max: int = 1024 * 1024
     """`replica.fetch.max.bytes`"""
     fetch_backoff_ms: int = 1_000
-    """`replica.fetch.backoff.ms`, of a partition whose fetch failed."""
+    """`replica.fetch.backoff.ms`: the pause before the next fetch of a partition whose fetch failed."""
     fetch_diverges: bool = True
-    """Leaders report in the answer to a fetch where histories diverge; else followers ask before they fetch."""
+    """Leaders report divergence in responses to fetches; else followers send OffsetForLeaderEpoch before they fetch."""
     isr_backoff_ms: int = 500
-    """Before the node of an ISR whose change has an unknown outcome is read again."""
+    """The pause before the node of an ISR whose change has an unknown outcome is read again."""
     isr_quiet_ms: int = 5_000
     """The controller is notified of changed ISRs when none has changed for this long,"""
     isr_late_ms: int = 60_000

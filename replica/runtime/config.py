@@ -13,7 +13,7 @@ from kraft_controller.core.controller_context import ControllerSettings
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
-from replica.core.authorizing import AclSettings
+from replica.core.acl_authorization import AclSettings
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.principals import Principals

@@ -26,7 +26,7 @@ from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, Storage, read_all
 from replica.runtime.logs import Log
 from replica.wire.batch import Header
-from replica.wire.fields_of_records import RecordError
+from replica.wire.record_fields import RecordError
 from replica.wire.records import Record
 from zab.host.clocks import steady_wall_clock
 from zab.host.watchdog import UNWATCHED

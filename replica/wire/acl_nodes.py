@@ -1,9 +1,9 @@
-"""The nodes in which ACLs are kept, byte for byte as Kafka's authorizer writes and reads them.
+"""The nodes of ACLs in the store, byte for byte as Kafka's authorizer writes and reads them.
 
-/kafka-acl/Topic/orders                       of the topic of that name; `*` of all topics
-/kafka-acl-extended/prefixed/Topic/ord        of all whose names begin so
-/kafka-acl-changes/acl_changes_0000000007     what has changed: TOPIC:orders
-/kafka-acl-extended-changes/acl_changes_...   the same, of prefixes: an object
+/kafka-acl/Topic/orders                       ACLs of the topic `orders`; `*` is all topics
+/kafka-acl-extended/prefixed/Topic/ord        ACLs of all topics whose names begin with `ord`
+/kafka-acl-changes/acl_changes_0000000007     a changed pattern: TOPIC:orders
+/kafka-acl-extended-changes/acl_changes_...   a changed prefix pattern, as a JSON object
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.acls import Entry, Operation, Pattern, PatternType, Permission, ResourceType, title
 
-KEPT: Final = (
+STORED: Final = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
     ResourceType.CLUSTER,
@@ -29,7 +29,7 @@ CHANGE: Final = "acl_changes_"
 
 _OPERATIONS: Final = {title(each): each for each in Operation}
 _PERMISSIONS: Final = {"Allow": Permission.ALLOW, "Deny": Permission.DENY}
-_RESOURCES: Final = {each.name.replace("_", ""): each for each in KEPT}
+_RESOURCES: Final = {each.name.replace("_", ""): each for each in STORED}
 
 
 def folder(resource: ResourceType, kind: PatternType) -> str:
@@ -54,7 +54,7 @@ def entries(which: Iterable[Entry]) -> bytes:
 
 
 def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
-    """`DamagedNode` for what is no list of ACLs: to pass over one of them could be to pass over what it denies."""
+    """Parse a list of ACLs. Raises `DamagedNode` if one of them is invalid: a skipped one could be a denial."""
     if not data:
         return frozenset()
     value = _object(where, data)
@@ -69,7 +69,7 @@ def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
             for each in value["acls"]
         )
     except (KeyError, TypeError) as error:
-        raise DamagedNode(f"{where}: acls: {error!r} is none that is known") from None
+        raise DamagedNode(f"{where}: acls: {error!r} is unknown") from None
 
 
 def change(pattern: Pattern) -> bytes:
@@ -89,13 +89,13 @@ def read_change(where: str, kind: PatternType, data: bytes | None) -> Pattern:
     if kind is PatternType.LITERAL:
         resource, colon, name = (data or b"").decode("utf-8", "replace").partition(":")
         if not colon:
-            raise DamagedNode(f"{where}: {data!r} is no TYPE:name")
+            raise DamagedNode(f"{where}: {data!r} does not have the form TYPE:name")
     else:
         value = _object(where, data or b"")
         resource, name = str(value.get("resourceType")), str(value.get("name"))
     found = _RESOURCES.get(resource.upper().replace("_", ""))
     if found is None or not name:
-        raise DamagedNode(f"{where}: there are no resources of type {resource!r}")
+        raise DamagedNode(f"{where}: unknown resource type {resource!r}")
     return Pattern(found, name, kind)
 
 
@@ -103,7 +103,7 @@ def _object(where: str, data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DamagedNode(f"{where}: no JSON: {error}") from None
+        raise DamagedNode(f"{where}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise DamagedNode(f"{where}: expected an object, not {type(value).__name__}")
     return value

@@ -1,4 +1,4 @@
-"""Which requests there are."""
+"""The types of requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """Names and numbers of the protocol. Being named here does not mean that anybody is offered it."""
+    """Names and numbers of the protocol. A broker does not serve all of them at every listener."""
 
     PRODUCE = 0
     FETCH = 1

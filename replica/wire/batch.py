@@ -1,8 +1,7 @@
-"""Record batches, magic 2: what a partition holds, byte for byte as it travels.
+"""Record batches of magic 2, the content of logs, Produce and Fetch.
 
-A batch is a header of 61 bytes, and records that are compressed together. A broker numbers and stamps it in place: its
-base offset and its leader epoch stand before what the checksum covers. Everything here looks at
-bytes where they lie.
+A batch is a header of 61 bytes and records that are compressed together. A leader writes the base offset and the leader
+epoch in place: the checksum does not cover them. These functions work on the bytes without copying them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAGIC: Final = 2
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 PREFIX: Final = Struct(">qi")
-"""Base offset, and how many bytes follow it. All that is needed to step over a batch."""
+"""Base offset, and the number of bytes after this prefix: enough to skip a batch."""
 
 _STAMP: Final = Struct(">qiib")
 _CRC_AT: Final = 17
@@ -35,7 +34,7 @@ DELETE_HORIZON: Final = 0x40
 
 
 class Header(NamedTuple):
-    """The fields in the order of the bytes: a named tuple, because it is made for every batch that is looked at."""
+    """The fields in the order of the bytes. A named tuple, since one is created for every batch."""
 
     base_offset: int
     length: int
@@ -85,57 +84,58 @@ class Header(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """From when on tombstones in this batch may go; the cleaner has set it."""
+        """The time from which the cleaner may remove this batch's tombstones, or None if it has not set one."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
-# -- looking -------------------------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------------------
 
 
 def parse_header(data: Bytes, at: int = 0) -> Header:
-    """Of a batch of which at least the header is there. Nothing is checked."""
+    """Parse a header without any check. The data must contain all of it."""
     return Header._make(HEADER.unpack_from(data, at))
 
 
 def check(data: Bytes, at: int = 0) -> Header:
-    """The header of the batch there, which is whole and unharmed; else `KafkaError` CORRUPT_MESSAGE."""
+    """Return the header of a complete batch. Raises `KafkaError` CORRUPT_MESSAGE if it is truncated or damaged."""
     left = len(data) - at
     if left < HEADER_BYTES:
-        raise corrupt(f"{left} bytes where a batch of at least {HEADER_BYTES} should be")
+        raise corrupt(f"{left} bytes are left for a batch of at least {HEADER_BYTES}")
     header = parse_header(data, at)
     if header.magic != MAGIC:
-        raise corrupt(f"magic {header.magic} where a batch of magic {MAGIC} should be")
+        raise corrupt(f"a batch of magic {header.magic}; only {MAGIC} is supported")
     size = header.length + PREFIX.size
     if size < HEADER_BYTES or size > left:
-        raise corrupt(f"a batch of {size} bytes where {left} are left")
+        raise corrupt(f"a batch of {size} bytes, but {left} are left")
     if header.last_delta < 0 or header.base_offset < 0 or header.record_count < 0:
         raise corrupt(
-            f"a batch from offset {header.base_offset} on, {header.last_delta} behind it, {header.record_count} records"
+            f"a batch at offset {header.base_offset} has last delta {header.last_delta} "
+            f"and {header.record_count} records"
         )
     found = checksum(data, at, header)
     if found != header.crc:
         raise corrupt(
-            f"the batch at offset {header.base_offset} has the checksum {header.crc:08x}, and says {found:08x}"
+            f"the batch at offset {header.base_offset} has the checksum {header.crc:08x}; its bytes give {found:08x}"
         )
     return header
 
 
 def checksum(data: Bytes, at: int, header: Header) -> int:
-    """As it should be. The library takes no views, so this is one copy of the batch."""
+    """Compute a batch's checksum. The library takes no views, so this copies the batch."""
     return int(google_crc32c.value(bytes(data[at + _CHECKED_AT : at + header.length + PREFIX.size])))
 
 
 def walk(data: Bytes, at: int = 0) -> Iterator[tuple[int, Header]]:
-    """Where the batches begin that lie here back to back, and their headers. One that is cut off is not told.
+    """Yield place and header of each complete batch. A truncated batch ends the walk.
 
-    `KafkaError` CORRUPT_MESSAGE where the next one cannot be a batch: what follows cannot be found any more.
+    Raises `KafkaError` CORRUPT_MESSAGE at bytes that cannot be a batch, since the next batch cannot be found.
     """
     end = len(data)
     while end - at >= HEADER_BYTES:
         header = parse_header(data, at)
         size = header.length + PREFIX.size
         if size < HEADER_BYTES or header.magic != MAGIC:
-            raise corrupt(f"no batch at byte {at}: size {size}, magic {header.magic}")
+            raise corrupt(f"the bytes at {at} are not a batch: size {size}, magic {header.magic}")
         if size > end - at:
             return
         yield at, header
@@ -150,19 +150,19 @@ def corrupt(text: str) -> KafkaError:
 
 
 def stamp(buffer: bytearray, at: int, base_offset: int, leader_epoch: int) -> None:
-    """Number a batch that lies there. Its checksum does not cover this."""
+    """Write base offset and leader epoch into a batch. The checksum does not cover them."""
     _STAMP.pack_into(buffer, at, base_offset, int.from_bytes(buffer[at + 8 : at + 12], "big"), leader_epoch, MAGIC)
 
 
 def stamp_append_time(buffer: bytearray, at: int, now_ms: int) -> None:
-    """The log's own time for all of its records. The checksum is made anew."""
+    """Write the log append time, which holds for all records of the batch, and the new checksum."""
     header = parse_header(buffer, at)
     buffer[at + 21 : at + 23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big")
     _new_max_timestamp(buffer, at, header, now_ms)
 
 
 def stamp_max_timestamp(buffer: bytearray, at: int, timestamp: int) -> None:
-    """What the header says and the records do not is put right: searches by time rely on it."""
+    """Correct the header's maximum timestamp, on which searches by time rely, and write the new checksum."""
     _new_max_timestamp(buffer, at, parse_header(buffer, at), timestamp)
 
 
@@ -175,7 +175,7 @@ def _new_max_timestamp(buffer: bytearray, at: int, header: Header, timestamp: in
 
 
 def seal(fields: Iterable[int], body: Bytes) -> bytes:
-    """The header with the right checksum, and the body behind it."""
+    """Return a batch of this header and body, with the checksum in place."""
     buffer = bytearray(HEADER.pack(*fields))
     buffer += body
     buffer[_CRC_AT:_CHECKED_AT] = int(google_crc32c.value(bytes(buffer[_CHECKED_AT:]))).to_bytes(4, "big")

@@ -1,7 +1,7 @@
-"""The codecs of record batches, each with a bound: what a few bytes claim to hold is not believed.
+"""The codecs of record batches. Decompression is bounded, since a few bytes may expand to gigabytes.
 
-Written are the forms that every client reads: snappy in the blocks with lengths that the Java client knows (xerial),
-lz4 as a frame of independent blocks. Read is whatever clients are known to send.
+Compression writes the formats that all clients read: snappy in the Java client's blocks (xerial), lz4 as a frame of
+independent blocks. Decompression accepts all formats that clients are known to send.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from replica.core.errors import ErrorCode, KafkaError
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 INFLATED_BYTES_MAX: Final = 64 << 20
-"""What the records of one batch may come to. A producer's batch has a megabyte at most."""
+"""The limit for the decompressed records of one batch. By default a producer's batch has at most a megabyte."""
 READ_BYTES_MAX: Final = 1 << 30
-"""The same for batches that were accepted already: no setting allows more than this."""
+"""The limit for batches in the log: no setting allows more."""
 _FEW: Final = 64
 _MEMBER_BYTES: Final = 4 << 10
-"""A gzip stream may have one member for so many bytes that it may hold, and a few more: empty ones cost time, too."""
+"""A gzip stream may have one member for this many bytes of its limit, and a few more: empty members cost time."""
 _BLOCK_BYTES: Final = 256
-"""The same of the blocks of snappy."""
+"""The same for blocks of snappy."""
 _INPUT_PIECE: Final = 64 << 10
-"""The bytes handed to zlib at one time: it copies what it leaves, and many members would make that quadratic."""
+"""The bytes passed to zlib at a time. It copies the unused rest, which is quadratic for many members."""
 
 
 class Codec(IntEnum):
@@ -45,13 +45,13 @@ class Codec(IntEnum):
 
 
 _PIECE: Final = 1 << 20
-"""More is not unpacked at a time where others have to wait for it."""
+"""The most that is decompressed at a time while other threads wait."""
 _XERIAL: Final = bytes.fromhex("82534e4150505900")
 _XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
 _XERIAL_BLOCK: Final = 32 << 10
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""Magic, independent blocks, of 64 KiB at most, and the checksum over these two settings."""
+"""Magic, the flag of independent blocks, their maximum of 64 KiB, and the checksum of both settings."""
 _LZ4_BLOCK: Final = 64 << 10
 _LZ4_PLAIN: Final = 1 << 31
 _NO_ROOM: Final = "failed to write whole buffer"
@@ -65,7 +65,7 @@ def codec_of(attributes: int) -> Codec:
     if number > Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"codec {number} of a batch: none, gzip, snappy, lz4 and zstd are known",
+            f"unknown codec {number}; none, gzip, snappy, lz4 and zstd are known",
         )
     return _CODECS[number]
 
@@ -87,7 +87,7 @@ def deflate(codec: Codec, data: bytes) -> bytes:
 
 
 def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Bytes:
-    """`KafkaError`: INVALID_RECORD if this codec has not made them, MESSAGE_TOO_LARGE if they hold more."""
+    """Decompress records. Raises `KafkaError` INVALID_RECORD for malformed data, MESSAGE_TOO_LARGE above the limit."""
     try:
         match codec:
             case Codec.NONE:
@@ -101,9 +101,7 @@ def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> B
             case Codec.ZSTD:
                 return _into(cramjam.zstd.decompress_into, codec, data, bytes_max)
     except (cramjam.DecompressionError, zlib.error, ValueError) as error:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"records that say they are compressed with {codec.label}, and are not: {error}"
-        ) from error
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"malformed {codec.label} data in a batch: {error}") from error
 
 
 def _blocks(data: bytes, size: int) -> list[bytes]:
@@ -120,13 +118,14 @@ def _lz4_block(block: bytes) -> bytes:
 def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"records that are more than {bytes_max} bytes when {codec.label} is undone: send smaller batches",
+        f"the records exceed {bytes_max} bytes after {codec.label} decompression: send smaller batches",
     )
 
 
 def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
-    """Into a buffer that grows, by a factor: the frames need not say how much they hold. Much of it is asked of the
-    system, which gives what is written to only when that happens, and then other threads may go on.
+    """Decompress into a growing buffer: the frames need not declare their size.
+
+    A large buffer is an anonymous mapping: the system allocates its pages as they are written, and other threads run.
     """
     assert callable(decompress_into)
     size = min(bytes_max, max(4096, 4 * len(data)))
@@ -156,7 +155,7 @@ def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) ->
 
 
 def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
-    """All members of a stream, as Java's readers take them."""
+    """Decompress all members of a gzip stream, as Java does."""
     pieces: list[bytes] = []
     left, view, at = bytes_max, memoryview(data), 0
     members = bytes_max // _MEMBER_BYTES + _FEW
@@ -171,7 +170,7 @@ def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
             if left < 0 or members < 0:
                 raise _too_large(Codec.GZIP, bytes_max)
             if not piece and not given and not member.eof:
-                raise ValueError("the end is missing")
+                raise ValueError("the stream is truncated")
             pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -184,7 +183,7 @@ def _unsnap(data: Bytes, bytes_max: int) -> Bytes:
     while at < len(data):
         end = at + 4 + int.from_bytes(data[at : at + 4], "big")
         if at + 4 > len(data) or end > len(data):
-            raise ValueError("a block is cut off")
+            raise ValueError("a block is truncated")
         piece = _raw_snappy(data[at + 4 : end], left, bytes_max)
         left -= len(piece)
         pieces.append(piece)

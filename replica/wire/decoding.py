@@ -1,8 +1,8 @@
-"""Schemas made into code that reads. A version's fields are known once it is: what is left to do is put into closures.
+"""Compile schemas to readers. A version's fields are resolved once, and closures read them.
 
-A reader takes the bytes and a place in them, and returns a value and the place behind it. Every length and every count
-is held against the bytes that are really there: what is read is never larger than what was received, but for what
-Python needs for its values.
+A reader takes bytes and a place in them, and returns a value and the place after it. Every length and count is checked
+against the bytes left, so a decoded message is no larger than the received bytes, apart from the overhead of Python's
+objects.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _UVARINT_BYTES_MAX: Final = 5
 UUID_BYTES: Final = 16
 _NO_UUID: Final = bytes(UUID_BYTES)
 BROKEN: Final = (WireError, struct.error, IndexError, UnicodeDecodeError)
-"""What a reader may raise when bytes were cut, or lie about what follows."""
+"""The exceptions of readers for truncated or malformed bytes."""
 
 
 @define
 class Elements:
-    """So many may stand in all lists of one message together: each is little to say, and some work to do."""
+    """The limit for the elements of all lists of one message: each takes few bytes, and some work."""
 
     max: int
     left: int = 0
@@ -55,7 +55,7 @@ _NO_BOUND: Final = Elements(sys.maxsize, sys.maxsize)
 
 
 def decoder(struct: type[Any], version: int, *, flexible: bool, elements: Elements = _NO_BOUND) -> Reader:
-    """Return the reader of a struct. It makes an instance; a field that this version does not have gets its default."""
+    """Return the reader of a struct. A field that this version lacks gets its default."""
     fields = fields_of(struct)
     present = [(place, one) for place, one in enumerate(fields) if one.is_in(version)]
     placed = [(place, one) for place, one in present if one.tag is None]
@@ -96,7 +96,7 @@ def value_reader(one: Field, version: int, elements: Elements, *, flexible: bool
 
 
 def least_bytes(one: Field, version: int) -> int:
-    """That an element can take: a count that cannot be true is never believed."""
+    """Return the least size of an element. It bounds the plausible number of elements in the bytes left."""
     if one.kind in FIXED:
         return struct.calcsize(">" + FIXED[one.kind])
     if one.kind is Kind.UUID:
@@ -138,7 +138,7 @@ def _placed(place: int, read: Reader) -> Step:
 
 
 def _tags(known: dict[int | None, tuple[int, Reader]]) -> Step:
-    """Skip tags that are not known: a newer peer may send more."""
+    """Read tagged fields. Unknown tags are skipped: a newer peer may send more."""
 
     def step(values: list[Any], data: bytes, at: int) -> int:
         if data[at] == 0:
@@ -149,7 +149,7 @@ def _tags(known: dict[int | None, tuple[int, Reader]]) -> Step:
             size, at = uvarint(data, at)
             stop = at + size
             if stop > len(data):
-                raise WireError(f"at {at}: tag {tag} of {size} bytes, {len(data) - at} are there")
+                raise WireError(f"at {at}: tag {tag} has {size} bytes, but {len(data) - at} are left")
             if tag in known:
                 place, read = known[tag]
                 values[place], _ = read(data[:stop], at)
@@ -289,11 +289,11 @@ def _numbers(code: str, nullable: bool, count_of: Length, elements: Elements) ->
 
 def _null(length: int, nullable: bool, at: int) -> tuple[None, int]:
     if length != -1:
-        raise WireError(f"before {at}: {length} is no length")
+        raise WireError(f"before {at}: invalid length {length}")
     if not nullable:
-        raise WireError(f"before {at}: null where something must be")
+        raise WireError(f"before {at}: null in a field that is not nullable")
     return None, at
 
 
 def _too_short(at: int, wanted: int, data: bytes) -> WireError:
-    return WireError(f"at {at}: {wanted} bytes announced, {max(0, len(data) - at)} are there")
+    return WireError(f"at {at}: {wanted} bytes declared, but {max(0, len(data) - at)} are left")

@@ -1,4 +1,4 @@
-"""Schemas made into code that writes. What nobody gave is its default, and a name that no version has is a mistake."""
+"""Compile schemas to writers. A writer's fields depend on the version only, so they are resolved once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replica.wire.decoding import UUID_BYTES
 from replica.wire.fields import FIXED, Field, Kind, fields_of, in_runs
 
 Out: TypeAlias = Callable[[bytes], None]
-"""Takes the next piece."""
+"""Accepts the next bytes of the message."""
 Writer: TypeAlias = Callable[[Any, Out], None]
 
 _NO_UUID: Final = bytes(UUID_BYTES)
@@ -25,11 +25,11 @@ _SMALL: Final = tuple(bytes([number]) for number in range(128))
 
 
 class Unwritable(ValueError):
-    """A reply or a request of our own that is not what its schema says: a mistake of ours."""
+    """A value that its schema does not allow: a bug on this side."""
 
 
 def encoder(of: type[Any], version: int, *, flexible: bool) -> Writer:
-    """Return the writer of a struct: it takes an instance."""
+    """Return the writer of a struct's instances."""
     present = [(place, one) for place, one in enumerate(fields_of(of)) if one.is_in(version)]
     steps = [
         _fixed([one for _, one in run]) if run[0][1].fixed else _named(run[0][1], version, flexible=flexible)
@@ -88,7 +88,7 @@ def _named(one: Field, version: int, *, flexible: bool) -> Writer:
 
 
 def _tags(known: list[tuple[int, Field, Writer]]) -> Writer:
-    """Leave out a field that has its default, or a struct of which all fields have theirs."""
+    """Write tagged fields, except those with their defaults and structs whose fields all have theirs."""
     places = [
         (tag, attrgetter(one.name), (one.absent, None if one.struct is None or one.many else one.struct()), write)
         for tag, one, write in known
@@ -124,7 +124,7 @@ def uvarint(number: int) -> bytes:
 
 
 Length: TypeAlias = Callable[[int], bytes]
-"""Of something; -1 is null."""
+"""Encodes a length; -1 is null."""
 
 
 def _compact_length(length: int) -> bytes:
@@ -175,7 +175,7 @@ def _text(length_of: Length, nullable: bool, clip: int) -> Writer:
         if clip and len(raw) > clip:
             raw = raw[:clip].decode(errors="ignore").encode()  # whole characters
         if len(raw) > _SHORT_MAX:
-            raise Unwritable(f"a text of {len(raw)} bytes; at most {_SHORT_MAX} fit")
+            raise Unwritable(f"a text of {len(raw)} bytes; the limit is {_SHORT_MAX}")
         out(length_of(len(raw)) + raw)
 
     return write
@@ -187,7 +187,7 @@ def _octets(length_of: Length, nullable: bool) -> Writer:
             _null(nullable, length_of, out)
             return
         out(length_of(len(value)))
-        out(value)  # type: ignore[arg-type]  # whatever can be joined
+        out(value)  # type: ignore[arg-type]  # anything that join() takes
 
     return write
 

@@ -1,4 +1,4 @@
-"""The words in which the classes of `replica.wire.schemas` declare their fields.
+"""Functions with which the classes of `replica.wire.schemas` declare their fields.
 
     @define
     class MetadataResponseBroker:
@@ -64,7 +64,7 @@ FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind
 class Field:
     """A field of a struct, as its class declares it.
 
-    clip     a longer text is cut to so many bytes; 0: a longer text cannot be written
+    clip     longer texts are cut to this many bytes; 0: longer texts cannot be written
     many     the field is an array
     struct   class of a struct, or of an array's structs
     """
@@ -114,7 +114,7 @@ def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Fie
 def _declared(
     kind: Kind, *, many: bool = False, struct: type[Any] | None = None, default: Any = NOTHING, **more: Any
 ) -> Any:
-    """Return the attribute of a class. Its default is empty where nothing else is said: 0, "", or a new list."""
+    """Return the attribute of a class. Its default is 0, "" or a new list if none is given."""
     absent = default
     if default is NOTHING:
         optional = kind is Kind.TEXT and more.get("null") == ALWAYS and not many
@@ -157,7 +157,7 @@ def text(**more: Any) -> Any:
 
 
 def message(**more: Any) -> Any:
-    """Declare a text for people. It may quote a name of the request that is as long as a text can be, so it is cut."""
+    """Declare a text for people. It is cut, as it may quote a very long name of the request."""
     return _declared(Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
 
 
@@ -170,7 +170,7 @@ def struct(of: type[Any], **more: Any) -> Any:
 
 
 def structs(of: type[Any], **more: Any) -> Any:
-    """Declare an array. `null` speaks of the array: its elements are never null."""
+    """Declare an array. `null` applies to the array: its elements are never null."""
     return _declared(Kind.STRUCT, struct=of, many=True, **more)
 
 
@@ -190,7 +190,7 @@ def texts(**more: Any) -> Any:
 class Api(Generic[Q, R]):
     """A request and its response.
 
-    first, last   the versions that a broker here serves
+    first, last   the versions that this broker serves
     flexible      the first version with compact lengths and tagged fields
     """
 

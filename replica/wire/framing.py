@@ -1,4 +1,4 @@
-"""Split what a client sends into messages: four bytes of length, then that many bytes."""
+"""Split a client's bytes into messages: four bytes of length, then that many bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zab.wire.frames import FrameReader
 
 
 class Framing(FrameReader):
-    """Return the messages before a length that is not allowed, so that they are answered before the client is cut off.
+    """Returns the messages before a length out of bounds, so they are answered before the connection is closed.
 
     The next `check` or `feed` raises the error.
     """
@@ -19,7 +19,7 @@ class Framing(FrameReader):
         self._error: WireError | None = None
 
     def check(self) -> None:
-        """Raise the error that lies behind the messages that were returned."""
+        """Raise the error of the bytes after the returned messages."""
         if self._error is not None:
             raise self._error
 

@@ -1,6 +1,7 @@
-"""Records of `__consumer_offsets`, to the byte: tools that read that topic elsewhere can read ours, and ours theirs.
+"""Records of `__consumer_offsets`, byte for byte as Kafka has them.
 
-Keys begin with a version that says what the record is about; a value that is absent deletes what its key names.
+The version at the start of a key is the type of the record: an offset or a group. A record without a value deletes the
+offset or group of its key.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Final
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.group_effects import GroupRecord, OffsetRecord, Record, SavedGroup, SavedMember
 from replica.core.groups.group_messages import OffsetAndMetadata
-from replica.wire.fields_of_records import RecordError as RecordError
-from replica.wire.fields_of_records import RecordReader, pack, text_field
+from replica.wire.record_fields import RecordError as RecordError
+from replica.wire.record_fields import RecordReader, pack, text_field
 
 OFFSET_KEYS: Final = (0, 1)
 GROUP_KEY: Final = 2
@@ -41,7 +42,7 @@ def encode_value(record: Record) -> bytes | None:
 
 def _position(position: OffsetAndMetadata) -> bytes:
     if position.expires_ms is not None:
-        # Only this version has a place for it. It has none for the leader epoch, which old clients do not send.
+        # Only this version has an expiry time. It lacks the leader epoch, which clients that set the time do not send.
         return (
             pack(">hq", _OFFSET_VALUE_THAT_EXPIRES, position.offset)
             + text_field(position.metadata)
@@ -82,7 +83,7 @@ def _group(saved: SavedGroup) -> bytes:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """None: about something that this broker does not know, written by a newer one. Raises `RecordError`."""
+    """Decode a record. Return None for an unknown type, which a newer broker wrote. Raises `RecordError`."""
     reader = RecordReader(key)
     version = reader.i16()
     if version in OFFSET_KEYS:
@@ -100,21 +101,21 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
 def _read_position(reader: RecordReader) -> OffsetAndMetadata:
     version = reader.i16()
     if not 0 <= version <= 3:
-        raise RecordError(f"the value of an offset in version {version}; 0 to 3 are known")
+        raise RecordError(f"offset value of version {version}; 0 to 3 are known")
     offset = reader.i64()
     epoch = reader.i32() if version >= 3 else -1
     metadata = reader.text()
     committed = reader.i64()
     expires = reader.i64() if version == 1 else -1
     reader.end()
-    # -1 says that it does not expire. Taken for a time, it would lie far in the past.
+    # -1 means that the offset does not expire. As a time it would be far in the past.
     return OffsetAndMetadata(offset, epoch, metadata, committed, None if expires < 0 else expires)
 
 
 def _read_group(reader: RecordReader) -> SavedGroup:
     version = reader.i16()
     if not 0 <= version <= 3:
-        raise RecordError(f"the value of a group in version {version}; 0 to 3 are known")
+        raise RecordError(f"group value of version {version}; 0 to 3 are known")
     protocol_type = reader.text()
     generation = reader.i32()
     protocol = reader.maybe_text()
@@ -144,11 +145,11 @@ def _read_group(reader: RecordReader) -> SavedGroup:
     return SavedGroup(protocol_type, generation, protocol, leader, since, tuple(members))
 
 
-# -- what consumers say of themselves --------------------------------------------------------------------
+# -- consumer protocol ------------------------------------------------------------------------------------
 
 
 def topics_of(subscription: bytes) -> frozenset[str] | None:
-    """Topics that a consumer wants, out of its metadata; None where they are not written as consumers write them."""
+    """Return the topics of a consumer's subscription, or None if the metadata has another format."""
     try:
         reader = RecordReader(subscription)
         if reader.i16() < 0:
@@ -159,7 +160,7 @@ def topics_of(subscription: bytes) -> frozenset[str] | None:
 
 
 def assigned_in(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What a consumer was assigned; nothing where it is not written as consumers write it."""
+    """Return the partitions of a consumer's assignment; empty if the assignment has another format."""
     try:
         reader = RecordReader(assignment)
         reader.i16()

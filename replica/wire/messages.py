@@ -1,8 +1,8 @@
-"""Whole messages: a header, and a body whose class `replica.wire.schemas` declares.
+"""Encode and decode messages: a header, and a body whose class `replica.wire.schemas` declares.
 
-A response does not say its API, so a reader of a response must know the request. Bytes behind the last field of a
-request are ignored: one client in wide use sends three too many when it asks for all topics. Behind the last field of a
-response they are an error, because responses are read from brokers of our own kind only.
+A response does not name its API, so its reader must know the request. Bytes after the last field of a request are
+ignored: a widely used client sends three surplus bytes when it requests all topics. After a response they are an error,
+since responses come from brokers of this kind only.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 LENGTH_BYTES: Final = _LENGTH.size
 HEAD_BYTES: Final = _HEAD.size
-"""Kind and number of a request."""
+"""API key and version of a request."""
 
 
 @frozen
 class Head:
-    """The part of a request's header that can always be read."""
+    """The fields of a request's header that all versions have."""
 
     key: int
     version: int
@@ -61,8 +61,8 @@ class DecodedRequest(Generic[Q]):
 
 
 ELEMENTS_MAX: Final = 50_000
-"""In all lists of one request: topics, partitions, keys of a configuration. Most of what is done for them is done in
-one piece, and nobody else is served meanwhile."""
+"""The limit for the elements of all lists of a request, such as topics and partitions. Most handlers process them
+without yielding to other tasks."""
 
 
 _DEAR: Final[Mapping[ApiKey, int]] = {
@@ -78,7 +78,7 @@ _DEAR: Final[Mapping[ApiKey, int]] = {
     ),
     ApiKey.WRITE_TXN_MARKERS: 10,
 }  # fmt: skip
-"""How many elements one counts for. What is done for it is written to a log, or asked of the store."""
+"""The weight of an element in requests that write to a log or call the store for each of them."""
 
 
 def elements_max(key: ApiKey) -> int:
@@ -86,7 +86,7 @@ def elements_max(key: ApiKey) -> int:
 
 
 class UnknownApi(WireError):
-    """There is no such request, or not in this version."""
+    """A request of an unknown type or version."""
 
     def __init__(self, head: Head, text: str, client_id: str | None = None) -> None:
         super().__init__(text)
@@ -104,11 +104,11 @@ def read_head(frame: bytes) -> Head:
 
 
 def decode_request(frame: bytes) -> DecodedRequest[Any]:
-    """`frame` without its length. Raises `WireError`."""
+    """Decode a request. `frame` lacks the length prefix. Raises `WireError`."""
     head = read_head(frame)
-    api = APIS.get(head.key)  # type: ignore[call-overload]  # the names of the numbers are numbers
+    api = APIS.get(head.key)  # type: ignore[call-overload]  # API keys are ints
     if api is None:
-        raise UnknownApi(head, f"{head} is not known here", _named_client(frame))
+        raise UnknownApi(head, f"{head} is unknown", _named_client(frame))
     if not api.speaks(head.version):
         raise UnknownApi(head, f"{head}: versions {api.first} to {api.last} are spoken here", _named_client(frame))
     try:
@@ -165,7 +165,7 @@ def decode_response(api: Api[Q, R], version: int, data: bytes) -> tuple[int, R]:
     return correlation, body
 
 
-# -- of all --------------------------------------------------------------------------------------------------
+# -- both --------------------------------------------------------------------------------------------------
 
 
 def _check_spoken(api: Api[Q, R], version: int) -> None:
@@ -174,7 +174,7 @@ def _check_spoken(api: Api[Q, R], version: int) -> None:
 
 
 def _has_tags_in_head(api: Api[Q, R], version: int) -> bool:
-    # A client asks for versions before it knows any, so the header of that response never changes.
+    # The header of ApiVersions responses never changes: the client does not know the broker's versions yet.
     return version >= api.flexible and api.key is not ApiKey.API_VERSIONS
 
 
@@ -195,14 +195,14 @@ def _writer(key: ApiKey, version: int, response: bool) -> Writer:
 
 @frozen
 class _NoFields:
-    """The tagged fields of a header: none is known."""
+    """The tagged fields of a header: none is defined."""
 
 
 _no_fields: Final = decoder(_NoFields, 0, flexible=True)
 
 
 def _client_id(frame: bytes) -> tuple[str | None, int]:
-    """Its length is never compact, whatever the version."""
+    """Read the client id and the place after it. Its length is not compact in any version."""
     start = _HEAD.size + _I16.size
     (length,) = _I16.unpack_from(frame, _HEAD.size)
     if length == -1:
@@ -213,7 +213,7 @@ def _client_id(frame: bytes) -> tuple[str | None, int]:
 
 
 def _named_client(frame: bytes) -> str | None:
-    """Return the client id of a request that cannot be read any further; None if even that cannot be read."""
+    """Return the client id of a request whose body cannot be read, or None if it cannot be read either."""
     try:
         return _client_id(frame)[0]
     except BROKEN:
@@ -229,7 +229,7 @@ def _write(write: Writer, body: object, pieces: list[bytes], what: str) -> None:
 
 
 def _framed(pieces: list[bytes]) -> bytes:
-    """Put together once: in the answer to a fetch there is a megabyte of records."""
+    """Join all pieces at once: the response to a fetch may have a megabyte of records."""
     return b"".join((_LENGTH.pack(sum(map(len, pieces))), *pieces))
 
 

@@ -1,7 +1,6 @@
-"""The records in a batch: read out one by one, and packed. No part of what a broker does for each batch on its way.
+"""Reading and building the records of a batch. Produce and Fetch never read single records with these functions.
 
-A broker packs what it writes itself: the group coordinator's records, the ends of transactions, what its cleaner
-leaves of a batch.
+A broker builds batches for the records of coordinators, transaction markers, and the cleaner's remaining records.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from replica.wire.compression import READ_BYTES_MAX, Bytes, Codec, deflate, infl
 
 @frozen
 class Record:
-    """One of a batch. Header keys that are no UTF-8 keep their bytes by `surrogateescape`."""
+    """A record. Header keys that are not UTF-8 keep their bytes by `surrogateescape`."""
 
     offset: int
     timestamp: int
@@ -43,7 +42,7 @@ _CONTROL_VALUE: Final = Struct(">hi")
 
 
 def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> Iterator[Record]:
-    """The records of the batch there. `KafkaError` INVALID_RECORD where they are none."""
+    """Yield the records of a batch. Raises `KafkaError` INVALID_RECORD if they are malformed."""
     header = parse_header(data, at)
     body = memoryview(data)[at + HEADER_BYTES : at + header.size]
     records = inflate(header.codec, body, bytes_max)
@@ -57,8 +56,7 @@ def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> I
 
 
 def read_times(data: Bytes, bytes_max: int = READ_BYTES_MAX) -> Iterator[tuple[int, int]]:
-    """Offset and time of each record of a batch, which may be very many. Errors as of `read_records`, but what is in
-    a record is not looked at."""
+    """Yield offset and time of each record. Raises like `read_records`, but keys, values and headers are not read."""
     header = parse_header(data)
     records = inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max)
     decode, fixed = varint.decode, header.max_timestamp if header.log_append_time else None
@@ -87,7 +85,7 @@ def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:
     end = at + size
     if size < 0 or end > len(data):
         raise ValueError(f"a record of {size} bytes where {len(data) - at} are left")
-    at += 1  # attributes of a record: none were ever given a meaning
+    at += 1  # a record's attributes have no meaning
     timestamp, at = varint.decode(data, at)
     delta, at = varint.decode(data, at)
     key, at = _read_bytes(data, at, end)
@@ -153,8 +151,11 @@ def build(
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """One batch of these records, at their offsets. Offsets and times default to those of the records; a batch of
-    which the cleaner has taken records keeps its own."""
+    """Build a batch of records at their offsets.
+
+    The base and last offset and the base time default to those of the records. The cleaner passes those of the original
+    batch.
+    """
     base = base_offset if base_offset is not None else records[0].offset
     last = last_offset if last_offset is not None else records[-1].offset
     first_time = base_timestamp if base_timestamp is not None else (records[0].timestamp if records else -1)
@@ -176,7 +177,7 @@ def build(
 
 
 def repack(data: Bytes, codec: Codec, bytes_max: int = READ_BYTES_MAX) -> bytes:
-    """The batch with the same records, compressed otherwise."""
+    """Return the batch compressed with another codec."""
     header = parse_header(data)
     body = bytes(inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max))
     packed = deflate(codec, body)
@@ -192,10 +193,10 @@ def batch_of(
     base_offset: int = 0,
     transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """A batch as a producer without a memory sends it: (key, value) each, all at one time.
+    """Build a batch of (key, value) pairs with one timestamp, as a producer without idempotence does.
 
-    `transaction`: id and epoch of the producer of whose transaction it is a part. A coordinator writes such batches for
-    it, without sequences.
+    `transaction`: id and epoch of the producer if the batch belongs to a transaction. Coordinators write such batches,
+    without sequence numbers.
     """
     records = [Record(base_offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
     if transaction is None:
@@ -212,13 +213,13 @@ def control_batch(
     timestamp: int,
     base_offset: int = 0,
 ) -> bytes:
-    """The end of a producer's transaction."""
+    """Build the marker that ends a producer's transaction."""
     record = Record(base_offset, timestamp, _CONTROL_KEY.pack(0, kind), _CONTROL_VALUE.pack(0, coordinator_epoch))
     return build([record], producer_id=producer_id, producer_epoch=producer_epoch, flags=TRANSACTIONAL | CONTROL)
 
 
 def read_control(record: Record) -> tuple[ControlType | None, int]:
-    """What the one record of a control batch says, and the coordinator's epoch; None for an unknown kind."""
+    """Return the type and coordinator epoch of a control batch's record, or None for an unknown type."""
     if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the control record at offset {record.offset} is too short")
     _, kind = _CONTROL_KEY.unpack_from(record.key)

@@ -1,6 +1,6 @@
-"""Records of `__transaction_state`, to the byte: tools that read that topic elsewhere can read ours, and ours theirs.
+"""Records of `__transaction_state`, byte for byte as Kafka has them.
 
-A key is a version and a transactional id; a value that is absent says that nobody remembers it any more.
+A key is a version and a transactional id. A record without a value deletes the transactional id.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 from kraft_controller.core.names import TopicPartition
 from replica.core.transactions.transaction_effects import Saved, TxnRecord
 from replica.core.transactions.transaction_states import TxnState
-from replica.wire.fields_of_records import RecordError as RecordError
-from replica.wire.fields_of_records import RecordReader, pack, text_field
+from replica.wire.record_fields import RecordError as RecordError
+from replica.wire.record_fields import RecordReader, pack, text_field
 
 _KEY: Final = 0
 _VALUE: Final = 0
@@ -25,7 +25,7 @@ _STATUS: Final = {
     TxnState.COMPLETE_COMMIT: 4,
     TxnState.COMPLETE_ABORT: 5,
 }
-"""Of states that are written. The number of a state never changes."""
+"""The numbers of the written states, which never change."""
 _STATE: Final = {number: state for state, number in _STATUS.items()}
 
 
@@ -56,7 +56,7 @@ def _topic(where: TopicPartition) -> str:
 
 
 def decode(key: bytes, value: bytes | None) -> TxnRecord | None:
-    """None: about something that this broker does not know, written by a newer one. Raises `RecordError`."""
+    """Decode a record. Return None for an unknown type, which a newer broker wrote. Raises `RecordError`."""
     reader = RecordReader(key)
     if reader.i16() != _KEY:
         return None
@@ -68,12 +68,12 @@ def decode(key: bytes, value: bytes | None) -> TxnRecord | None:
 def _read(reader: RecordReader) -> Saved:
     version = reader.i16()
     if version != _VALUE:
-        raise RecordError(f"the value of a transaction in version {version}; {_VALUE} is known")
+        raise RecordError(f"transaction value of version {version}; {_VALUE} is known")
     producer, epoch, timeout = reader.i64(), reader.i16(), reader.i32()
     status = reader.i8()
     state = _STATE.get(status)
     if state is None:
-        raise RecordError(f"a transaction in state {status}, which is not written; {sorted(_STATE)} are")
+        raise RecordError(f"transaction state {status} is unknown; {sorted(_STATE)} are known")
     partitions = []
     for _ in range(reader.maybe_count() or 0):
         topic = reader.text()

@@ -1,7 +1,7 @@
-"""What a broker asks of a batch before it keeps it for ever, and which error says that it was not given.
+"""Validation of batches before they are appended, and the error codes of refused batches.
 
-The checksum tells that the bytes are the producer's. Whether they make sense is another matter, and who does not look
-lets one bad producer poison every consumer; so the records are stepped through, unless `check_records` is off.
+A correct checksum proves only that the bytes are the producer's. A malformed record would stop every consumer of the
+partition, so all records are checked, unless `check_records` is off.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from replica.wire.records import repack
 
 LONG_MAX: Final = (1 << 63) - 1
 RECORDS_MAX: Final = 1_000_000
-"""Records of one batch and their headers. Some kilobytes, unpacked, may hold thirty million of them."""
+"""The limit for the records and record headers of one batch. A few kilobytes may expand to thirty million of them."""
 _MAGIC_AT: Final = 16
 _ZSTD_SINCE: Final = 7
 _DELTAS: Final = [varint.encode(number) for number in range(4096)]
-"""How the number of a record in its batch is written, so that most of them need not be read."""
+"""The encoded offset deltas of a batch's records, so most of them are compared and not decoded."""
 _ONE_BYTE: Final = bytes(number << 1 for number in range(64))
 _TWO_BYTES: Final = bytes(number << 1 & 0x7F | 0x80 for number in range(4096)), bytes(n >> 6 for n in range(4096))
-"""The same numbers, the first ones in one byte each, those behind them in two."""
+"""The same deltas: those encoded in one byte, and those encoded in two."""
 _TIMES: Final = bytes(range(0, 0x80, 2))
-"""Differences in time, none below zero, that take one byte."""
+"""The non-negative timestamp deltas that take one byte."""
 _ALIKE_LEAST: Final = 4
 _NO_KEY: Final = "has no key: a compacted topic keeps the last record of each key"
 _TRIES: Final = 4
-"""So often it may turn out that it was not worth the while to look for records alike in a batch."""
+"""The number of vain searches for runs of similar records after which a batch is read record by record."""
 
 
 @frozen
 class Rules:
-    """What the topic asks for.
+    """The topic's settings for batches.
 
-    inflated_bytes_max, records_max   of the records of one batch when they are unpacked; headers count as records do
-    many            more than one batch at a time, and control batches: from a coordinator, never from a client
+    inflated_bytes_max, records_max   limits for the decompressed records of one batch; headers count like records
+    many            several batches and control batches are allowed: they come from a coordinator, not from a client
     """
 
     bytes_max: int = 1_048_588
@@ -67,7 +67,7 @@ class Rules:
 
 @frozen
 class Checked:
-    """A batch that may be kept: where it lies, its header, and the greatest timestamp that its records really have."""
+    """A valid batch: its place, its header, and the greatest timestamp of its records."""
 
     at: int
     header: Header
@@ -77,16 +77,16 @@ class Checked:
 def validate(
     data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: ExaminedBatch | None = None
 ) -> list[Checked]:
-    """All of `data` is batches that may be kept, or it raises the `KafkaError` that the producer is told.
+    """Return the batches of `data`. Raises the `KafkaError` for the producer if one of them is invalid.
 
-    `examined`: the one batch in it, if that was stepped through already.
+    `examined`: the result of `examine` for the only batch.
     """
     checked: list[Checked] = []
     at = 0
     while at < len(data) or not checked:
         header = _framed(data, at, rules)
         if at and not rules.many:
-            raise _invalid(f"{len(data) - at} bytes behind the batch: a producer sends one batch for a partition")
+            raise _invalid(f"{len(data) - at} bytes after the batch: a producer sends one batch for a partition")
         _check_size(header, rules)
         check(data, at)
         _check_header(header, rules)
@@ -97,7 +97,9 @@ def validate(
             else:
                 least, greatest = _stepped(examined)
             if not rules.append_time and header.base_timestamp + least < -1:
-                raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"a record with the time {header.base_timestamp + least}")
+                raise KafkaError(
+                    ErrorCode.INVALID_TIMESTAMP, f"a record with the timestamp {header.base_timestamp + least}"
+                )
             earliest = header.base_timestamp + least
             max_timestamp = max(-1, header.base_timestamp + greatest)
         if not rules.append_time:
@@ -110,9 +112,9 @@ def validate(
 
 
 def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
-    """What takes long about one batch of a client. None where `validate` is going to refuse it before it gets there.
+    """Do the slow part of `validate` for a client's batch. Return None if `validate` refuses the batch by its header.
 
-    Nothing is believed of it yet, not even its checksum: only `validate` says whether it may be kept.
+    The batch may still be invalid, even in its checksum: only `validate` accepts it.
     """
     if len(data) < HEADER_BYTES or data[_MAGIC_AT] != MAGIC:
         return None
@@ -159,7 +161,7 @@ def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[
             elif rules.append_time:
                 pass
             elif timestamp < -1:
-                found.append((number, f"has the time {timestamp}"))
+                found.append((number, f"has the timestamp {timestamp}"))
             elif _is_too_far(timestamp, rules, now_ms):
                 found.append((number, _too_far(timestamp, rules, now_ms)))
             at += size
@@ -169,11 +171,11 @@ def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[
 
 
 def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
-    """Clients that speak an older Produce do not know zstd, and so cannot mean it."""
+    """Raise `KafkaError` for zstd in a version of Produce whose clients do not support it."""
     if produce_version < _ZSTD_SINCE and len(data) >= HEADER_BYTES and parse_header(data).attributes & 7 == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd in a Produce of version {produce_version}: it is known since version {_ZSTD_SINCE}",
+            f"zstd in Produce version {produce_version}: it requires version {_ZSTD_SINCE}",
         )
 
 
@@ -181,12 +183,12 @@ def _framed(data: Bytes, at: int, rules: Rules) -> Header:
     left = len(data) - at
     if left > _MAGIC_AT and data[at + _MAGIC_AT] != MAGIC:
         raise _invalid(
-            f"records of magic {data[at + _MAGIC_AT]}: only magic {MAGIC} is kept; clients that speak Kafka 0.11 or "
-            "newer write it"
+            f"records of magic {data[at + _MAGIC_AT]}: only magic {MAGIC} is accepted, which clients of Kafka 0.11 "
+            "and later write"
         )
     size = PREFIX.unpack_from(data, at)[1] + PREFIX.size if left >= PREFIX.size else left + 1
     if left and size > left:
-        raise corrupt(f"a batch is cut off: {left} bytes are there of {size if left >= PREFIX.size else 'its header'}")
+        raise corrupt(f"a batch is truncated: {left} bytes are left of {size if left >= PREFIX.size else 'its header'}")
     if size < HEADER_BYTES or left < HEADER_BYTES:
         raise _invalid(f"a batch of {min(size, left)} bytes: its header alone has {HEADER_BYTES}")
     return parse_header(data, at)
@@ -205,13 +207,13 @@ def _check_size(header: Header, rules: Rules) -> None:
 
 def _check_header(header: Header, rules: Rules) -> None:
     if header.record_count <= 0 or header.record_count != header.last_delta + 1:
-        raise _invalid(f"a batch of {header.record_count} records whose last one is number {header.last_delta}")
+        raise _invalid(f"a batch of {header.record_count} records with last offset delta {header.last_delta}")
     if header.control and not rules.many:
         raise _invalid("a control batch from a client")
     if header.log_append_time and not rules.many:
-        # Readers would believe that the broker had given this time.
+        # Consumers would take the timestamp for the broker's.
         raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, "a batch whose producer says that its time is of its arrival here"
+            ErrorCode.INVALID_TIMESTAMP, "a producer set the flag of log append time, which is the broker's"
         )
     if header.attributes & DELETE_HORIZON:
         raise _invalid("a delete horizon from a client: only the log's cleaner sets it")
@@ -222,7 +224,7 @@ def _check_header(header: Header, rules: Rules) -> None:
         )
     if header.transactional and header.producer_id < 0:
         raise _invalid("a transactional batch without a producer id")
-    _ = header.codec  # known, or it raises
+    _ = header.codec  # raises if it is unknown
 
 
 def _stepped(examined: ExaminedBatch) -> tuple[int, int]:
@@ -232,7 +234,7 @@ def _stepped(examined: ExaminedBatch) -> tuple[int, int]:
 
 
 def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]:
-    """Least and greatest difference in time of the records. `KafkaError` where they are none that may be kept."""
+    """Return the least and greatest timestamp delta of the records. Raises `KafkaError` if they are invalid."""
     headers_max = rules.records_max - header.record_count
     if headers_max < 0:
         raise _too_many(header.record_count, rules)
@@ -245,22 +247,24 @@ def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]
     except TooManyHeaders:
         raise _too_many(header.record_count, rules) from None
     except IndexError:
-        raise _invalid("the last record is cut off") from None
+        raise _invalid("the last record is truncated") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
 
 
 class TooManyHeaders(Exception):
-    """The records of a batch have more headers than they may."""
+    """The headers of a batch's records exceed the limit."""
 
 
 def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECORDS_MAX) -> tuple[int, int]:
-    """Least and greatest difference in time. `ValueError` or `IndexError` where these are not `count` records in order.
-    `TooManyHeaders`: together they have more than `headers_max`.
+    """Return the least and greatest timestamp delta of `count` records. The record format is Kafka's (magic 2).
 
-    The one loop of a broker that runs once per record. Numbers of one and of two bytes, which nearly all are, are read
-    where they stand: to call for each costs more than all the rest. They are folded: odd ones are below zero. And where
-    two are of the same size, those behind them that are too are looked at together.
+    Raises `ValueError` or `IndexError` if the records are malformed or not numbered in order, `TooManyHeaders` if they
+    have more than `headers_max` headers.
+
+    This is the only loop of a broker over single records. Varints of one and two bytes, which are nearly all, are
+    decoded inline: a call for each would cost more than the rest. They are zigzag-encoded, so odd ones are negative.
+    After two records of the same size, `_alike` checks the following records of that size together.
     """
     at, end, number = 0, len(data), 0
     least, greatest = LONG_MAX, -LONG_MAX
@@ -277,8 +281,8 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
             size, at = _folded(data, at)
         stop = at + (size >> 1)
         if size & 1 or stop > end:
-            raise ValueError(f"record {number} says it has {_unfolded(size)} bytes, and {end - at} are left")
-        time_at = at + 1  # behind the attributes, of which there are none
+            raise ValueError(f"record {number} has {_unfolded(size)} bytes, but {end - at} are left")
+        time_at = at + 1  # after the attributes, which have no meaning
         delta = data[time_at]
         if delta < 0x80 and not delta & 1:
             at, delta = at + 2, delta >> 1
@@ -296,7 +300,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         else:
             found, at = decode(data, at, 32)
             if found != number:
-                raise ValueError(f"record {number} says it is number {found}")
+                raise ValueError(f"record {number} has offset delta {found}")
         key_at = at
         size = data[at]  # of the key
         if size == 1:
@@ -329,12 +333,12 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
             at += 1
             plain = True
         if at != stop:
-            raise ValueError(f"record {number} is {stop - at} bytes longer than what it holds")
+            raise ValueError(f"record {number} has {stop - at} surplus bytes")
         number += 1
         before, length = length, stop - begin
         if length == before and tries and plain and number_at == time_at + 1:
             if key_at - number_at != (1 if number <= 64 else 2) or data[key_at] > 0x7F:
-                continue  # longer than it need be
+                continue  # a varint has more bytes than necessary
             heads = (*range(begin, time_at - 1), key_at, *range(value_at, value_begins), stop - 1)
             times = _alike(data, begin, stop, number, count, heads, time_at, number_at)
             if times:
@@ -344,17 +348,17 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
             else:
                 tries -= 1
     if at != end:
-        raise ValueError(f"{end - at} bytes behind the last of {count} records")
+        raise ValueError(f"{end - at} bytes after the last of {count} records")
     return least, greatest
 
 
 def _alike(
     data: bytes, begin: int, stop: int, number: int, count: int, heads: Iterable[int], time_at: int, number_at: int
 ) -> bytes:
-    """Of the records behind the one that lies there: the times of those that have the same bytes at `heads`, where
-    sizes stand, and the next numbers. Few are not worth the while: then none.
+    """Return the encoded timestamp deltas of the following records that are like the one at `begin`.
 
-    The bytes at one place of all of them are one slice, and are compared at once.
+    Such a record has the same bytes at `heads`, the places of its sizes, and the next offset delta. The bytes at one
+    place of all records are a slice, which is compared at once. Return nothing for short runs.
     """
     step = stop - begin
     most = min(count - number, (len(data) - stop) // step, (64 if number <= 64 else 4096) - number)
@@ -367,7 +371,7 @@ def _alike(
     for index, numbers in enumerate(columns):
         place = number_at + index
         if data[place + step : place + step * most + 1 : step] != numbers[number : number + most]:
-            return b""  # whoever looks at them one by one finds what is wrong
+            return b""  # the loop of the caller finds and reports the error
     times = data[time_at + step : time_at + step * most + 1 : step]
     most -= len(times.lstrip(_TIMES))
     return times[:most] if most >= _ALIKE_LEAST else b""
@@ -382,10 +386,10 @@ def _unfolded(number: int) -> int:
 
 
 def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max: int) -> tuple[int, int]:
-    """Return where the next record begins, and how many headers this one has."""
+    """Return the place of the next record, and the number of this record's headers."""
     count, at = varint.decode(data, at, 32)
     if not 0 <= count <= stop - at:
-        raise ValueError(f"record {number} says it has {count} headers")
+        raise ValueError(f"record {number} has {count} headers in {stop - at} bytes")
     if count > headers_max:
         raise TooManyHeaders
     for _ in range(count):
@@ -399,16 +403,17 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max
 
 
 def _is_too_far(timestamp: int, rules: Rules, now_ms: int) -> bool:
-    """Return whether a record's time is out of bounds; no time, -1, never is.
+    """Return whether a record's timestamp is out of bounds. -1, no timestamp, never is.
 
-    A time far in the future would pin its segment for as long.
+    A timestamp far in the future would protect its segment from retention for as long.
     """
     return timestamp >= 0 and (now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms)
 
 
 def _too_far(timestamp: int, rules: Rules, now_ms: int) -> str:
     return (
-        f"has the time {timestamp}, too far from {now_ms}: message.timestamp.before.max.ms is {rules.before_max_ms}, "
+        f"has the timestamp {timestamp}, too far from {now_ms}: "
+        f"message.timestamp.before.max.ms is {rules.before_max_ms}, "
         f"message.timestamp.after.max.ms is {rules.after_max_ms}"
     )
 

@@ -1,4 +1,4 @@
-"""Numbers of varying length, as records use them: seven bits a byte, lowest first; signs folded in by zigzag."""
+"""Varints of records: seven bits a byte, lowest first. Signed numbers are zigzag-encoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def size(number: int) -> int:
 
 
 def decode_unsigned(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]:
-    """The number, and where the next thing begins. `IndexError`: there is none. `ValueError`: it is too large."""
+    """Return the number and the place after it. Raises `IndexError` if truncated, `ValueError` if too large."""
     number = shift = 0
     while True:
         byte = data[at]

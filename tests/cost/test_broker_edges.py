@@ -17,7 +17,7 @@ import pytest
 import trio
 from attrs import define, field
 
-from replica.core.authorizing import AclSettings
+from replica.core.acl_authorization import AclSettings
 from replica.core.coordinator_topic import TopicCoordinator
 from replica.core.errors import ErrorCode as E
 from replica.runtime.admin.overview import health

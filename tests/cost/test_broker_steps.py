@@ -18,8 +18,8 @@ from kraft_controller.core.names import (
     TopicPartition,
 )
 from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionState
+from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, operations
 from replica.core.acls import Acl, Entry, Operation, Pattern, PatternType, Permission, ResourceType
-from replica.core.authorizing import Acls, AclSettings, Who, allowed, operations
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.partitioning import java_hash
 from replica.core.metadata_cache import MetadataCache
@@ -37,7 +37,7 @@ from tests.unit.replica.test_group_runtime import Broker as GroupBroker
 from zab.host.logs import LINES_MAX
 
 TOPIC = ResourceType.TOPIC
-EVE = Who("User:eve", "10.0.0.7")
+EVE = Requester("User:eve", "10.0.0.7")
 
 
 def _acls(entries: int) -> Acls:

@@ -16,8 +16,8 @@ from kafka import KafkaAdminClient
 from kafka import admin as kafka_admin
 
 from bench.ports import free_port
+from replica.core.acl_authorization import AclSettings
 from replica.core.acls import Operation as O
-from replica.core.authorizing import AclSettings
 from replica.core.errors import ErrorCode as E
 from replica.runtime.authentication.sasl_authenticator import Identity, SaslSettings
 from replica.runtime.authorization.guard_table import GUARDS

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Final
 
 from replica.cli.properties.properties_source import PropertiesSource, Scope
+from replica.core.acl_authorization import AclSettings
 from replica.core.acls import BadAcl, check_principal
-from replica.core.authorizing import AclSettings
-from replica.core.plain import PLAIN
 from replica.core.principals import BadRules, Principals, read_rules
 from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity, SaslSettings
 from zab.config.config_source import ConfigSource, all_of

@@ -1,1 +1,1 @@
-"""Consumer groups: who reads which partitions together, and how far they are. A coordinator that only computes."""
+"""The group coordinator: membership, partition assignments and committed offsets of consumer groups."""

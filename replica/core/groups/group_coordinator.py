@@ -94,12 +94,12 @@ class GroupCoordinator:
     # -- partitions ----------------------------------------------------------------------------------------
 
     def replay(self, load: Load, offset: int, record: Record, producer: int | None = None) -> None:
-        """Take a record of the topic, in order. `producer`: of the transaction that it belongs to."""
+        """Apply a record of the topic, in order. `producer`: the producer of its transaction, if it has one."""
         if (found := self.topic.found(load)) is not None:
             found.replay(offset, record, producer)
 
     def replay_end(self, load: Load, offset: int, producer: int, committed: bool) -> None:
-        """Take the marker of a producer's transaction."""
+        """Apply the marker of a producer's transaction."""
         if (found := self.topic.found(load)) is not None:
             found.replay_end(offset, producer, committed)
 
@@ -139,7 +139,7 @@ class GroupCoordinator:
                     self._membership.on_sync(group, ticket, ask, now)
             case Heartbeat(who):
                 if (error := self._refusal(who.group)) is not None:
-                    # No member shall give up what it has because its coordinator is reading.
+                    # A member keeps its assignment while its coordinator loads.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
                     self._outbox.answer(ticket, Beaten(E.NONE if loading else error))
                 elif (group := self.topic.find(who.group)) is None:
@@ -184,7 +184,7 @@ class GroupCoordinator:
                     self._expiration.on_delete_offsets(group, ticket, ask, now)
 
     def _refusal(self, group: str, *, nameless: bool = False) -> E | None:
-        """Why nothing can be said of this group here and now. `nameless`: a group without a name is legal in this."""
+        """Return the error if this coordinator cannot serve the group now. `nameless`: an empty name is valid."""
         if (not group and not nameless) or len(group) > NAME_MAX:
             return E.INVALID_GROUP_ID
         return self.topic.refusal(group)
@@ -218,7 +218,7 @@ class GroupCoordinator:
         if error is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
         else:
-            # Who keeps its positions here and balances nothing needs no member: its group begins with its first commit.
+            # A client that only stores offsets is no member: its first commit creates the group.
             made = group if group is not None else self.groups.add(name, now)
             self._commits.on_commit(made, ticket, ask, now)
             self.groups.remove_if_unused(made)
@@ -286,7 +286,7 @@ class GroupCoordinator:
                 self._rebalance.on_sync_timer(group, now)
 
     def forget_topics(self, topics: Collection[str], now: int) -> None:
-        """They are deleted."""
+        """The topics are deleted."""
         for group in list(self.groups):
             self._expiration.topics_gone(group, topics, now)
 

@@ -137,7 +137,7 @@ class GroupExpiration:
         """Write tombstones of offsets, and then of the group. `then` is called once, when all are written or one
         failed.
 
-        Offsets and members that came meanwhile stand behind the tombstones in the topic, and stay.
+        Offsets and members that came meanwhile are after the tombstones in the topic, and stay.
         """
         records: list[Record] = [OffsetRecord(group.id, where, None) for where in wheres]
         if group_too and group.saved_at >= 0:

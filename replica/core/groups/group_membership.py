@@ -316,9 +316,9 @@ class GroupMembership:
             return
         if not member.is_new and (member.joining is not None or member.syncing is not None):
             return  # its session restarts with the answer
-        why = f"nothing was heard of {ident} for {member.session_timeout_ms} ms, its session timeout"
+        why = f"{ident} sent no heartbeat for {member.session_timeout_ms} ms, its session timeout"
         if member.is_new:
-            why = f"the first join of {ident} was not answered for so long that nobody may wait for it any more"
+            why = f"the first join of {ident} was unanswered for so long that its client may have gone"
         self._outbox.note(MemberDropped(group.id, ident, why))
         self._rebalance.remove(group, member, Cause.SESSION_EXPIRED, why, now)
 
@@ -328,7 +328,7 @@ def _disagreement(group: GroupMetadata, ask: Join) -> str:
     if not ask.protocol_type or not ask.offers:
         return "it names no protocol type, or no protocol"
     if ask.protocol_type != group.protocol_type:
-        return f"its protocol type is {ask.protocol_type!r}, that of the group {group.protocol_type!r}"
+        return f"its protocol type is {ask.protocol_type!r}, but the group's is {group.protocol_type!r}"
     offered = {offer.name for offer in ask.offers}
     against = [
         f"{member.id} at {member.client_host} ({', '.join(offer.name for offer in member.offers)})"
@@ -336,7 +336,7 @@ def _disagreement(group: GroupMetadata, ask: Join) -> str:
         if not offered & {offer.name for offer in member.offers}
     ]
     whom = "; ".join(against) or "no single member, but there is none that all of them share"
-    return f"it offers {', '.join(sorted(offered))}, which does not go together with: {whom}"
+    return f"it offers {', '.join(sorted(offered))}, and has no protocol in common with: {whom}"
 
 
 def _because(what: str, ask: Join) -> str:

@@ -42,7 +42,7 @@ class MemberMetadata:
     syncing: Ticket | None = None
     """The sync that waits for an answer."""
     is_new: bool = False
-    """Whether its first join is not answered yet: it does not know its id, so it cannot send heartbeats."""
+    """True until the first join is answered: the member has no id yet, so it cannot send heartbeats."""
 
     @property
     def said_bytes(self) -> int:
@@ -59,8 +59,7 @@ class MemberMetadata:
 
 @define(eq=False)
 class GroupMetadata:
-    """One group, as Kafka's class of this name. It changes itself and nothing else, except for the counter of
-    memory."""
+    """The state of one group, as Kafka's class of this name. It changes only itself and the counter of memory."""
 
     id: str
     partition: int
@@ -77,27 +76,27 @@ class GroupMetadata:
     statics: dict[str, str] = field(factory=dict)
     """The member of each static instance."""
     pending: dict[str, None] = field(factory=dict)
-    """Member ids that were given out and have not joined yet."""
+    """Member ids that were issued and have not joined yet."""
     unsynced: dict[str, None] = field(factory=dict)
-    """Members of this generation that have not asked for their assignment yet."""
+    """Members of this generation that have not sent SyncGroup yet."""
     assigning: int | None = None
     """The generation whose assignment is being written."""
     delay_left: int | None = None
-    """How much longer the initial rebalance delay may become; None: it is over."""
+    """How much longer the initial rebalance delay may become; None outside of the delay."""
     newcomer: bool = False
-    """Whether a member joined during the present part of the initial delay."""
+    """True if a member joined during the current part of the initial delay."""
     subscribed: frozenset[str] | None = frozenset()
     """The topics of this generation's members; None: unknown."""
     saved_at: int = -1
     """The offset of the group's newest record in the offsets topic; -1: there is none."""
     offsets: GroupOffsets = field(factory=GroupOffsets)
     memory: MemberMemory = field(factory=MemberMemory)
-    """Counts what the members hold."""
+    """Counts the memory of the members."""
     _support: Counter[str] = field(factory=Counter)
-    """By protocol: how many members offer it."""
+    """The number of members that support each protocol."""
 
     def transition_to(self, state: GroupState, now: int) -> StateChanged:
-        assert may(self.state, state), f"{self.id}: no way from {self.state} to {state}"
+        assert may(self.state, state), f"group {self.id} cannot go from {self.state} to {state}"
         changed = StateChanged(self.id, self.state, state, self.generation, len(self.members))
         self.state = state
         self.since_ms = now
@@ -130,7 +129,7 @@ class GroupMetadata:
         self._support.update(_names(member.offers))
 
     def expect(self, ident: str) -> None:
-        """Give out this member id."""
+        """Note that this member id was issued."""
         self.pending[ident] = None
         self.memory.bytes += _held_by_pending(ident)
 

@@ -93,7 +93,7 @@ class GroupMetadataManager:
         self._open_groups.setdefault((group.partition, producer), {})[group.id] = None
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """Apply or drop the offsets that the producer committed before its marker, which stands at `offset`."""
+        """Apply or drop the offsets that the producer committed before its marker at `offset`."""
         loading = self._topic.found_in(partition)
         if loading is not None:
             loading.ended.append((offset, producer, committed))

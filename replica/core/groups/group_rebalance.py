@@ -207,7 +207,7 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a member joined or left meanwhile, and all were asked to join again
+                return  # a member joined or left meanwhile, and all have to join again
             if error is not E.NONE:
                 self._take_back(group, group_error(error), later)
                 why = f"its assignment could not be written: {error.name}"
@@ -229,7 +229,7 @@ class GroupRebalance:
         self.restart_session(group, member, now)
 
     def synced(self, group: GroupMetadata, member: MemberMetadata) -> None:
-        """Note that the member has asked for its assignment."""
+        """Note that the member has sent SyncGroup."""
         group.unsynced.pop(member.id, None)
         if not group.unsynced:
             self._timers.clear(sync_timer(group))
@@ -241,7 +241,7 @@ class GroupRebalance:
         for ident in late:
             self._outbox.note(MemberDropped(group.id, ident, "it joined, and did not ask for its assignment"))
             self.drop(group, group.members[ident])
-        self.begin(group, Cause.SYNC_EXPIRED, f"{', '.join(late)} did not ask for an assignment in time", now)
+        self.begin(group, Cause.SYNC_EXPIRED, f"{', '.join(late)} sent no SyncGroup in time", now)
 
     # -- leaving members ---------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ class GroupSettings:
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2_147_483_647
     group_member_bytes_max: int = 1_048_576
-    """The metadata of one member. A larger one is a mistake or an attack."""
+    """The limit for the metadata of one member. Larger metadata is a mistake or an attack."""
     group_members_bytes_max: int = 268_435_456
-    """What the members of all groups of this broker hold together. Further members are refused."""
+    """The limit for the memory of all groups' members. Further members are refused."""
     new_member_join_timeout_ms: int = 300_000
     """The longest wait for a client whose first join is not answered: it may be gone."""
     offset_metadata_max_bytes: int = 4_096

@@ -11,18 +11,18 @@ from typing import Final
 
 
 class GroupState(Enum):
-    """As they are called on the wire."""
+    """The states, by their names on the wire."""
 
     EMPTY = "Empty"
-    """Nobody is in it; what was committed may be there."""
+    """The group has no members. It may have committed offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Everybody is asked to join anew, and is waited for."""
+    """The coordinator waits until the members have joined again."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """They have joined, and wait for what their leader assigns."""
+    """The members have joined, and wait for the leader's assignment."""
     STABLE = "Stable"
-    """Everybody has an assignment."""
+    """All members have an assignment."""
     DEAD = "Dead"
-    """Deleted, or at another coordinator."""
+    """The group is deleted, or has moved to another coordinator."""
 
 
 S = GroupState
@@ -34,28 +34,28 @@ GROUP_FROM: Final[Mapping[GroupState, frozenset[GroupState]]] = {
     S.STABLE: frozenset({S.COMPLETING_REBALANCE}),
     S.DEAD: frozenset({S.EMPTY, S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE, S.STABLE}),
 }
-"""To each state, from which others it may be reached. A new group is Empty, one that is loaded may be Stable."""
+"""The states from which each state may be entered. A new group is Empty, a loaded group may be Stable."""
 
 
 class Cause(Enum):
-    """Why a group rebalances: one line of the log and one count for each."""
+    """The reason of a rebalance, for the log and the metrics."""
 
     MEMBER_JOINED = "member-joined"
     MEMBER_CHANGED = "member-changed"
-    """It joined again, with other protocols or other metadata: a subscription that grew, say."""
+    """A member joined again with other protocols or metadata, such as another subscription."""
     LEADER_REJOINED = "leader-rejoined"
-    """A leader joins again when it saw something that wants another assignment: partitions that were added, say."""
+    """The leader joined again, as it does if a new assignment is needed, for example after partitions were added."""
     STATIC_MEMBER_REPLACED = "static-member-replaced"
-    """The same instance under a new id, and the group's protocol changes with it."""
+    """A static instance joined under a new member id, and changed the group's protocol."""
     MEMBER_LEFT = "member-left"
     SESSION_EXPIRED = "session-expired"
-    """No heartbeat for as long as the session timeout. The member is dead, cut off, or its process stands still."""
+    """A member sent no heartbeat within its session timeout: it is dead, disconnected, or its process stalls."""
     SYNC_EXPIRED = "sync-expired"
-    """It joined, and then did not ask for its assignment."""
+    """A member joined and did not send SyncGroup in time."""
     NOT_WRITTEN = "not-written"
-    """The assignment could not be written to the offsets topic, so nobody may have it."""
+    """Writing the assignment to the offsets topic failed, so no member receives it."""
     TOO_LARGE = "too-large"
-    """More members were loaded than `group.max.size` allows now."""
+    """The loaded group has more members than `group.max.size` allows."""
 
 
 def may(before: GroupState, after: GroupState) -> bool:
@@ -63,7 +63,7 @@ def may(before: GroupState, after: GroupState) -> bool:
 
 
 def drawn() -> str:
-    """As a diagram in the language that Markdown viewers draw."""
+    """Return the table as a Mermaid diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {S.EMPTY.value}"]
     for after, froms in GROUP_FROM.items():
         lines += [f"    {before.value} --> {after.value}" for before in GroupState if before in froms]

@@ -15,11 +15,11 @@ class TimerKind(IntEnum):
     SESSION = 0
     """A member sent no heartbeat in time."""
     PENDING = 1
-    """A client did not join with the member id that it was given."""
+    """A client did not join with its issued member id."""
     JOIN = 2
     """The members had long enough to join again."""
     SYNC = 3
-    """The members that joined had long enough to ask for their assignment."""
+    """The members that joined had long enough to send SyncGroup."""
 
 
 class GroupTimer(NamedTuple):

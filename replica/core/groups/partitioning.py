@@ -1,4 +1,4 @@
-"""Which partition of the offsets topic a group is in. Its leader is the group's coordinator."""
+"""The partition of the offsets topic that a group falls into. Its leader is the group's coordinator."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ def java_hash(text: str) -> int:
 
 def partition_of(group: str, partitions: int) -> int:
     value = java_hash(group)
-    return 0 if value == -_HALF else abs(value) % partitions  # its absolute value is no number of Java's
+    return 0 if value == -_HALF else abs(value) % partitions  # Java has no absolute value of the least int

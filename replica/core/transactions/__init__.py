@@ -1,1 +1,1 @@
-"""Transactions: what producers have begun, and how it ends everywhere or nowhere. A coordinator that only computes."""
+"""The transaction coordinator: producers' transactions, which end in all of their partitions or in none."""

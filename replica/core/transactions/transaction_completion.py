@@ -53,7 +53,7 @@ class TransactionCompletion:
         self._last_marker = 0
 
     def succeed(self, former: Self) -> None:
-        """Use no marker id again that the former coordinator has given out."""
+        """Use no marker id again that the former coordinator has issued."""
         self._last_marker = former._last_marker
 
     def unload(self, partition: int) -> None:

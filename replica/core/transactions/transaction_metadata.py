@@ -31,7 +31,7 @@ class Next:
 
 @define(eq=False)
 class TransactionMetadata:
-    """A transactional id and its transaction, as Kafka's class of this name. It changes itself and nothing else."""
+    """A transactional id and its transaction, as Kafka's class of this name. It changes nothing else."""
 
     id: str
     partition: int
@@ -43,7 +43,7 @@ class TransactionMetadata:
     pending: S | None = None
     """The state that is being written, or will be when all partitions have their marker."""
     fence_failed: bool = False
-    """Whether the epoch was incremented to fence a producer and could not be written: it is not incremented again."""
+    """True if the epoch was incremented to fence a producer and could not be written: it is not incremented again."""
     unmarked: dict[TopicPartition, None] = field(factory=dict)
     """Partitions without the marker of a decided transaction."""
     marker: MarkerId | None = None

@@ -18,8 +18,8 @@ class TransactionSettings:
     expiry_check_ms: int = 3_600_000
     """`transaction.remove.expired.transaction.cleanup.interval.ms`"""
     forgotten_at_once: int = 1_000
-    """Expired ids that are removed at one such check, at most."""
+    """The limit for the expired ids that one check removes."""
     write_ms: int = 5_000
-    """The least time that a record is waited for. It is waited for as long as its transaction may be open."""
+    """The least time to wait for the write of a record. It is longer if the transaction may be open for longer."""
     again_ms: int = 500
-    """Before a record that no client waits for is written again."""
+    """The pause before a record that no client waits for is written again."""

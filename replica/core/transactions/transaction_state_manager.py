@@ -64,7 +64,7 @@ class TransactionStateManager:
         self._write(transaction, after.saved.state, after.saved, now, finished)
 
     def remove_expired(self, now: int) -> None:
-        """Forget ids that were not used for `transactional.id.expiration.ms`, a limited number at a time."""
+        """Remove ids that were not used for `transactional.id.expiration.ms`, a limited number at a time."""
         settings = self._settings
         old = [
             each
@@ -85,7 +85,9 @@ class TransactionStateManager:
     def _write(
         self, transaction: TransactionMetadata, state: TxnState, saved: Saved | None, now: int, done: Done
     ) -> None:
-        assert may(transaction.state, state), f"{transaction.id}: no way from {transaction.state} to {state}"
+        assert may(transaction.state, state), (
+            f"transactional id {transaction.id} cannot go from {transaction.state} to {state}"
+        )
         assert transaction.pending in (None, state)
         transaction.pending = state
 
@@ -114,4 +116,4 @@ _CLIENT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""What a producer receives whose record was not written."""
+"""The error of a producer whose record was not written."""

@@ -11,23 +11,25 @@ from typing import Final
 
 
 class TxnState(Enum):
-    """As they are called on the wire."""
+    """The states, by their names on the wire."""
 
     EMPTY = "Empty"
-    """The producer has an id and an epoch, and has written nothing under them yet."""
+    """The producer has an id and an epoch, and no transaction since."""
     ONGOING = "Ongoing"
-    """Partitions are in the transaction, and it is open."""
+    """The transaction is open and has partitions."""
     PREPARE_COMMIT = "PrepareCommit"
-    """It is decided, and safe: partitions are being told."""
+    """The decision is durable, and markers are being written to the partitions."""
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
-    """Every partition knows."""
+    """All partitions have the marker."""
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
-    """Not used for so long that it is forgotten."""
+    """The transactional id has expired and is being removed."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """An open transaction is taken from its producer, and will be aborted under an epoch that he does not have. Nothing
-    of it is written: the abort that follows at once is."""
+    """The producer of an open transaction is fenced by a new epoch, under which the transaction is aborted.
+
+    This state is never written: the abort follows at once.
+    """
 
 
 S = TxnState
@@ -42,12 +44,12 @@ TXN_FROM: Final[Mapping[TxnState, frozenset[TxnState]]] = {
     S.DEAD: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
     S.PREPARE_EPOCH_FENCE: frozenset({S.ONGOING}),
 }
-"""To each state, from which others it may be reached."""
+"""The states from which each state may be entered."""
 
 PREPARED: Final = frozenset({S.PREPARE_COMMIT, S.PREPARE_ABORT})
 AT_REST: Final = frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
 WRITTEN: Final = tuple(state for state in TxnState if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE))
-"""What a transactional id may be found in."""
+"""The states that records of the transactions topic may have."""
 
 
 def may(before: TxnState, after: TxnState) -> bool:
@@ -55,7 +57,7 @@ def may(before: TxnState, after: TxnState) -> bool:
 
 
 def drawn() -> str:
-    """As a diagram in the language that Markdown viewers draw."""
+    """Return the table as a Mermaid diagram."""
     lines = ["stateDiagram-v2", f"    [*] --> {S.EMPTY.value}"]
     for after, froms in TXN_FROM.items():
         lines += [f"    {before.value} --> {after.value}" for before in TxnState if before in froms]

@@ -13,9 +13,9 @@ from attrs import frozen
 
 from kraft_controller.core.scram import Credential, Mechanism
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.plain import PLAIN, PlainExchange, PlainProof
-from replica.core.sasl import Exchange, Proof, Refused
-from replica.core.scram import ScramExchange, ScramProof
+from replica.core.sasl_exchange import Exchange, Proof, Refused
+from replica.core.sasl_plain import PLAIN, PlainExchange, PlainProof
+from replica.core.sasl_scram import ScramExchange, ScramProof
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request
 from replica.wire.fields import Api
 from replica.wire.schemas.cluster_schemas import (

@@ -17,6 +17,7 @@ import zab
 from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.runtime.config_feed import let_gather
 from kraft_controller.wire.znodes import DamagedNode, sequence_of
+from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
 from replica.core.acls import (
     ANY_HOST,
     ANY_USER,
@@ -31,7 +32,6 @@ from replica.core.acls import (
     ResourceType,
     title,
 )
-from replica.core.authorizing import Acls, AclSettings, Who, allowed, allowed_somewhere, operations
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.logs import Log
 from replica.runtime.requests import Request
@@ -64,22 +64,22 @@ class Authorizer:
         self, request: Request[Any], operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
     ) -> bool:
         """`quiet`: that it is denied is no news, because something else may allow it, or because it is only hidden."""
-        who = Who(request.principal, request.host)
+        who = Requester(request.principal, request.host)
         allows = allowed(self.acls, self.settings, who, operation, resource, name)
         if not allows and not quiet:
             self._denied(request, operation, Pattern(resource, name))
         return allows
 
     def allows_somewhere(self, request: Request[Any], operation: Operation, resource: ResourceType) -> bool:
-        who = Who(request.principal, request.host)
+        who = Requester(request.principal, request.host)
         return allowed_somewhere(self.acls, self.settings, who, operation, resource)
 
     def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
-        return operations(self.acls, self.settings, Who(request.principal, request.host), resource, name)
+        return operations(self.acls, self.settings, Requester(request.principal, request.host), resource, name)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
         """To say what only controllers and other brokers say."""
-        who = Who(principal, host)
+        who = Requester(principal, host)
         return allowed(self.acls, self.settings, who, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _denied(self, request: Request[Any], operation: Operation, pattern: Pattern) -> None:
@@ -102,7 +102,7 @@ class Authorizer:
         """For as long as the session lasts. Started when all ACLs have been read."""
         for kind, root in acl_nodes.CHANGES.items():
             await session.ensure_path(root)
-            for resource in acl_nodes.KEPT:
+            for resource in acl_nodes.STORED:
                 await session.ensure_path(acl_nodes.folder(resource, kind))
         async with session.watcher() as heard:
             # The watch before the reading: what changes from here on leaves a note that is seen.
@@ -131,7 +131,7 @@ class Authorizer:
         async with self._reading:
             patterns: list[Pattern] = []
             for kind in acl_nodes.ROOTS:
-                for resource in acl_nodes.KEPT:
+                for resource in acl_nodes.STORED:
                     names = await session.children(acl_nodes.folder(resource, kind))
                     patterns += [Pattern(resource, name, kind) for name in sorted(names)]
             found = await run_bounded([partial(self._entries, session, pattern) for pattern in patterns])

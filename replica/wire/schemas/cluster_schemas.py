@@ -1,4 +1,4 @@
-"""Who is there, what they speak, and who somebody is."""
+"""ApiVersions, Metadata, DescribeCluster and SASL authentication."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from replica.wire.fields import (
 )
 
 NOT_ASKED: Final = -(2**31)
-"""The operations that a client may do, in a response to a request that did not ask for them."""
+"""The authorized operations in the response to a request that does not ask for them."""
 
 
 @define

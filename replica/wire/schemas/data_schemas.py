@@ -1,4 +1,4 @@
-"""What producers, consumers and followers ask of the leader of a partition."""
+"""Requests of producers, consumers and followers to the leader of a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What members of a group ask of its coordinator."""
+"""Requests of consumers and administrators to the coordinator of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much clients may produce and fetch."""
+"""Client quotas."""
 
 from __future__ import annotations
 

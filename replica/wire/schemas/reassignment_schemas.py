@@ -1,4 +1,4 @@
-"""Elections that somebody asked for, and replicas that move."""
+"""Leader elections and partition reassignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what, and what is kept of passwords."""
+"""ACLs and SCRAM credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making, changing and deleting topics, and what is configured."""
+"""Creation, growth and deletion of topics, configurations, and log directories."""
 
 from __future__ import annotations
 

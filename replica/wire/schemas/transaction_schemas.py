@@ -1,7 +1,7 @@
-"""What producers ask of the coordinator of their transactions, it of leaders, and operators of both.
+"""Requests of producers to their transaction coordinator, of coordinators to leaders, and of administrators to both.
 
-These are the versions of clients that end a transaction before they begin the next one under the same epoch; later
-ones, in which each transaction has an epoch of its own, are not spoken.
+The versions are those of producers that keep their epoch from one transaction to the next. Later versions, in which
+each transaction has its own epoch (KIP-890), are not supported.
 """
 
 from __future__ import annotations

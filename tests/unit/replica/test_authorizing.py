@@ -1,4 +1,4 @@
-"""Who may do what: the decision against one that looks at every ACL anew, and the rules one by one."""
+"""Requester may do what: the decision against one that looks at every ACL anew, and the rules one by one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
 from replica.core.acls import (
     Acl,
     BadAcl,
@@ -20,7 +21,6 @@ from replica.core.acls import (
     ResourceType,
     check_acl,
 )
-from replica.core.authorizing import Acls, AclSettings, Who, allowed, allowed_somewhere, operations
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 PREFIXED = PatternType.PREFIXED
@@ -41,10 +41,10 @@ entries = st.builds(
 )
 all_acls = st.lists(st.builds(Acl, patterns, entries), max_size=8)
 settings_of = st.builds(AclSettings, st.sampled_from((frozenset[str](), frozenset({"User:bob"}))), st.booleans())
-whos = st.builds(Who, st.sampled_from(USERS[:2]), st.sampled_from(HOSTS[:2]))
+whos = st.builds(Requester, st.sampled_from(USERS[:2]), st.sampled_from(HOSTS[:2]))
 
 
-def slowly(acls: list[Acl], settings: AclSettings, who: Who, operation: Operation, name: str) -> bool:
+def slowly(acls: list[Acl], settings: AclSettings, who: Requester, operation: Operation, name: str) -> bool:
     """As the rules are told, one after the other."""
     if who.principal in settings.super_users:
         return True
@@ -74,7 +74,7 @@ def slowly(acls: list[Acl], settings: AclSettings, who: Who, operation: Operatio
 
 @given(all_acls, settings_of, whos, st.sampled_from(OPERATIONS), st.text("ab*", min_size=1, max_size=4))
 def test_the_decision_is_that_of_whoever_looks_at_all_of_them(
-    acls: list[Acl], settings: AclSettings, who: Who, operation: Operation, name: str
+    acls: list[Acl], settings: AclSettings, who: Requester, operation: Operation, name: str
 ) -> None:
     made = Acls.of(acls)
     assert allowed(made, settings, who, operation, TOPIC, name) is slowly(acls, settings, who, operation, name)
@@ -85,7 +85,7 @@ EVERY_NAME = ["".join(letters) for length in range(1, 5) for letters in product(
 
 
 @given(all_acls, settings_of, whos)
-def test_somewhere_is_some_name(acls: list[Acl], settings: AclSettings, who: Who) -> None:
+def test_somewhere_is_some_name(acls: list[Acl], settings: AclSettings, who: Requester) -> None:
     made = Acls.of(acls)
     some = any(allowed(made, settings, who, Operation.WRITE, TOPIC, name) for name in EVERY_NAME)
     assert allowed_somewhere(made, settings, who, Operation.WRITE, TOPIC) is some
@@ -102,7 +102,7 @@ def test_what_is_said_of_one_pattern_is_replaced_and_nothing_else(
 
 # -- one by one --------------------------------------------------------------------------------------------
 
-ANN = Who("User:ann", "10.0.0.1")
+ANN = Requester("User:ann", "10.0.0.1")
 NONE = AclSettings()
 
 
@@ -114,7 +114,7 @@ def deny(operation: Operation, pattern: Pattern, principal: str = "User:ann", ho
     return Acl(pattern, Entry(principal, host, operation, Permission.DENY))
 
 
-def may(operation: Operation, name: str, *acls: Acl, who: Who = ANN, settings: AclSettings = NONE) -> bool:
+def may(operation: Operation, name: str, *acls: Acl, who: Requester = ANN, settings: AclSettings = NONE) -> bool:
     return allowed(Acls.of(acls), settings, who, operation, TOPIC, name)
 
 
@@ -155,11 +155,13 @@ def test_a_star_is_a_prefix_like_any_other_where_it_is_one() -> None:
 
 @pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1", "0::1"])
 def test_one_address_is_one_however_it_is_written(host: str) -> None:
-    there = Who("User:ann", "::1")
+    there = Requester("User:ann", "::1")
     everywhere = allow(Operation.ALL, T)
     assert not may(Operation.READ, "t", everywhere, deny(Operation.READ, T, host=host), who=there)
     assert may(Operation.READ, "t", everywhere, deny(Operation.READ, T, host="10.0.0.1"), who=there)
-    assert may(Operation.READ, "t", allow(Operation.READ, T, host="10.0.0.1"), who=Who("User:ann", "::ffff:10.0.0.1"))
+    assert may(
+        Operation.READ, "t", allow(Operation.READ, T, host="10.0.0.1"), who=Requester("User:ann", "::ffff:10.0.0.1")
+    )
 
 
 def test_all_that_is_allowed_is_told_as_bits() -> None:

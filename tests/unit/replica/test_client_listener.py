@@ -17,7 +17,7 @@ import trio.testing
 
 from kraft_controller.core.scram import Mechanism, of_password
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.scram import ScramProof
+from replica.core.sasl_scram import ScramProof
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.authentication.sasl_authenticator import Exchanging, Identity, SaslSettings, log_in, sasl_security
 from replica.runtime.logs import Log

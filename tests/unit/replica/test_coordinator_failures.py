@@ -19,7 +19,7 @@ from replica.runtime.groups import Groups
 from replica.runtime.requests import ApiKey
 from replica.runtime.transactions import Transactions
 from replica.wire import group_records
-from replica.wire.fields_of_records import RecordError, pack, text_field
+from replica.wire.record_fields import RecordError, pack, text_field
 from tests.unit.replica.test_group_runtime import Broker, play
 from tests.unit.replica.test_transaction_runtime import Broker as TransactionBroker
 from tests.unit.replica.test_transaction_runtime import Partitions

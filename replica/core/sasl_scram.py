@@ -1,12 +1,12 @@
-"""SASL SCRAM (RFC 5802): each side proves to the other that it knows a password, and neither says it.
+"""SASL SCRAM (RFC 5802): client and server prove to each other that they know a password, and neither sends it.
 
-    n,,n=ann,r=fy1                        who I am, and a number that was never used
-    r=fy1Q7,s=c2FsdA==,i=4096             mine behind yours, and how your password was salted
-    c=biws,r=fy1Q7,p=...                  a proof over all of this, with what the password makes of the salt
-    v=...                                 and one that I knew what to compare it with
+    n,,n=ann,r=fy1                        client: its name and a nonce
+    r=fy1Q7,s=c2FsdA==,i=4096             server: the nonce with its own appended, the salt, the iterations
+    c=biws,r=fy1Q7,p=...                  client: a proof over all messages, keyed by the salted password
+    v=...                                 server: a proof over the same messages
 
-Somebody who is not known is asked for a proof, too, with a salt that is always the same for his name: whether a name is
-known cannot be seen from the answers.
+An unknown name gets a salt as well, always the same one, and the exchange fails at the end. So the messages do not
+reveal whether a name exists.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from collections.abc import Callable
 from typing import Final
 
 from kraft_controller.core.scram import ITERATIONS_MIN, Credential, Mechanism
-from replica.core.sasl import Refused
+from replica.core.sasl_exchange import Refused
 
 MESSAGE_BYTES_MAX: Final = 8_192
 SERVER_ITERATIONS_MAX: Final = 1_000_000
-"""More of them from a server that is not proved yet would only be to keep us busy."""
+"""The limit for the iterations that an unauthenticated server requests: each costs CPU time."""
 
 _NAME: Final = r"(?:[^,=]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _MORE: Final = r"(?P<more>(?:,[a-zA-Z]+=[^,]+)*)"
 _BASE64: Final = r"[a-zA-Z0-9/+]+={0,2}"
 _CLIENT_FIRST: Final = re.compile(
-    rf"(?P<head>[ny],(?:a=(?P<behalf>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_MORE})"
+    rf"(?P<head>[ny],(?:a=(?P<identity>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_MORE})"
 )
 _SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9]\d{{0,9}}){_MORE}"
@@ -42,12 +42,14 @@ _SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,]+)|v=(?P<verifier>{_BASE
 _TOKEN_AUTH: Final = ",tokenauth="
 
 Find = Callable[[str], Credential | None]
-"""What is kept of somebody's password, by his name."""
+"""Returns the credential of a user, or None."""
 
 
 class ScramExchange:
-    """nonce   drawn for this exchange, and never again
-    secret  of the cluster: it makes salts for those who are not known
+    """The server's side.
+
+    nonce   drawn for this exchange, and never used again
+    secret  the cluster's secret, from which the salts of unknown names are derived
     """
 
     def __init__(self, mechanism: Mechanism, find: Find, nonce: str, secret: bytes) -> None:
@@ -60,49 +62,49 @@ class ScramExchange:
         self._credential: Credential | None = None
         self._known = False
         self._head = b""
-        self._said = ""
+        self._messages = ""
 
     def step(self, token: bytes) -> bytes:
         if self.done:
-            raise Refused("everything has been said already")
+            raise Refused("a token after the end of the exchange")
         answer = self._first(_text(token)) if self._credential is None else self._final(_text(token))
         return answer.encode()
 
     def _first(self, text: str) -> str:
-        said = _required(_CLIENT_FIRST.fullmatch(text), "its first message")
-        name = unescaped(said["name"])
-        if said["behalf"] is not None and unescaped(said["behalf"]) != name:
-            raise Refused(f"{name!r} wants to act as somebody else")
-        if _TOKEN_AUTH in said["more"]:
-            raise Refused("it wants to log in with a delegation token, and there are none here")
+        found = _required(_CLIENT_FIRST.fullmatch(text), "its first message")
+        name = unescaped(found["name"])
+        if found["identity"] is not None and unescaped(found["identity"]) != name:
+            raise Refused(f"{name!r} requests another authorization identity")
+        if _TOKEN_AUTH in found["more"]:
+            raise Refused("delegation tokens are not supported")
         self.name = name
-        found = self._find(name)
-        self._known = found is not None
-        credential = self._credential = found or self._stand_in(name)
-        self._nonce = said["nonce"] + self._nonce
-        self._head = said["head"].encode()
+        stored = self._find(name)
+        self._known = stored is not None
+        credential = self._credential = stored or self._stand_in(name)
+        self._nonce = found["nonce"] + self._nonce
+        self._head = found["head"].encode()
         answer = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
-        self._said = f"{said['bare']},{answer}"
+        self._messages = f"{found['bare']},{answer}"
         return answer
 
     def _stand_in(self, name: str) -> Credential:
-        """Nothing fits it: its keys are no hash of anything that a client could send."""
+        """Return a credential for an unknown name. No password matches it: its keys are not hashes."""
         made = self._mechanism.hmac(self._secret, f"{self._mechanism.value} {name}".encode())
         return Credential(made[:20], made, made, ITERATIONS_MIN)
 
     def _final(self, text: str) -> str:
-        said = _required(_CLIENT_FINAL.fullmatch(text), "its last message")
+        found = _required(_CLIENT_FINAL.fullmatch(text), "its last message")
         mechanism, credential = self._mechanism, self._credential
         assert credential is not None
-        if _decoded(said["head"]) != self._head:
-            raise Refused("it means another channel than this one")
-        # Old clients of librdkafka write their own number in front once more; Kafka's servers take it, too. Ours, new
-        # in every exchange, is the one that matters, and the proof is made over all of it.
-        if not said["nonce"].endswith(self._nonce):
-            raise Refused("its number is not the one that it was given")
-        over = f"{self._said},{said['bare']}".encode()
+        if _decoded(found["head"]) != self._head:
+            raise Refused("the channel binding differs from the first message's")
+        # Old versions of librdkafka prepend their own nonce once more; Kafka's servers accept it, too. The exchange is
+        # safe with the server's nonce alone, and the proof covers the whole message.
+        if not found["nonce"].endswith(self._nonce):
+            raise Refused("the nonce does not end with the server's")
+        over = f"{self._messages},{found['bare']}".encode()
         signature = mechanism.hmac(credential.stored_key, over)
-        proof = _decoded(said["proof"])
+        proof = _decoded(found["proof"])
         key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
         right = hmac.compare_digest(mechanism.h(key), credential.stored_key)
         if not right or not self._known or len(proof) != len(signature):
@@ -112,7 +114,7 @@ class ScramExchange:
 
 
 class ScramProof:
-    """`nonce` as for the other side."""
+    """The client's side. `nonce` as in `ScramExchange`."""
 
     def __init__(self, mechanism: Mechanism, name: str, password: str, nonce: str) -> None:
         self.done = False
@@ -129,15 +131,17 @@ class ScramProof:
         if self._verifier is not None:
             self._last(_text(token))
             return None
-        said = _required(_SERVER_FIRST.fullmatch(_text(token)), "the server's first message")
-        iterations, mechanism = int(said["iterations"]), self._mechanism
-        if not said["nonce"].startswith(self._nonce) or said["nonce"] == self._nonce:
-            raise Refused("the server has not put its number behind ours")
+        found = _required(_SERVER_FIRST.fullmatch(_text(token)), "the server's first message")
+        iterations, mechanism = int(found["iterations"]), self._mechanism
+        if not found["nonce"].startswith(self._nonce) or found["nonce"] == self._nonce:
+            raise Refused("the server did not append a nonce to the client's")
         if not ITERATIONS_MIN <= iterations <= SERVER_ITERATIONS_MAX:
-            raise Refused(f"the server wants {iterations} iterations: {ITERATIONS_MIN} at least")
-        salted = mechanism.salted(self._password, _decoded(said["salt"]), iterations)
+            raise Refused(
+                f"the server requests {iterations} iterations; {ITERATIONS_MIN} to {SERVER_ITERATIONS_MAX} are allowed"
+            )
+        salted = mechanism.salted(self._password, _decoded(found["salt"]), iterations)
         key = mechanism.hmac(salted, b"Client Key")
-        final = f"c=biws,r={said['nonce']}"
+        final = f"c=biws,r={found['nonce']}"
         over = f"{self._bare},{_text(token)},{final}".encode()
         signature = mechanism.hmac(mechanism.h(key), over)
         self._verifier = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), over)
@@ -145,12 +149,12 @@ class ScramProof:
         return f"{final},p={_base64(proof)}".encode()
 
     def _last(self, text: str) -> None:
-        said = _required(_SERVER_FINAL.fullmatch(text), "the server's last message")
-        if said["error"] is not None:
-            raise Refused(f"the server says {said['error']}")
+        found = _required(_SERVER_FINAL.fullmatch(text), "the server's last message")
+        if found["error"] is not None:
+            raise Refused(f"the server reports {found['error']}")
         assert self._verifier is not None
-        if not hmac.compare_digest(_decoded(said["verifier"]), self._verifier):
-            raise Refused("the server does not know the password either")
+        if not hmac.compare_digest(_decoded(found["verifier"]), self._verifier):
+            raise Refused("the server's proof is wrong: it does not know the password")
         self.done = True
 
 
@@ -167,16 +171,16 @@ def unescaped(name: str) -> str:
 
 def _text(token: bytes) -> str:
     if len(token) > MESSAGE_BYTES_MAX:
-        raise Refused(f"a message of {len(token)} bytes: {MESSAGE_BYTES_MAX} are allowed")
+        raise Refused(f"a message of {len(token)} bytes; the limit is {MESSAGE_BYTES_MAX}")
     try:
         return token.decode()
     except UnicodeDecodeError:
-        raise Refused("a message that is no text") from None
+        raise Refused("a message that is not UTF-8") from None
 
 
 def _required(found: re.Match[str] | None, what: str) -> re.Match[str]:
     if found is None:
-        raise Refused(f"{what} is none of SCRAM's")
+        raise Refused(f"{what} is malformed")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What records of internal topics are made of: numbers, texts, lists. Versions are a matter of those who use it."""
+"""Numbers, texts and lists in the records of internal topics. The callers handle versions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ _NO_LIST: Final = b"\xff\xff\xff\xff"
 
 
 class RecordError(ValueError):
-    """Bytes that are no such record: cut off, of a version that nobody knows, or with more in them than may be. Or
-    values that such a record has no room for: encoding raises nothing else."""
+    """A record that is truncated, of an unknown version, or too long; or a value that does not fit its field.
+
+    Encoding and decoding raise nothing else.
+    """
 
 
 def pack(layout: str, *numbers: int) -> bytes:
     try:
         return struct.pack(layout, *numbers)
     except struct.error as error:
-        raise RecordError(f"no room for {', '.join(map(str, numbers))}: {error}") from None
+        raise RecordError(f"{', '.join(map(str, numbers))} does not fit: {error}") from None
 
 
 def text_field(text: str | None) -> bytes:
@@ -26,9 +28,9 @@ def text_field(text: str | None) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        raise RecordError(f"a text that is no UTF-8: {error}") from None
+        raise RecordError(f"a text that is not UTF-8: {error}") from None
     if len(data) > 0x7FFF:
-        raise RecordError(f"a text of {len(data)} bytes; there is room for {0x7FFF}")
+        raise RecordError(f"a text of {len(data)} bytes; the limit is {0x7FFF}")
     return pack(">h", len(data)) + data
 
 
@@ -39,7 +41,7 @@ class RecordReader:
 
     def _take(self, size: int) -> bytes:
         if size < 0 or size > len(self._data) - self._at:
-            raise RecordError(f"{size} bytes wanted at {self._at}, of {len(self._data)}")
+            raise RecordError(f"{size} bytes expected at byte {self._at} of {len(self._data)}")
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -57,12 +59,12 @@ class RecordReader:
 
     def count(self) -> int:
         count = self.i32()
-        if count < 0 or count > len(self._data) - self._at:  # each of them has at least one byte
-            raise RecordError(f"{count} things announced in {len(self._data) - self._at} bytes")
+        if count < 0 or count > len(self._data) - self._at:  # each element has at least one byte
+            raise RecordError(f"{count} elements declared, but {len(self._data) - self._at} bytes left")
         return count
 
     def maybe_count(self) -> int | None:
-        """None where there is no list at all."""
+        """Return the number of elements, or None for a null list."""
         if self._data[self._at : self._at + 4] == _NO_LIST:
             self._at += 4
             return None
@@ -78,12 +80,12 @@ class RecordReader:
         try:
             return self._take(size).decode()
         except UnicodeDecodeError as error:
-            raise RecordError(f"no text at {self._at - size}: {error}") from None
+            raise RecordError(f"the text at byte {self._at - size} is not UTF-8: {error}") from None
 
     def text(self) -> str:
         text = self.maybe_text()
         if text is None:
-            raise RecordError(f"no text at {self._at}, where there must be one")
+            raise RecordError(f"null at byte {self._at}, where a text is required")
         return text
 
     def bytes(self) -> bytes:
@@ -91,4 +93,4 @@ class RecordReader:
 
     def end(self) -> None:
         if self._at != len(self._data):
-            raise RecordError(f"{len(self._data) - self._at} bytes more than it should have")
+            raise RecordError(f"{len(self._data) - self._at} surplus bytes")

@@ -1,9 +1,9 @@
-"""Whether somebody may do something: one pure decision over all ACLs.
+"""The authorization of an operation: one pure decision over all ACLs, with the rules of Kafka's AclAuthorizer.
 
-1. A super user may.
-2. If nothing is said of the resource at all, it is as `allow.everyone.if.no.acl.found` says: nobody may.
-3. Whoever is denied it may not, whatever else is said.
-4. Whoever is allowed it may: it, ALL, or an operation that comes with it.
+1. A super user is authorized.
+2. If no ACL matches the resource, `allow.everyone.if.no.acl.found` decides.
+3. A matching DENY of the operation or of ALL refuses, whatever is allowed.
+4. A matching ALLOW of the operation, of ALL, or of an operation that implies it authorizes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""Who may read something may know that it is there. To deny reading is not to deny that."""
+"""ALLOW of one of these operations implies the key. DENY of them does not deny the key."""
 
 
 @frozen
 class AclSettings:
-    """super_users     `super.users`: they may do everything
+    """super_users     `super.users`: principals that are authorized for everything
     open_by_default  `allow.everyone.if.no.acl.found`
     """
 
@@ -48,32 +48,32 @@ class AclSettings:
 
 
 @frozen
-class Who:
+class Requester:
     principal: str
     host: str
 
 
 Rules: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
-"""What the entries of one pattern deny and allow, by principal and host: a bit for each operation."""
-_REMEMBERED_MAX: Final = 1_000
+"""The denied and allowed operations of one pattern as bits, by principal and host."""
+_CACHED_MAX: Final = 1_000
 
 
 def _rules(entries: Iterable[Entry]) -> Rules:
     made: dict[tuple[str, str], tuple[int, int]] = {}
     for entry in entries:
-        who, bit = (entry.principal, same_host(entry.host)), 1 << entry.operation
-        denied, permitted = made.get(who, (0, 0))
+        requester, bit = (entry.principal, same_host(entry.host)), 1 << entry.operation
+        denied, permitted = made.get(requester, (0, 0))
         if entry.permission is Permission.DENY:
-            made[who] = denied | bit, permitted
+            made[requester] = denied | bit, permitted
         elif entry.permission is Permission.ALLOW:
-            made[who] = denied, permitted | bit
+            made[requester] = denied, permitted | bit
     return made
 
 
-def _said(rules: Iterable[Rules], who: Who) -> tuple[int, int]:
-    """Return what these deny and allow one client, each as bits."""
-    host, denied, permitted = same_host(who.host), 0, 0
-    keys = ((who.principal, host), (who.principal, ANY_HOST), (ANY_USER, host), (ANY_USER, ANY_HOST))
+def _bits(rules: Iterable[Rules], requester: Requester) -> tuple[int, int]:
+    """Return the operations that the rules deny and allow to the requester, as bits."""
+    host, denied, permitted = same_host(requester.host), 0, 0
+    keys = ((requester.principal, host), (requester.principal, ANY_HOST), (ANY_USER, host), (ANY_USER, ANY_HOST))
     for each in rules:
         for key in keys:
             if key in each:
@@ -84,10 +84,10 @@ def _said(rules: Iterable[Rules], who: Who) -> tuple[int, int]:
 
 
 @frozen
-class _OfResource:
-    """Rules of one type of resource, so that a decision costs a few look-ups however many ACLs there are.
+class _ResourceRules:
+    """The rules of one type of resource. A decision costs a few lookups, whatever the number of ACLs.
 
-    lengths   of all prefixes: a name is looked up only under prefixes that can be there
+    lengths   the lengths of all prefixes, which bound the lookups of a name
     """
 
     literal: Mapping[str, Rules] = field(factory=dict)
@@ -109,26 +109,26 @@ class _OfResource:
         return found
 
 
-_NOTHING: Final = _OfResource()
+_NOTHING: Final = _ResourceRules()
 
 
 @frozen
 class Acls:
-    """All there are, by pattern. Another set is another value."""
+    """All ACLs by pattern, immutable."""
 
     by_pattern: Mapping[Pattern, frozenset[Entry]] = field(factory=dict)
-    _resources: Mapping[ResourceType, _OfResource] = field(repr=False, eq=False)
-    _somewhere: dict[tuple[Who, Operation, ResourceType, bool], bool] = field(
+    _resources: Mapping[ResourceType, _ResourceRules] = field(repr=False, eq=False)
+    _somewhere: dict[tuple[Requester, Operation, ResourceType, bool], bool] = field(
         init=False, repr=False, eq=False, factory=dict
     )
 
     @_resources.default
-    def _compiled(self) -> Mapping[ResourceType, _OfResource]:
+    def _compiled(self) -> Mapping[ResourceType, _ResourceRules]:
         found: dict[ResourceType, tuple[dict[str, Rules], dict[str, Rules]]] = {}
         for pattern, entries in self.by_pattern.items():
             named = found.setdefault(pattern.resource, ({}, {}))
             named[pattern.kind is PatternType.PREFIXED][pattern.name] = _rules(entries)
-        return {resource: _OfResource(*named) for resource, named in found.items()}
+        return {resource: _ResourceRules(*named) for resource, named in found.items()}
 
     @classmethod
     def of(cls, acls: Iterable[Acl]) -> Acls:
@@ -138,7 +138,7 @@ class Acls:
         return cls({pattern: frozenset(entries) for pattern, entries in found.items()})
 
     def with_pattern(self, pattern: Pattern, entries: frozenset[Entry]) -> Acls:
-        """These in place of all that were there for it. The rules of the others are kept, not made anew."""
+        """Return the ACLs with other entries for one pattern. The rules of other patterns are kept."""
         before = self._resources.get(pattern.resource, _NOTHING)
         by_pattern, named = dict(self.by_pattern), [dict(before.literal), dict(before.prefixed)]
         by_pattern.pop(pattern, None)
@@ -147,7 +147,7 @@ class Acls:
         if entries:
             by_pattern[pattern] = entries
             changed[pattern.name] = _rules(entries)
-        return Acls(by_pattern, {**self._resources, pattern.resource: _OfResource(*named)})
+        return Acls(by_pattern, {**self._resources, pattern.resource: _ResourceRules(*named)})
 
     def __iter__(self) -> Iterator[Acl]:
         for pattern in sorted(self.by_pattern):
@@ -158,30 +158,30 @@ class Acls:
         """Return the entries of every pattern that fits."""
         return self._resources.get(resource, _NOTHING).about(name)
 
-    def of_resource(self, resource: ResourceType) -> _OfResource:
+    def of_resource(self, resource: ResourceType) -> _ResourceRules:
         return self._resources.get(resource, _NOTHING)
 
-    def somewhere(self, key: tuple[Who, Operation, ResourceType, bool], look: Callable[[], bool]) -> bool:
-        """A decision over all patterns, made once for as long as nothing changes."""
+    def somewhere(self, key: tuple[Requester, Operation, ResourceType, bool], decide: Callable[[], bool]) -> bool:
+        """Return a cached decision over all patterns of a resource type."""
         found = self._somewhere.get(key)
         if found is None:
-            if len(self._somewhere) >= _REMEMBERED_MAX:
+            if len(self._somewhere) >= _CACHED_MAX:
                 self._somewhere.clear()
-            found = self._somewhere[key] = look()
+            found = self._somewhere[key] = decide()
         return found
 
 
 def allowed(
-    acls: Acls, settings: AclSettings, who: Who, operation: Operation, resource: ResourceType, name: str
+    acls: Acls, settings: AclSettings, requester: Requester, operation: Operation, resource: ResourceType, name: str
 ) -> bool:
-    if who.principal in settings.super_users:
+    if requester.principal in settings.super_users:
         return True
     found = acls.about(resource, name)
-    return _decided(_said(found, who), operation) if found else settings.open_by_default
+    return _decided(_bits(found, requester), operation) if found else settings.open_by_default
 
 
-def _decided(said: tuple[int, int], operation: Operation) -> bool:
-    denied, permitted = said
+def _decided(bits: tuple[int, int], operation: Operation) -> bool:
+    denied, permitted = bits
     return not denied & _DENIED_BY[operation] and bool(permitted & _ALLOWED_BY[operation])
 
 
@@ -192,41 +192,41 @@ _ALLOWED_BY: Final = {
 }
 
 
-def operations(acls: Acls, settings: AclSettings, who: Who, resource: ResourceType, name: str) -> int:
-    """All that somebody may do with it, a bit for each."""
+def operations(acls: Acls, settings: AclSettings, requester: Requester, resource: ResourceType, name: str) -> int:
+    """Return all authorized operations on a resource, as bits."""
     possible = OPERATIONS[resource]
-    if who.principal in settings.super_users:
+    if requester.principal in settings.super_users:
         return sum(1 << operation for operation in possible)
     found = acls.about(resource, name)
     if not found:
         return sum(1 << operation for operation in possible) if settings.open_by_default else 0
-    said = _said(found, who)
-    return sum(1 << operation for operation in possible if _decided(said, operation))
+    bits = _bits(found, requester)
+    return sum(1 << operation for operation in possible if _decided(bits, operation))
 
 
 def allowed_somewhere(
-    acls: Acls, settings: AclSettings, who: Who, operation: Operation, resource: ResourceType
+    acls: Acls, settings: AclSettings, requester: Requester, operation: Operation, resource: ResourceType
 ) -> bool:
-    """There is some name, even one that nothing has yet, of which it is allowed."""
-    if who.principal in settings.super_users:
+    """Return whether the operation is authorized on at least one name, also one without a resource."""
+    if requester.principal in settings.super_users:
         return True
-    key = who, operation, resource, settings.open_by_default
-    return acls.somewhere(key, lambda: _somewhere(acls.of_resource(resource), settings, who, operation))
+    key = requester, operation, resource, settings.open_by_default
+    return acls.somewhere(key, lambda: _somewhere(acls.of_resource(resource), settings, requester, operation))
 
 
-def _somewhere(held: _OfResource, settings: AclSettings, who: Who, operation: Operation) -> bool:
+def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester, operation: Operation) -> bool:
     wanted = _DENIED_BY[operation]
-    literal = {name: _said((rules,), who) for name, rules in held.literal.items()}
-    prefixed = {name: _said((rules,), who) for name, rules in held.prefixed.items()}
+    literal = {name: _bits((rules,), requester) for name, rules in held.literal.items()}
+    prefixed = {name: _bits((rules,), requester) for name, rules in held.prefixed.items()}
     if ANY_NAME in literal and literal[ANY_NAME][0] & wanted:
         return False
     if settings.open_by_default and ANY_NAME not in literal:
-        return True  # there are always names of which nothing is said
+        return True  # some name has no ACL
     closed = {name for name, (denied, _) in prefixed.items() if denied & wanted}
     lengths = sorted(set(map(len, closed)))
 
     def is_open(name: str) -> bool:
-        """No prefix denies all names that begin so."""
+        """Return whether no prefix denies the names that begin with this one."""
         return not any(name[:length] in closed for length in lengths if length <= len(name))
 
     return any(
