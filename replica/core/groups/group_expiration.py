@@ -93,7 +93,7 @@ class GroupExpiration:
 
     def _forget(self, group: GroupMetadata, wheres: list[TopicPartition], now: int) -> None:
         nothing_left = len(wheres) == len(group.offsets.positions) and not group.offsets.on_the_way
-        group_too = nothing_left and group.state is S.EMPTY and not group.pending
+        group_too = nothing_left and group.state is S.EMPTY and not group.members.pending
         if not wheres and not group_too:
             return
 

@@ -6,6 +6,7 @@ from attrs import define, evolve, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.groups.group_effects import GroupRecord, OffsetRecord, Record, SavedGroup
+from replica.core.groups.group_members import GroupMembers
 from replica.core.groups.group_messages import OffsetAndMetadata
 from replica.core.groups.group_metadata import GroupMetadata
 from replica.core.groups.member_memory import MemberMemory
@@ -68,12 +69,11 @@ class GroupLoading:
         for name, positions in self._offsets.items():
             if positions:
                 # Without a record of its own, a group only keeps offsets, and was always empty.
-                groups.setdefault(name, GroupMetadata(name, partition, -1, memory=memory)).offsets.positions.update(
-                    positions
-                )
+                group = groups.setdefault(name, GroupMetadata(name, partition, -1, members=GroupMembers(memory)))
+                group.offsets.positions.update(positions)
         for producer, entries in self._open.items():
             for (name, where), position in entries.items():
-                group = groups.setdefault(name, GroupMetadata(name, partition, -1, memory=memory))
+                group = groups.setdefault(name, GroupMetadata(name, partition, -1, members=GroupMembers(memory)))
                 group.offsets.begin_in(producer, (where,))
                 group.offsets.kept_in(producer, where, position, position.written)
         return groups

@@ -8,6 +8,7 @@ from attrs import evolve, frozen
 
 from replica.core.coordinator_topic import CoordinatorOutbox
 from replica.core.groups.group_effects import GroupAppend, GroupRecord, MemberDropped, MemberRefused, Note
+from replica.core.groups.group_members import MemberMetadata
 from replica.core.groups.group_messages import (
     Beaten,
     GroupIdentity,
@@ -23,7 +24,7 @@ from replica.core.groups.group_messages import (
     Synced,
     Ticket,
 )
-from replica.core.groups.group_metadata import GroupMetadata, MemberMetadata
+from replica.core.groups.group_metadata import GroupMetadata
 from replica.core.groups.group_metadata_manager import E, GroupMetadataManager, group_error
 from replica.core.groups.group_rebalance import GroupRebalance, joined
 from replica.core.groups.group_settings import GroupSettings
@@ -69,7 +70,7 @@ class GroupMembership:
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
         elif not who.member:
             self._on_newcomer(group, ticket, ask, now)
-        elif who.member in group.pending:
+        elif who.member in group.members.pending:
             if who.instance is not None:  # the coordinator gives an id in advance to dynamic members only
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=who.member))
             else:
@@ -85,7 +86,7 @@ class GroupMembership:
         known = group.members.get(member)
         match group.state:
             case S.PREPARING_REBALANCE:
-                return (known is not None and known.joining is not None) or group.waiting_to_join < most
+                return (known is not None and known.joining is not None) or group.members.waiting_to_join < most
             case S.COMPLETING_REBALANCE | S.STABLE:
                 return known is not None or len(group.members) < most
             case _:
@@ -95,7 +96,7 @@ class GroupMembership:
         """Return whether the metadata of the join fits. A member that sends no more than before is always admitted."""
         ident, instance = ask.who.member, ask.who.instance
         if not ident and instance is not None:
-            ident = group.statics.get(instance, "")
+            ident = group.members.statics.get(instance, "")
         known = group.members.get(ident)
         more = of_join(ask, ident or instance or ask.client_id) - (known.said_bytes if known is not None else 0)
         return more <= 0 or self._groups.memory.bytes + more <= self._settings.group_members_bytes_max
@@ -106,7 +107,7 @@ class GroupMembership:
 
     def _turn_away(self, group: GroupMetadata, ident: str, now: int) -> None:
         """Stop waiting for a member that has no room."""
-        if ident in group.pending:
+        if ident in group.members.pending:
             self._forget_pending(group, ident, now)
         elif ident in group.members:
             self._rebalance.drop(group, group.members[ident])
@@ -115,7 +116,7 @@ class GroupMembership:
         instance = ask.who.instance
         fresh = f"{instance if instance is not None else ask.client_id}-{self._new_id()}"
         if instance is not None:
-            old = group.statics.get(instance)
+            old = group.members.statics.get(instance)
             if old is None:
                 self._add(group, ticket, ask, fresh, now)
             else:
@@ -123,7 +124,7 @@ class GroupMembership:
         elif ask.id_first:
             # If the answer is lost, a client joins again and leaves a member behind each time. A client that has to
             # come back with its id is one member, however often it joins.
-            group.expect(fresh)
+            group.members.expect(fresh)
             self._timers.set(GroupTimer(group.id, TimerKind.PENDING, fresh), now + ask.session_timeout_ms)
             self._outbox.answer(ticket, Joined(E.MEMBER_ID_REQUIRED, member=fresh))
         else:
@@ -142,8 +143,8 @@ class GroupMembership:
             is_new=True,
         )
         self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
-        if group.delay_left is not None:
-            group.newcomer = True
+        if group.initial_delay is not None:
+            group.initial_delay.newcomer = True
         group.add(member, ask.protocol_type)
         self._timers.set(
             GroupTimer(group.id, TimerKind.SESSION, ident), now + self._settings.new_member_join_timeout_ms
@@ -173,7 +174,7 @@ class GroupMembership:
                 self._outbox.answer(ticket, Joined(E.UNKNOWN_MEMBER_ID, member=member.id))
 
     def _rejoin(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata) -> None:
-        group.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        group.members.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
         if member.joining is not None:  # the answer to its former connection
             self._outbox.answer(member.joining, Joined(E.REBALANCE_IN_PROGRESS, member=member.id))
         member.joining = ticket
@@ -189,10 +190,10 @@ class GroupMembership:
             self._outbox.answer(member.syncing, Synced(E.FENCED_INSTANCE_ID))
             member.syncing = None
         self._rename(group, member, fresh, now)
-        group.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
+        group.members.change(member, ask.offers, ask.rebalance_timeout_ms, ask.session_timeout_ms)
         member.joining = ticket
         match group.state:
-            case S.STABLE if group.choose() == group.protocol:
+            case S.STABLE if group.members.choose() == group.protocol:
                 self._keep(group, ticket, ask.can_skip, member, before, now)
             case S.STABLE | S.COMPLETING_REBALANCE:
                 why = _because(f"{before.id} of instance {member.instance} was replaced by {fresh}", ask)
@@ -219,7 +220,7 @@ class GroupMembership:
                 return  # replaced again, or gone; or a rebalance has taken its join, and answers it
             member.joining = None
             if error is not E.NONE:
-                group.change(member, before.offers, before.rebalance_timeout_ms, before.session_timeout_ms)
+                group.members.change(member, before.offers, before.rebalance_timeout_ms, before.session_timeout_ms)
                 self._rename(group, member, before.id, later)
                 self._outbox.answer(ticket, Joined(group_error(error)))
                 return
@@ -285,11 +286,11 @@ class GroupMembership:
     def _leave(self, group: GroupMetadata, leaver: Leaver, now: int) -> E:
         ident = leaver.member
         if not ident and leaver.instance is not None:
-            named = group.statics.get(leaver.instance)
+            named = group.members.statics.get(leaver.instance)
             if named is None:
                 return E.UNKNOWN_MEMBER_ID
             ident = named
-        elif ident in group.pending:
+        elif ident in group.members.pending:
             if leaver.instance is not None:
                 return E.UNKNOWN_MEMBER_ID
             self._forget_pending(group, ident, now)
@@ -301,12 +302,12 @@ class GroupMembership:
         return E.NONE
 
     def _forget_pending(self, group: GroupMetadata, ident: str, now: int) -> None:
-        group.unexpect(ident)
+        group.members.unexpect(ident)
         self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
         self._rebalance.try_complete(group, now)
 
     def on_pending_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
-        if ident in group.pending:
+        if ident in group.members.pending:
             self._outbox.note(MemberDropped(group.id, ident, "it was given this id, and did not join with it"))
             self._forget_pending(group, ident, now)
 

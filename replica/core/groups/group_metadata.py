@@ -1,60 +1,35 @@
-"""One group and its members."""
+"""One group: its state, its generation and its offsets."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Mapping
 
 from attrs import define, field
 
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_effects import SavedGroup, SavedMember, StateChanged
+from replica.core.groups.group_members import GroupMembers, MemberMetadata
 from replica.core.groups.group_messages import (
     DescribedGroup,
     DescribedMember,
     GroupIdentity,
     MemberEntry,
     Offer,
-    Ticket,
 )
 from replica.core.groups.group_offsets import GroupOffsets
 from replica.core.groups.group_states import GroupState, may
-from replica.core.groups.member_memory import MEMBER_BYTES, MemberMemory, of_offers, of_words
+from replica.core.groups.member_memory import MemberMemory
 
 CONSUMER = "consumer"
 """The only protocol type whose metadata the coordinator parses: the topics that members subscribe to."""
 
 
-@define(eq=False)
-class MemberMetadata:
-    """One member of a group."""
+@define
+class InitialDelay:
+    """The delay before the first rebalance of a group (`group.initial.rebalance.delay.ms`)."""
 
-    id: str
-    instance: str | None
-    client_id: str
-    client_host: str
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    offers: tuple[Offer, ...]
-    assignment: bytes = b""
-    joining: Ticket | None = None
-    """The join that waits for an answer."""
-    syncing: Ticket | None = None
-    """The sync that waits for an answer."""
-    is_new: bool = False
-    """True until the first join is answered: the member has no id yet, so it cannot send heartbeats."""
-
-    @property
-    def said_bytes(self) -> int:
-        words = of_words(self.id, self.instance, self.client_id, self.client_host)
-        return MEMBER_BYTES + words + of_offers(self.offers)
-
-    @property
-    def held_bytes(self) -> int:
-        return self.said_bytes + len(self.assignment)
-
-    def metadata(self, protocol: str | None) -> bytes:
-        return next((offer.metadata for offer in self.offers if offer.name == protocol), b"")
+    left_ms: int
+    """How much longer it may become."""
+    newcomer: bool = False
+    """True if a member joined during its current part."""
 
 
 @define(eq=False)
@@ -72,28 +47,18 @@ class GroupMetadata:
     protocol: str | None = None
     leader: str | None = None
     """A member, unless the group is empty."""
-    members: dict[str, MemberMetadata] = field(factory=dict)
-    statics: dict[str, str] = field(factory=dict)
-    """The member of each static instance."""
-    pending: dict[str, None] = field(factory=dict)
-    """Member ids that were issued and have not joined yet."""
+    members: GroupMembers = field(factory=GroupMembers)
     unsynced: dict[str, None] = field(factory=dict)
     """Members of this generation that have not sent SyncGroup yet."""
     assigning: int | None = None
     """The generation whose assignment is being written."""
-    delay_left: int | None = None
-    """How much longer the initial rebalance delay may become; None outside of the delay."""
-    newcomer: bool = False
-    """True if a member joined during the current part of the initial delay."""
+    initial_delay: InitialDelay | None = None
+    """None outside of the initial rebalance delay."""
     subscribed: frozenset[str] | None = frozenset()
     """The topics of this generation's members; None: unknown."""
     saved_at: int = -1
     """The offset of the group's newest record in the offsets topic; -1: there is none."""
     offsets: GroupOffsets = field(factory=GroupOffsets)
-    memory: MemberMemory = field(factory=MemberMemory)
-    """Counts the memory of the members."""
-    _support: Counter[str] = field(factory=Counter)
-    """The number of members that support each protocol."""
 
     def transition_to(self, state: GroupState, now: int) -> StateChanged:
         assert may(self.state, state), f"group {self.id} cannot go from {self.state} to {state}"
@@ -105,7 +70,7 @@ class GroupMetadata:
     def member_error(self, who: GroupIdentity) -> ErrorCode | None:
         """Return the error of a request whose sender is not, or not any more, the member that it names."""
         if who.instance is not None:
-            current = self.statics.get(who.instance)
+            current = self.members.statics.get(who.instance)
             if current is not None and current != who.member:
                 return ErrorCode.FENCED_INSTANCE_ID
             if current is None:
@@ -119,83 +84,25 @@ class GroupMetadata:
     def add(self, member: MemberMetadata, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
-        self.unexpect(member.id)
-        self.members[member.id] = member
-        self.memory.bytes += member.held_bytes
-        if member.instance is not None:
-            self.statics[member.instance] = member.id
+        self.members.add(member)
         if self.leader is None:
             self.leader = member.id
-        self._support.update(_names(member.offers))
-
-    def expect(self, ident: str) -> None:
-        """Note that this member id was issued."""
-        self.pending[ident] = None
-        self.memory.bytes += _held_by_pending(ident)
-
-    def unexpect(self, ident: str) -> None:
-        if ident in self.pending:
-            del self.pending[ident]
-            self.memory.bytes -= _held_by_pending(ident)
 
     def remove(self, member: MemberMetadata) -> None:
-        del self.members[member.id]
-        self.memory.bytes -= member.held_bytes
+        self.members.remove(member)
         self.unsynced.pop(member.id, None)
-        if member.instance is not None and self.statics.get(member.instance) == member.id:
-            del self.statics[member.instance]
-        self._withdraw(member.offers)
         if self.leader == member.id:
             self.leader = next(iter(self.members), None)
 
     def rename(self, member: MemberMetadata, new: str) -> None:
-        """Give a restarted static member another id. It keeps its place in the order of members."""
+        """Give a restarted static member another id."""
         old = member.id
-        member.id = new
-        self.memory.bytes += of_words(new) - of_words(old)
-        self.members = {entry.id: entry for entry in self.members.values()}
-        assert member.instance is not None
-        self.statics[member.instance] = new
+        self.members.rename(member, new)
         if self.leader == old:
             self.leader = new
         if old in self.unsynced:
             del self.unsynced[old]
             self.unsynced[new] = None
-
-    def change(self, member: MemberMetadata, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
-        self._withdraw(member.offers)
-        self._support.update(_names(offers))
-        self.memory.bytes += of_offers(offers) - of_offers(member.offers)
-        member.offers = offers
-        member.rebalance_timeout_ms = rebalance_ms
-        member.session_timeout_ms = session_ms
-
-    def give(self, assignments: Mapping[str, bytes]) -> None:
-        """Set all assignments. Members that are not named have none from here on."""
-        for member in self.members.values():
-            given = assignments.get(member.id, b"")
-            self.memory.bytes += len(given) - len(member.assignment)
-            member.assignment = given
-
-    def close(self) -> None:
-        """Stop counting what the members hold."""
-        self.memory.bytes -= self.held_bytes
-        self.memory = MemberMemory()
-
-    @property
-    def held_bytes(self) -> int:
-        """The bytes that the members hold, counted anew."""
-        members = sum(member.held_bytes for member in self.members.values())
-        return members + sum(_held_by_pending(ident) for ident in self.pending)
-
-    def _withdraw(self, offers: tuple[Offer, ...]) -> None:
-        """Forget protocols that no member offers: their number is unlimited."""
-        for name in _names(offers):
-            self._support[name] -= 1
-            if not self._support[name]:
-                del self._support[name]
-
-    # -- protocols --------------------------------------------------------------------------
 
     def understands(self, protocol_type: str, offers: tuple[Offer, ...]) -> bool:
         """Return whether a member with these offers shares a protocol with all members."""
@@ -203,16 +110,7 @@ class GroupMetadata:
             return False
         if self.state is GroupState.EMPTY or not self.members:
             return True
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self._support[offer.name] == everybody for offer in offers)
-
-    def choose(self) -> str:
-        """Return the protocol with most votes. Each member votes for its first offer that all members share."""
-        everybody = len(self.members)
-        votes: Counter[str] = Counter()
-        for member in self.members.values():
-            votes[next(offer.name for offer in member.offers if self._support[offer.name] == everybody)] += 1
-        return votes.most_common(1)[0][0]
+        return protocol_type == self.protocol_type and self.members.share(offers)
 
     def elect(self) -> bool:
         """Elect a leader among the members that joined, the former one if it did. Return False if none has joined."""
@@ -224,18 +122,6 @@ class GroupMetadata:
             return False
         self.leader = joined
         return True
-
-    @property
-    def everybody_joined(self) -> bool:
-        return not self.pending and all(member.joining is not None for member in self.members.values())
-
-    @property
-    def waiting_to_join(self) -> int:
-        return sum(member.joining is not None for member in self.members.values())
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- as values ----------------------------------------------------------------------------------
 
@@ -285,7 +171,7 @@ class GroupMetadata:
 
     @classmethod
     def load(cls, name: str, partition: int, saved: SavedGroup, now: int, memory: MemberMemory) -> GroupMetadata:
-        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, memory=memory)
+        group = cls(name, partition, saved.since_ms if saved.since_ms >= 0 else now, members=GroupMembers(memory))
         for entry in saved.members:
             offers = (Offer(saved.protocol or "", entry.subscription),)
             group.add(
@@ -307,11 +193,3 @@ class GroupMetadata:
         group.protocol = saved.protocol if group.members else None
         group.leader = saved.leader if saved.leader in group.members else next(iter(group.members), None)
         return group
-
-
-def _held_by_pending(ident: str) -> int:
-    return MEMBER_BYTES + of_words(ident)
-
-
-def _names(offers: tuple[Offer, ...]) -> dict[str, int]:
-    return dict.fromkeys((offer.name for offer in offers), 1)

@@ -10,6 +10,7 @@ from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorTopic, 
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_effects import GroupAppend, Note, Record
 from replica.core.groups.group_loading import GroupLoading
+from replica.core.groups.group_members import GroupMembers
 from replica.core.groups.group_messages import Reply
 from replica.core.groups.group_metadata import GroupMetadata
 from replica.core.groups.group_states import GroupState
@@ -38,7 +39,7 @@ class GroupMetadataManager:
 
     def add(self, name: str, now: int) -> GroupMetadata:
         partition = self._topic.partition_of(name)
-        group = GroupMetadata(name, partition, now, memory=self.memory)
+        group = GroupMetadata(name, partition, now, members=GroupMembers(self.memory))
         self._topic.add(partition, name, group)
         return group
 
@@ -48,14 +49,14 @@ class GroupMetadataManager:
             group.saved_at < 0
             and not group.generation
             and not group.members
-            and not group.pending
+            and not group.members.pending
             and not group.offsets
         ):
             self._topic.remove(group.partition, group.id)
 
     def remove_if_gone(self, group: GroupMetadata, now: int) -> None:
         """Forget a group that has no record in the topic any more, unless a client has come meanwhile."""
-        if group.state is GroupState.EMPTY and not group.offsets and not group.pending and group.saved_at < 0:
+        if group.state is GroupState.EMPTY and not group.offsets and not group.members.pending and group.saved_at < 0:
             self._outbox.note(group.transition_to(GroupState.DEAD, now))
             self._topic.remove(group.partition, group.id)
 

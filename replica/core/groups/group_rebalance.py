@@ -18,8 +18,9 @@ from replica.core.groups.group_effects import (
     Note,
     Rebalancing,
 )
+from replica.core.groups.group_members import MemberMetadata
 from replica.core.groups.group_messages import Joined, Reply, Synced
-from replica.core.groups.group_metadata import CONSUMER, GroupMetadata, MemberMetadata
+from replica.core.groups.group_metadata import CONSUMER, GroupMetadata, InitialDelay
 from replica.core.groups.group_metadata_manager import E, GroupMetadataManager, group_error
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause, GroupState, may
@@ -72,12 +73,12 @@ class GroupRebalance:
                 self._outbox.answer(member.syncing, Synced(E.NOT_COORDINATOR))
             member.joining = member.syncing = None
             self._timers.clear(GroupTimer(group.id, TimerKind.SESSION, member.id))
-        for ident in group.pending:
+        for ident in group.members.pending:
             self._timers.clear(GroupTimer(group.id, TimerKind.PENDING, ident))
         self._timers.clear(join_timer(group))
         self._timers.clear(sync_timer(group))
         self._outbox.note(group.transition_to(S.DEAD, now))
-        group.close()
+        group.members.close()
 
     # -- it begins ---------------------------------------------------------------------------------------
 
@@ -96,38 +97,38 @@ class GroupRebalance:
         if group.state is S.EMPTY:
             # Members of a new group join one after the other. Without a delay each would begin another rebalance.
             delay = self._settings.group_initial_rebalance_delay_ms
-            group.delay_left = max(group.rebalance_timeout_ms - delay, 0)
-            group.newcomer = False
+            group.initial_delay = InitialDelay(max(group.members.rebalance_timeout_ms - delay, 0))
             self._timers.set(join_timer(group), now + delay)
         else:
-            group.delay_left = None
-            self._timers.set(join_timer(group), now + group.rebalance_timeout_ms)
+            group.initial_delay = None
+            self._timers.set(join_timer(group), now + group.members.rebalance_timeout_ms)
         self._outbox.note(group.transition_to(S.PREPARING_REBALANCE, now))
         self.try_complete(group, now)
 
     def _take_back(self, group: GroupMetadata, error: E, now: int) -> None:
         """Answer members that wait for an assignment of this generation with an error, and drop all assignments."""
-        group.give({})
+        group.members.give({})
         for member in group.members.values():
             if member.syncing is not None:
                 self._outbox.answer(member.syncing, Synced(error))
                 member.syncing = None
                 self.restart_session(group, member, now)
 
-    # -- everybody joins ---------------------------------------------------------------------------------
+    # -- all members join ---------------------------------------------------------------------------------
 
     def try_complete(self, group: GroupMetadata, now: int) -> None:
         """Complete the rebalance if every member has joined and the initial delay is over."""
-        if group.state is S.PREPARING_REBALANCE and group.delay_left is None and group.everybody_joined:
+        if group.state is S.PREPARING_REBALANCE and group.initial_delay is None and group.members.all_joined:
             self.complete(group, now)
 
     def on_join_timer(self, group: GroupMetadata, now: int) -> None:
         if group.state is not S.PREPARING_REBALANCE:
             return
-        if group.newcomer and group.delay_left:
-            more = min(self._settings.group_initial_rebalance_delay_ms, group.delay_left)
-            group.newcomer = False
-            group.delay_left -= more
+        delay = group.initial_delay
+        if delay is not None and delay.newcomer and delay.left_ms:
+            more = min(self._settings.group_initial_rebalance_delay_ms, delay.left_ms)
+            delay.newcomer = False
+            delay.left_ms -= more
             self._timers.set(join_timer(group), now + more)
             return
         self.complete(group, now)
@@ -138,9 +139,9 @@ class GroupRebalance:
             why = "it did not join again in time"
             self._outbox.note(MemberDropped(group.id, member.id, why))
             self.drop(group, member)
-        group.delay_left = None
+        group.initial_delay = None
         if group.members and not group.elect():
-            self._timers.set(join_timer(group), now + max(group.rebalance_timeout_ms, AGAIN_MS))
+            self._timers.set(join_timer(group), now + max(group.members.rebalance_timeout_ms, AGAIN_MS))
             return
         self._timers.clear(join_timer(group))
         group.generation += 1
@@ -151,7 +152,7 @@ class GroupRebalance:
             self._close(group, now)
 
     def _open(self, group: GroupMetadata, now: int) -> None:
-        group.protocol = group.choose()
+        group.protocol = group.members.choose()
         group.subscribed = self.subscribed(group)
         self._outbox.note(group.transition_to(S.COMPLETING_REBALANCE, now))
         for member in group.members.values():
@@ -160,7 +161,7 @@ class GroupRebalance:
             member.is_new = False
             group.unsynced[member.id] = None
             self.answer_join(group, member, now)
-        self._timers.set(sync_timer(group), now + group.rebalance_timeout_ms)
+        self._timers.set(sync_timer(group), now + group.members.rebalance_timeout_ms)
 
     def _close(self, group: GroupMetadata, now: int) -> None:
         group.protocol = None
@@ -172,7 +173,7 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             elif group.state is not S.DEAD:
-                self._outbox.note(GroupNotWritten(group.id, "that nobody is in the group any more", error))
+                self._outbox.note(GroupNotWritten(group.id, "that the group has no members", error))
 
         self._groups.store(group, (GroupRecord(group.id, group.saved({}, now)),), now, done)
 
@@ -213,7 +214,7 @@ class GroupRebalance:
                 why = f"its assignment could not be written: {error.name}"
                 self.begin(group, Cause.NOT_WRITTEN, why, later)
                 return
-            group.give(given)
+            group.members.give(given)
             group.assigning = None
             self._outbox.note(group.transition_to(S.STABLE, later))
             for member in group.members.values():

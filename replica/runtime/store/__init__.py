@@ -1,1 +1,1 @@
-"""What a broker reads from the store and writes to it on behalf of clients."""
+"""Reads and writes of the store that a broker makes for its clients."""

@@ -1,4 +1,4 @@
-"""Fetch sessions: who gets one, who loses it, and that nobody misses anything by having one."""
+"""Fetch sessions of consumers: which client gets or loses one, and that sessions lose no data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wishes(number: int) -> dict[TopicPartition, Wish]:
     return {TopicPartition("t", each): (0,) for each in range(number)}
 
 
-def test_a_session_goes_on_request_by_request() -> None:
+def test_session_continues_with_each_request() -> None:
     made = sessions()
     begun = made.begin(ME, wishes(2), 0)
     assert begun is not None
@@ -48,10 +48,10 @@ def test_a_session_goes_on_request_by_request() -> None:
     session.epoch = EPOCH_MAX
     assert made.go_on(begun.id, EPOCH_MAX, ME, {}, [], 0).epoch == 1
     made.go_on(begun.id, 1, ME, {}, list(session.wishes), 0)
-    assert len(made) == 0  # it asks for nothing any more
+    assert len(made) == 0  # it has no partitions left
 
 
-def test_who_closes_must_be_the_owner() -> None:
+def test_only_owner_closes_session() -> None:
     made = sessions()
     begun = made.begin(ME, wishes(1), 0)
     assert begun is not None
@@ -61,12 +61,12 @@ def test_who_closes_must_be_the_owner() -> None:
     assert not made.holds(begun)
 
 
-def test_a_full_cache_keeps_who_is_new_or_larger() -> None:
+def test_full_cache_keeps_new_or_larger_sessions() -> None:
     made = sessions(2)
     small, large = made.begin(ME, wishes(2), 0), made.begin(ME, wishes(4), 0)
     assert small is not None
     assert large is not None
-    assert made.begin(ME, wishes(9), KEEP_MS) is None  # they have not been there for long
+    assert made.begin(ME, wishes(9), KEEP_MS) is None  # the sessions are too young
     late = KEEP_MS + 1
     for session in (small, large):
         made.go_on(session.id, 1, ME, {}, [], late)
@@ -76,12 +76,12 @@ def test_a_full_cache_keeps_who_is_new_or_larger() -> None:
     assert (made.holds(small), made.holds(large)) == (False, True)
     fifth = made.begin(ME, wishes(5), late)
     assert fifth is not None
-    assert (made.holds(large), made.holds(third)) == (False, True)  # the only one that was there for long
+    assert (made.holds(large), made.holds(third)) == (False, True)  # the only old one
     assert made.begin(ME, wishes(1), late + KEEP_MS + 1) is not None
-    assert (made.holds(third), made.holds(fifth)) == (False, True)  # nobody had used it
+    assert (made.holds(third), made.holds(fifth)) == (False, True)  # it was unused
 
 
-def test_bounds() -> None:
+def test_sessions_and_partitions_are_bounded() -> None:
     assert sessions(0).begin(ME, wishes(1), 0) is None
     made = sessions(9, partitions_max=3)
     begun = made.begin(ME, wishes(2), 0)
@@ -98,7 +98,7 @@ PARTS = [("t", 0), ("t", 1), ("u", 0)]
 
 
 class Broker:
-    """Says of each partition that it is asked for how far it has come, and hands out one record at a time."""
+    """Returns the end of each requested partition, and one record at a time."""
 
     def __init__(self) -> None:
         self.ends = dict.fromkeys(PARTS, 0)
@@ -130,7 +130,7 @@ def fetching(broker: Broker, made: FetchSessionCache) -> Handler:
 
 
 class Client:
-    """As clients do it: says what is different, and believes that all else is as it was."""
+    """Sends changes only, as clients do, and takes omitted partitions for unchanged."""
 
     def __init__(self, fetch: Callable[[Request[Any]], Any]) -> None:
         self._fetch = fetch
@@ -140,7 +140,7 @@ class Client:
         self.id, self.epoch = 0, 0
 
     async def poll(self) -> list[tuple[str, int]]:
-        """Which partitions were in the answer."""
+        """Return the partitions in the response."""
         changed = {where: at for where, at in self.offsets.items() if self._said.get(where) != at}
         gone = [where for where in self._said if where not in self.offsets]
         listed = self.offsets if self.epoch == 0 else changed
@@ -180,7 +180,7 @@ ACTS = st.one_of(
 
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(st.lists(ACTS, max_size=30))
-def test_whoever_has_a_session_knows_in_the_end_what_he_would_know_without(acts: list[Any]) -> None:
+def test_session_delivers_same_state_as_complete_fetches(acts: list[Any]) -> None:
     async def main() -> None:
         broker, made = Broker(), sessions()
         client = Client(fetching(broker, made))
@@ -207,7 +207,7 @@ def test_whoever_has_a_session_knows_in_the_end_what_he_would_know_without(acts:
     trio.run(main)
 
 
-def test_who_believes_to_have_a_session_is_told_that_there_is_none() -> None:
+def test_request_of_unknown_session_is_refused() -> None:
     async def main() -> None:
         fetch = fetching(Broker(), sessions())
         body = {"session_id": 7, "session_epoch": 3, "replica_id": -1, "topics": [], "forgotten_topics_data": []}
@@ -218,7 +218,7 @@ def test_who_believes_to_have_a_session_is_told_that_there_is_none() -> None:
     trio.run(main)
 
 
-def test_what_is_no_news_is_not_answered_and_what_was_served_comes_last() -> None:
+def test_unchanged_partitions_are_omitted_and_served_ones_come_last() -> None:
     async def main() -> None:
         broker = Broker()
         client = Client(fetching(broker, sessions()))
@@ -231,7 +231,7 @@ def test_what_is_no_news_is_not_answered_and_what_was_served_comes_last() -> Non
         assert broker.asked == [("t", 1), ("u", 0), ("t", 0)]
         broker.missing.add(("u", 0))
         assert await client.poll() == [("u", 0)]
-        assert await client.poll() == [("u", 0)]  # an error is told each time
+        assert await client.poll() == [("u", 0)]  # an error is in each response
         broker.missing.clear()
         assert await client.poll() == [("u", 0)]
         assert await client.poll() == []

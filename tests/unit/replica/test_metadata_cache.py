@@ -1,4 +1,4 @@
-"""What a broker tells its clients of the cluster: what the newest controller said, and nothing besides."""
+"""The metadata cache: the state of the newest command, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def says(*roles: Role, full: bool = False, epoch: int = 1, controller: BrokerId 
 
 
 @pytest.mark.mechanism(88)
-def test_what_an_older_controller_says_is_not_told_to_clients() -> None:
+def test_command_of_older_controller_is_ignored() -> None:
     cache = MetadataCache()
 
     def obey(command: Command) -> dict[TopicPartition, int]:
@@ -52,7 +52,7 @@ def test_what_an_older_controller_says_is_not_told_to_clients() -> None:
     assert (cache.controller, cache.leader(T0)) == (TWO, TWO)
 
 
-def test_news_of_one_partition_leave_the_others_as_they_are() -> None:
+def test_change_of_partition_keeps_the_others() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T1, TWO)))
@@ -60,7 +60,7 @@ def test_news_of_one_partition_leave_the_others_as_they_are() -> None:
     assert cache.partition_count("t") == 2
 
 
-def test_a_topic_is_forgotten_with_its_last_partition() -> None:
+def test_topic_is_removed_with_its_last_partition() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T0, DELETED)))
@@ -69,7 +69,7 @@ def test_a_topic_is_forgotten_with_its_last_partition() -> None:
     assert (cache.partition_count("t"), cache.name_of(TopicId("first"))) == (None, None)
 
 
-def test_a_topic_whose_end_was_missed_is_forgotten_when_everything_is_told() -> None:
+def test_full_command_removes_missing_topics() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1), role(U0, ident="other")))
     cache.update(says(role(T0), full=True))
@@ -77,7 +77,7 @@ def test_a_topic_whose_end_was_missed_is_forgotten_when_everything_is_told() -> 
     assert (cache.partition_count("t"), cache.name_of(TopicId("other"))) == (1, None)
 
 
-def test_a_topic_that_was_made_anew_is_another_one() -> None:
+def test_recreated_topic_replaces_former_one() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T0, ident="second")))

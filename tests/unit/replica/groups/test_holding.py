@@ -27,7 +27,7 @@ def hostile(room: Room, *offers: Offer, group: str = GROUP, session_ms: int = 1_
 def held(room: Room) -> int:
     """As it is counted; and counted anew it is the same."""
     counted: int = room.coordinator.groups.memory.bytes
-    assert counted == sum(group.held_bytes for group in room.coordinator.groups)
+    assert counted == sum(group.members.held_bytes for group in room.coordinator.groups)
     return counted
 
 
@@ -137,7 +137,7 @@ def test_names_of_protocols_that_nobody_knows_any_more_are_forgotten() -> None:
         client = Client(room, "a", offers=(Offer(f"protocol {number}", b""),))
         client.join()
         client.leave()
-    assert len(room.group()._support) == 0
+    assert len(room.group().members._support) == 0
 
 
 def test_a_name_that_no_record_could_hold_is_no_name_of_a_group() -> None:
@@ -158,6 +158,6 @@ def test_what_is_counted_is_what_is_there(seed: int) -> None:
     for _ in range(400):
         world.step()
         for broker in world.brokers:
-            found = sum(group.held_bytes for group in broker.coordinator.groups)
+            found = sum(group.members.held_bytes for group in broker.coordinator.groups)
             assert broker.coordinator.groups.memory.bytes == found
     world.settle()

@@ -207,7 +207,7 @@ def test_two_replacements_in_a_row_leave_the_last() -> None:
     assert joined is not None
     assert joined.error is E.NONE
     assert list(room.group().members) == [third.member]
-    assert GroupIdentity("readers", third.member).member in room.group().statics.values()
+    assert GroupIdentity("readers", third.member).member in room.group().members.statics.values()
 
 
 @pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0, 1])

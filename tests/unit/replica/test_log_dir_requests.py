@@ -1,4 +1,4 @@
-"""What a broker says of its log directories."""
+"""DescribeLogDirs, and retention of the logs in the log directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.replica.storage.logs import NOW, batch
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
+def test_partitions_are_described_with_size_and_lag(tmp_path: Path) -> None:
     async def main() -> None:
         log = Log(1)
         disk = Disk((tmp_path / "one", tmp_path / "two"), TopicConfigs(LogConfig(), log), log, lambda: NOW)
@@ -63,9 +63,9 @@ def test_partitions_their_sizes_and_what_they_lack(tmp_path: Path) -> None:
     trio.run(main)
 
 
-def test_what_is_too_old_goes_log_after_log_and_what_is_not_committed_stays(tmp_path: Path) -> None:
-    """It is a task of its own; when it has come around, the starts of the logs are on the disk as well. Of a topic of
-    which nobody has heard yet what is set for it everything stays."""
+def test_retention_deletes_log_by_log_and_keeps_uncommitted_records(tmp_path: Path) -> None:
+    """Retention is a task of its own, and writes the new log starts at its end. A topic with unknown settings keeps
+    all records."""
 
     async def main() -> None:
         log, pace = Log(1), DiskPace(retention_check_s=0.01)
@@ -119,7 +119,7 @@ def test_progress_is_logged_while_logs_are_loaded(
     trio.run(main)
 
 
-def test_the_pause_of_the_cleaner_changes_while_it_lasts(tmp_path: Path) -> None:
+def test_pause_of_cleaner_changes_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         log, looks = Log(1), 0
         disk = Disk((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW, DiskPace(clean_pause_s=86_400))
@@ -145,14 +145,14 @@ def test_the_pause_of_the_cleaner_changes_while_it_lasts(tmp_path: Path) -> None
     trio.run(main)
 
 
-def test_a_full_directory_loses_what_it_may_when_it_is_heard_what_that_is(tmp_path: Path) -> None:
+def test_full_directory_is_shortened_when_topic_settings_arrive(tmp_path: Path) -> None:
     async def main() -> None:
         log, little = Log(1), ManagerSettings(little_room_bytes=1 << 60)
         configs = TopicConfigs(LogConfig(segment_bytes=150), log)
         disk = Disk((tmp_path,), configs, log, lambda: NOW, settings=little)
         configs.apply = disk.reconfigure
         await disk.load(BrokerId(1), "cluster")
-        await disk.make_room()  # there is nothing yet, and nobody is waited for
+        await disk.make_room()  # there is nothing to delete, and no wait
         kept = disk.open(A0, None, begins=True)
         for _ in range(3):
             kept.append_as_leader(batch(b"x" * 60), 0, NOW)

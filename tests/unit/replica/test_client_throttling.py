@@ -1,4 +1,4 @@
-"""Rates of clients: whose counts, what it lets through, and for how long somebody waits."""
+"""Client quotas: the quota that applies, the bytes that it allows, and the throttle time."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def quotas(rate: float, user: str | None = None, client: str | None = DEFAULT, *
     return made
 
 
-def test_who_takes_more_than_his_share_waits_until_it_is_made_up_for() -> None:
+def test_client_above_its_rate_waits_until_rate_is_met() -> None:
     made = quotas(1_000)
-    assert made.record(QuotaType.PRODUCE, ANN, 1_000, 0) == 0  # a second's worth at once
+    assert made.record(QuotaType.PRODUCE, ANN, 1_000, 0) == 0  # the bytes of one second at once
     assert made.record(QuotaType.PRODUCE, ANN, 500, 0) == 501
     assert made.throttle_ms(QuotaType.PRODUCE, ANN, 400) == 101
     assert made.throttle_ms(QuotaType.PRODUCE, ANN, 500) == 0
-    assert made.record(QuotaType.FETCH, ANN, 1 << 30, 500) == 0  # nothing is said of that
+    assert made.record(QuotaType.FETCH, ANN, 1 << 30, 500) == 0  # no quota for fetches
 
 
-def test_nobody_waits_for_longer_than_the_longest_and_the_rest_is_not_forgotten() -> None:
+def test_wait_is_bounded_and_rest_is_carried_over() -> None:
     made = quotas(1_000, wait_ms_max=2_000)
     assert made.record(QuotaType.PRODUCE, ANN, 10_000, 0) == 2_000
     assert made.record(QuotaType.PRODUCE, ANN, 0, 2_000) == 2_000
     assert made.throttle_ms(QuotaType.PRODUCE, ANN, 9_500) == 0
 
 
-def test_another_rate_counts_at_once_and_none_frees() -> None:
+def test_changed_rate_applies_at_once_and_removed_rate_frees() -> None:
     made = quotas(10)
     assert made.record(QuotaType.PRODUCE, ANN, 1_000, 0) > 90_000
     made.update(None, DEFAULT, {QuotaType.PRODUCE: 1_000})
@@ -47,7 +47,7 @@ def test_another_rate_counts_at_once_and_none_frees() -> None:
     assert made.record(QuotaType.PRODUCE, ANN, 1 << 40, 0) == 0
 
 
-def test_a_users_rate_is_for_all_his_clients_together_and_the_rate_of_all_for_each_by_himself() -> None:
+def test_user_quota_is_shared_by_clients_and_default_is_not() -> None:
     made = quotas(1_000, "ann", None)
     made.record(QuotaType.PRODUCE, ANN, 2_000, 0)
     assert made.throttle_ms(QuotaType.PRODUCE, QuotaClient("ann", "other"), 0) == 1_001
@@ -57,7 +57,7 @@ def test_a_users_rate_is_for_all_his_clients_together_and_the_rate_of_all_for_ea
     assert made.throttle_ms(QuotaType.PRODUCE, QuotaClient("bob", "app"), 0) == 1_001
 
 
-def test_only_so_many_are_remembered_those_who_took_something_last() -> None:
+def test_tracked_clients_are_bounded_to_most_recent() -> None:
     made = quotas(1, sharers_max=2)
     for name in ("a", "b", "a", "c"):
         made.record(QuotaType.PRODUCE, QuotaClient("", name), 100, 0)
@@ -65,7 +65,7 @@ def test_only_so_many_are_remembered_those_who_took_something_last() -> None:
     assert waiting == ["a", "c"]
 
 
-def test_who_fetches_is_handed_no_more_at_once_than_he_may_take_without_waiting() -> None:
+def test_fetch_returns_at_most_the_bytes_allowed_without_waiting() -> None:
     made = ClientQuotaManager()
     assert made.request_bytes_max(QuotaType.FETCH, ANN) is None
     made.update(None, "app", {QuotaType.FETCH: 2_000})
@@ -76,7 +76,7 @@ def test_who_fetches_is_handed_no_more_at_once_than_he_may_take_without_waiting(
 
 @settings(max_examples=50, derandomize=True, deadline=None)
 @given(st.sets(st.sampled_from(LEVELS)))
-def test_the_first_level_at_which_something_is_said_counts(said: set[tuple[str | None, str | None]]) -> None:
+def test_most_specific_quota_applies(said: set[tuple[str | None, str | None]]) -> None:
     made = ClientQuotaManager()
     for user, client in said:
         made.update(user, client, {QuotaType.FETCH: 1.0 + LEVELS.index((user, client))})
@@ -90,9 +90,7 @@ def test_the_first_level_at_which_something_is_said_counts(said: set[tuple[str |
     rate=st.floats(0.5, 1e6),
     takes=st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 100_000)), min_size=1, max_size=20),
 )
-def test_whoever_waits_as_he_is_told_never_has_more_than_his_rate_but_for_the_last_he_took(
-    rate: float, takes: list[tuple[int, int]]
-) -> None:
+def test_client_that_waits_exceeds_its_rate_by_last_request_only(rate: float, takes: list[tuple[int, int]]) -> None:
     made, now, before = quotas(rate), 0, 0
     for pause, size in takes:
         now += pause
@@ -101,20 +99,20 @@ def test_whoever_waits_as_he_is_told_never_has_more_than_his_rate_but_for_the_la
         before += size
         assert made.throttle_ms(QuotaType.PRODUCE, ANN, now + wait) == 0
         if wait > 1:
-            assert made.throttle_ms(QuotaType.PRODUCE, ANN, now + wait - 2) > 0  # and not for longer than need be
+            assert made.throttle_ms(QuotaType.PRODUCE, ANN, now + wait - 2) > 0  # and not longer than necessary
         now += wait
 
 
 @settings(max_examples=50, derandomize=True, deadline=None)
 @given(rate=st.integers(1, 1_000), pauses=st.lists(st.integers(0, 1_000), max_size=20))
-def test_whoever_stays_below_his_rate_never_waits(rate: int, pauses: list[int]) -> None:
+def test_client_below_its_rate_never_waits(rate: int, pauses: list[int]) -> None:
     made, now = quotas(rate), 0
     for pause in pauses:
         now += pause
         assert made.record(QuotaType.PRODUCE, ANN, rate * pause // 1_000, now) == 0
 
 
-def test_what_is_configured_as_the_store_has_it() -> None:
+def test_quotas_are_read_from_store_configs() -> None:
     assert user_and_client(Entity.of("clients", "my app")) == (None, "my app")
     assert user_and_client(Entity.of("users")) == (DEFAULT, None)
     assert user_and_client(Entity.of("users", "a/b", DEFAULT)) == ("a/b", DEFAULT)

@@ -1,4 +1,4 @@
-"""SCRAM: the example of the RFC, both sides against each other, and whatever is not quite right."""
+"""SCRAM: the example of the RFC, both sides against each other, and malformed messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def final_of(first: bytes, password: str = "pencil") -> bytes:
     return said
 
 
-def test_the_example_of_rfc_7677() -> None:
+def test_example_of_rfc_7677() -> None:
     server, client = asked(), ScramProof(Mechanism.SHA_256, "user", "pencil", MINE)
     assert client.first() == FIRST
     first = server.step(FIRST)
@@ -54,7 +54,7 @@ def test_the_example_of_rfc_7677() -> None:
     password=st.text(min_size=1, max_size=8),
     mechanism=st.sampled_from(Mechanism),
 )
-def test_whoever_knows_the_password_is_believed(name: str, password: str, mechanism: Mechanism) -> None:
+def test_right_password_authenticates(name: str, password: str, mechanism: Mechanism) -> None:
     assert unescaped(escaped(name)) == name
     credential = of_password(mechanism, password, SALT)
     server, client = asked({name: credential}, mechanism), ScramProof(mechanism, name, password, MINE)
@@ -67,7 +67,7 @@ def test_whoever_knows_the_password_is_believed(name: str, password: str, mechan
 @pytest.mark.parametrize(
     ("users", "password"), [({"user": PENCIL}, "pen"), ({"another": PENCIL}, "pencil"), ({"another": PENCIL}, "")]
 )
-def test_who_does_not_know_it_hears_nothing_until_he_has_tried(users: dict[str, Credential], password: str) -> None:
+def test_wrong_password_is_refused_after_proof(users: dict[str, Credential], password: str) -> None:
     server = asked(users)
     first = server.step(FIRST)
     with pytest.raises(Refused, match="wrong name or password, for 'user'"):
@@ -75,7 +75,7 @@ def test_who_does_not_know_it_hears_nothing_until_he_has_tried(users: dict[str, 
     assert not server.done
 
 
-def test_a_stranger_is_shown_the_same_salt_each_time_and_each_stranger_another() -> None:
+def test_unknown_names_have_constant_distinct_salts() -> None:
     def shown(name: str) -> bytes:
         return asked().step(f"n,,n={name},r={MINE}".encode()).split(b",")[1]
 
@@ -99,7 +99,7 @@ def test_a_stranger_is_shown_the_same_salt_each_time_and_each_stranger_another()
         b"n,,n=user,r=" + b"x" * 9_000,
     ],
 )
-def test_first_messages_that_are_refused(first: bytes) -> None:
+def test_malformed_first_message_is_refused(first: bytes) -> None:
     server = asked()
     with pytest.raises(Refused):
         server.step(first)
@@ -107,7 +107,7 @@ def test_first_messages_that_are_refused(first: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"n,a=user,n=user,r=x", b"y,,n=user,r=x", b"n,,n=user,r=x,ext=1"])
-def test_first_messages_that_are_none_of_the_usual_and_fine(first: bytes) -> None:
+def test_unusual_first_message_is_accepted(first: bytes) -> None:
     assert asked().step(first).startswith(b"r=x" + YOURS.encode())
 
 
@@ -115,7 +115,7 @@ def test_first_messages_that_are_none_of_the_usual_and_fine(first: bytes) -> Non
     ("old", "new"),
     [(b"c=biws", b"c=eSws"), (b"c=biws", b"c=!!"), (YOURS.encode(), b"other"), (b",p=", b",p=AAAA"), (b",p=", b",q=")],
 )
-def test_last_messages_that_do_not_fit_what_was_said(old: bytes, new: bytes) -> None:
+def test_inconsistent_last_message_is_refused(old: bytes, new: bytes) -> None:
     server = asked()
     final = final_of(server.step(FIRST))
     assert old in final
@@ -124,7 +124,7 @@ def test_last_messages_that_do_not_fit_what_was_said(old: bytes, new: bytes) -> 
     assert not server.done
 
 
-def test_a_proof_that_was_heard_is_worth_nothing_in_another_exchange() -> None:
+def test_replayed_proof_is_refused() -> None:
     server = asked()
     final = final_of(server.step(FIRST))
     server.step(final)
@@ -136,8 +136,8 @@ def test_a_proof_that_was_heard_is_worth_nothing_in_another_exchange() -> None:
         server.step(final)
 
 
-def test_librdkafka_of_old_writes_its_own_number_twice() -> None:
-    """As sent by its version 2.0.2, which stands in today's distributions: `r=` mine, mine, yours."""
+def test_old_librdkafka_repeats_its_nonce() -> None:
+    """As sent by its version 2.0.2, which current distributions have: `r=` client's nonce twice, then the server's."""
     server, mechanism = asked(), Mechanism.SHA_256
     first = server.step(FIRST).decode()
     bare = f"c=biws,r={MINE}{MINE}{YOURS}"
@@ -160,7 +160,7 @@ def test_librdkafka_of_old_writes_its_own_number_twice() -> None:
         "e=other-error",
     ],
 )
-def test_a_server_that_is_not_to_be_believed(first: str) -> None:
+def test_client_refuses_malformed_server_message(first: str) -> None:
     client = ScramProof(Mechanism.SHA_256, "user", "pencil", MINE)
     client.first()
     with pytest.raises(Refused):
@@ -168,7 +168,7 @@ def test_a_server_that_is_not_to_be_believed(first: str) -> None:
 
 
 @pytest.mark.parametrize("last", [b"v=AAAA", b"e=invalid-proof", b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="])
-def test_a_server_that_does_not_know_the_password_either(last: bytes) -> None:
+def test_client_refuses_server_without_password(last: bytes) -> None:
     client = ScramProof(Mechanism.SHA_256, "user", "pencil", MINE)
     client.first()
     client.step(asked().step(FIRST))
@@ -180,7 +180,7 @@ def test_a_server_that_does_not_know_the_password_either(last: bytes) -> None:
 # -- what is kept ----------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_is_kafkas_text_and_can_be_read_again() -> None:
+def test_credential_round_trips_in_kafkas_format() -> None:
     assert PENCIL.text.startswith(
         "salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="
     )
@@ -190,7 +190,7 @@ def test_what_is_kept_is_kafkas_text_and_can_be_read_again() -> None:
     assert "stored_key" not in repr(PENCIL)
 
 
-def test_passwords_as_people_write_them() -> None:
+def test_passwords_are_normalized() -> None:
     def kept(text: str) -> Credential:
         return asked_for(Mechanism.SHA_256, text, lambda count: SALT)
 
@@ -211,14 +211,14 @@ def test_passwords_as_people_write_them() -> None:
         "salt=QUFB,stored_key=QUFB,server_key=QUFB,iterations=4096",
     ],
 )
-def test_what_is_no_credential_counts_as_none(text: str) -> None:
+def test_malformed_credential_is_ignored(text: str) -> None:
     kept, wrong = credentials_in({"SCRAM-SHA-256": text, "producer_byte_rate": "1"})
     assert kept == {}
     assert len(wrong) == 1
     assert "WG5d8oPm" not in wrong[0]
 
 
-def test_a_plain_token_beyond_the_bound_is_refused() -> None:
+def test_too_long_plain_token_is_refused() -> None:
     ann = "a" * (TOKEN_BYTES_MAX - 3)
     exchange = PlainExchange({ann: b"x"})
     assert exchange.step(f"\0{ann}\0x".encode()) == b""

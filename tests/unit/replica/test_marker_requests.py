@@ -1,4 +1,4 @@
-"""The ends of transactions, as a coordinator has a leader write them, and who is told of them."""
+"""WriteTxnMarkers and DescribeProducers at the leader of a partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 class Leader:
-    """Keeps what is to be done until it is said what becomes of it."""
+    """Keeps each append until the test reports its outcome."""
 
     def __init__(self) -> None:
         self.written: list[tuple[TopicPartition, bytes, Callable[[ErrorCode, int], None]]] = []
@@ -60,7 +60,7 @@ def marker(producer: int, committed: bool, *wheres: TopicPartition, coordinator:
     }
 
 
-async def test_the_answer_comes_when_all_are_committed_and_says_of_each_what_became_of_it() -> None:
+async def test_response_waits_for_all_markers_and_has_result_of_each() -> None:
     leader = Leader()
     asked = {"markers": [marker(7, True, A0, A1, B0), marker(8, False, A0)]}
     replies = []
@@ -90,7 +90,7 @@ async def test_the_answer_comes_when_all_are_committed_and_says_of_each_what_bec
     assert read_control(record) == (ControlType.ABORT, 3)
 
 
-async def test_who_hangs_up_has_ended_it_all_the_same() -> None:
+async def test_marker_counts_after_client_disconnects() -> None:
     leader = Leader()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -101,13 +101,13 @@ async def test_who_hangs_up_has_ended_it_all_the_same() -> None:
     assert leader.told == [(A0, 7, True, 5)]
 
 
-async def test_nothing_to_write_is_answered_at_once() -> None:
+async def test_request_without_markers_is_answered_at_once() -> None:
     for asked in ([], [marker(7, True)]):
         reply = await Leader().ask(ApiKey.WRITE_TXN_MARKERS, {"markers": asked}, 0)
         assert len(reply["markers"]) == len(asked)
 
 
-async def test_producers_are_described_by_who_leads() -> None:
+async def test_leader_describes_producers() -> None:
     asked = {"topics": [{"name": "a", "partition_indexes": [0, 1]}]}
     reply = await Leader().ask(ApiKey.DESCRIBE_PRODUCERS, asked, 0)
     [there, elsewhere] = reply["topics"][0]["partitions"]

@@ -1,4 +1,4 @@
-"""Metadata has missing topics made."""
+"""Metadata creates missing topics, and describes partitions without a reachable leader."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def nothing_made(name: str) -> None:
     raise AssertionError(name)
 
 
-async def test_missing_topics_of_one_request_are_made_together() -> None:
+async def test_missing_topics_of_request_are_created_concurrently() -> None:
     under_way = together = 0
     made: list[str] = []
 
@@ -87,8 +87,8 @@ async def test_missing_topics_of_one_request_are_made_together() -> None:
     assert together == metadata_requests.CREATED_AT_A_TIME_MAX
 
 
-async def test_a_topic_made_for_a_request_is_not_described_in_its_answer() -> None:
-    """kafka-go asks for two topics that it has deleted, and expects that no partition is described."""
+async def test_topic_created_for_request_has_no_partitions_in_response() -> None:
+    """kafka-go requests two topics that it has deleted, and expects no partitions."""
     cache = MetadataCache()
 
     async def make(name: str) -> None:
@@ -101,7 +101,7 @@ async def test_a_topic_made_for_a_request_is_not_described_in_its_answer() -> No
     assert await ask(make, ["a", "b"], cache) == dict.fromkeys(["a", "b"], ErrorCode.NONE)
 
 
-async def test_partitions_without_a_reachable_leader_say_why() -> None:
+async def test_partition_without_reachable_leader_has_error() -> None:
     def partition(number: int, leader: int) -> Role:
         state = PartitionState(BrokerId(leader), (ONE,), LeaderEpoch(7), ControllerEpoch(1))
         replicas = Assignment((ONE, BrokerId(2), BrokerId(3)))
@@ -129,12 +129,12 @@ async def test_partitions_without_a_reachable_leader_say_why() -> None:
     assert await described(5) == [(0, 1, none), (1, -1, away), (2, -1, away)]
 
 
-async def test_no_topic_is_made_if_the_broker_does_not_make_topics() -> None:
+async def test_no_topic_is_created_without_auto_create() -> None:
     found = await ask(nothing_made, ["a", "no/name"], auto_create=False)
     assert found == {"a": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
 
 
-async def test_of_two_topics_that_would_be_one_in_metrics_one_is_made_at_a_time() -> None:
+async def test_topics_with_same_metric_name_are_created_one_at_a_time() -> None:
     started: list[str] = []
 
     class Slow(TopicManager):
@@ -148,8 +148,8 @@ async def test_of_two_topics_that_would_be_one_in_metrics_one_is_made_at_a_time(
     assert len(started) == len({name.replace(".", "_") for name in started}) == 2
 
 
-async def test_one_request_makes_a_bounded_number_of_topics() -> None:
-    """A request of a megabyte names tens of thousands."""
+async def test_request_creates_bounded_number_of_topics() -> None:
+    """A request of a megabyte can name tens of thousands of topics."""
     made: list[str] = []
 
     async def make(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Requester may do what: the decision against one that looks at every ACL anew, and the rules one by one."""
+"""The authorization decision: compared with a scan of all ACLs, and the rules one by one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ whos = st.builds(Requester, st.sampled_from(USERS[:2]), st.sampled_from(HOSTS[:2
 
 
 def slowly(acls: list[Acl], settings: AclSettings, who: Requester, operation: Operation, name: str) -> bool:
-    """As the rules are told, one after the other."""
+    """Apply the rules of the module one after the other."""
     if who.principal in settings.super_users:
         return True
     about = [
@@ -73,7 +73,7 @@ def slowly(acls: list[Acl], settings: AclSettings, who: Requester, operation: Op
 
 
 @given(all_acls, settings_of, whos, st.sampled_from(OPERATIONS), st.text("ab*", min_size=1, max_size=4))
-def test_the_decision_is_that_of_whoever_looks_at_all_of_them(
+def test_decision_equals_scan_of_all_acls(
     acls: list[Acl], settings: AclSettings, who: Requester, operation: Operation, name: str
 ) -> None:
     made = Acls.of(acls)
@@ -85,16 +85,14 @@ EVERY_NAME = ["".join(letters) for length in range(1, 5) for letters in product(
 
 
 @given(all_acls, settings_of, whos)
-def test_somewhere_is_some_name(acls: list[Acl], settings: AclSettings, who: Requester) -> None:
+def test_allowed_somewhere_means_on_some_name(acls: list[Acl], settings: AclSettings, who: Requester) -> None:
     made = Acls.of(acls)
     some = any(allowed(made, settings, who, Operation.WRITE, TOPIC, name) for name in EVERY_NAME)
     assert allowed_somewhere(made, settings, who, Operation.WRITE, TOPIC) is some
 
 
 @given(all_acls, patterns, st.frozensets(entries, max_size=3))
-def test_what_is_said_of_one_pattern_is_replaced_and_nothing_else(
-    acls: list[Acl], pattern: Pattern, entries: frozenset[Entry]
-) -> None:
+def test_with_pattern_replaces_one_pattern_only(acls: list[Acl], pattern: Pattern, entries: frozenset[Entry]) -> None:
     after = Acls.of(acls).with_pattern(pattern, entries)
     assert set(after) == {acl for acl in acls if acl.pattern != pattern} | {Acl(pattern, each) for each in entries}
     assert after == Acls.of(set(after))
@@ -121,7 +119,7 @@ def may(operation: Operation, name: str, *acls: Acl, who: Requester = ANN, setti
 T = Pattern(TOPIC, "t")
 
 
-def test_nothing_is_allowed_that_is_not_said() -> None:
+def test_operation_without_acl_is_refused() -> None:
     assert not may(Operation.READ, "t")
     assert may(Operation.READ, "t", settings=AclSettings(open_by_default=True))
     assert not may(
@@ -130,7 +128,7 @@ def test_nothing_is_allowed_that_is_not_said() -> None:
     assert not may(Operation.READ, "t", allow(Operation.READ, Pattern(GROUP, "t")))
 
 
-def test_who_may_read_may_know_that_it_is_there_and_not_the_other_way_round() -> None:
+def test_read_implies_describe_and_not_vice_versa() -> None:
     assert may(Operation.DESCRIBE, "t", allow(Operation.READ, T))
     assert not may(Operation.READ, "t", allow(Operation.DESCRIBE, T))
     assert may(Operation.DESCRIBE, "t", allow(Operation.DESCRIBE, T), deny(Operation.READ, T))
@@ -138,7 +136,7 @@ def test_who_may_read_may_know_that_it_is_there_and_not_the_other_way_round() ->
     assert not may(Operation.ALTER_CONFIGS, "t", allow(Operation.ALTER, T))
 
 
-def test_what_is_denied_is_denied_whatever_allows_it() -> None:
+def test_deny_overrides_allow() -> None:
     everything = allow(Operation.ALL, Pattern(TOPIC, "*"))
     assert may(Operation.READ, "t", everything)
     assert not may(Operation.READ, "t", everything, deny(Operation.READ, T))
@@ -147,14 +145,14 @@ def test_what_is_denied_is_denied_whatever_allows_it() -> None:
     assert may(Operation.READ, "t", everything, deny(Operation.READ, T), settings=AclSettings(frozenset({"User:ann"})))
 
 
-def test_a_star_is_a_prefix_like_any_other_where_it_is_one() -> None:
+def test_star_as_prefix_is_literal() -> None:
     starred = allow(Operation.READ, Pattern(TOPIC, "*", PREFIXED))
     assert not may(Operation.READ, "t", starred)
     assert may(Operation.READ, "*t", starred)
 
 
 @pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1", "0::1"])
-def test_one_address_is_one_however_it_is_written(host: str) -> None:
+def test_notations_of_address_are_equal(host: str) -> None:
     there = Requester("User:ann", "::1")
     everywhere = allow(Operation.ALL, T)
     assert not may(Operation.READ, "t", everywhere, deny(Operation.READ, T, host=host), who=there)
@@ -164,7 +162,7 @@ def test_one_address_is_one_however_it_is_written(host: str) -> None:
     )
 
 
-def test_all_that_is_allowed_is_told_as_bits() -> None:
+def test_operations_are_returned_as_bits() -> None:
     acls = Acls.of([allow(Operation.READ, T), allow(Operation.ALTER_CONFIGS, T)])
     wanted = (Operation.READ, Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS)
     assert operations(acls, NONE, ANN, TOPIC, "t") == sum(1 << each for each in wanted)
@@ -176,7 +174,7 @@ def test_all_that_is_allowed_is_told_as_bits() -> None:
 # -- filters, and ACLs that are none -----------------------------------------------------------------------
 
 
-def test_filters() -> None:
+def test_filters_match_acls() -> None:
     literal, star = allow(Operation.READ, Pattern(TOPIC, "t-1")), allow(Operation.READ, Pattern(TOPIC, "*"))
     prefix, group = deny(Operation.WRITE, Pattern(TOPIC, "t", PREFIXED)), allow(Operation.READ, Pattern(GROUP, "t-1"))
 
@@ -208,6 +206,6 @@ def test_filters() -> None:
         (allow(Operation.READ, T, host=""), "an address"),
     ],
 )
-def test_what_is_no_acl(acl: Acl, why: str) -> None:
+def test_invalid_acl_is_refused(acl: Acl, why: str) -> None:
     with pytest.raises(BadAcl, match=why):
         check_acl(acl)

@@ -1,4 +1,4 @@
-"""What configurations are not kept of is told by name, not only by its number."""
+"""Requests for configurations: refusals name the resource type or the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kafka_bodies import on_values
 @pytest.mark.parametrize(
     ("kind", "called"), [(8, "BROKER_LOGGER (8)"), (16, "CLIENT_METRICS (16)"), (32, "GROUP (32)"), (64, "64")]
 )
-async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
+async def test_refusal_of_resource_type_names_it(kind: int, called: str) -> None:
     act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[ApiKey.DESCRIBE_CONFIGS]
     asked = {"resource_type": kind, "resource_name": "1", "configuration_keys": None}
     body = {"resources": [asked], "include_synonyms": False, "include_documentation": False}
@@ -29,7 +29,7 @@ async def test_a_kind_that_is_not_here_is_named(kind: int, called: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])
-async def test_key_that_is_read_at_the_start_is_refused_with_what_to_do(key: str) -> None:
+async def test_refusal_of_static_key_says_what_to_do(key: str) -> None:
     act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)}))[
         ApiKey.INCREMENTAL_ALTER_CONFIGS
     ]
@@ -42,7 +42,7 @@ async def test_key_that_is_read_at_the_start_is_refused_with_what_to_do(key: str
     assert result["error_message"].startswith(f"{key} is read when a broker starts: set it in the broker's file")
 
 
-def test_key_with_a_coarser_twin_has_no_value_while_only_the_twin_is_said() -> None:
+def test_key_without_value_has_none_if_coarser_key_is_set() -> None:
     file = {"log.retention.ms": Setting("172800000"), "log.retention.hours": Setting("48", True)}
     keys = ["log.retention.ms", "log.retention.hours"]
     assert {each.name: each.value for each in of_broker(Layers({}, {}, file), keys)} == {
@@ -53,7 +53,7 @@ def test_key_with_a_coarser_twin_has_no_value_while_only_the_twin_is_said() -> N
     assert (said.value, said.config_source) == ("5", 2)
 
 
-async def test_a_resource_that_is_named_again_is_not_described_again() -> None:
+async def test_repeated_resource_is_refused() -> None:
     act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {}))[ApiKey.DESCRIBE_CONFIGS]
     asked = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
     body = {"resources": [asked] * 3, "include_synonyms": False, "include_documentation": False}

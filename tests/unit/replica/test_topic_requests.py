@@ -1,4 +1,4 @@
-"""Topics of one request to make: what they become is what they would become in requests of their own."""
+"""Topics of one CreateTopics request have the results of separate requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIKE_RAW = "would be equal in metrics, which write both '.' and '_' as '_'"
 
 
 class Store:
-    """Makes every topic but those called `bad`, and takes a while for it."""
+    """Creates all topics except `bad`, slowly."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -64,7 +64,7 @@ async def create(store: Store, *names: str, check_only: bool = False, bad: tuple
     return [(topic["error_code"], topic["error_message"] or "") for topic in reply["topics"]]
 
 
-async def test_of_two_that_would_be_one_in_metrics_the_first_is_made() -> None:
+async def test_first_of_topics_with_same_metric_name_is_created() -> None:
     for check_only in (False, True):
         store = Store()
         first, other, second, third = await create(
@@ -75,7 +75,7 @@ async def test_of_two_that_would_be_one_in_metrics_the_first_is_made() -> None:
         assert sorted(store.made) == ([] if check_only else ["other", "raw.col", "raw.col_"])
 
 
-async def test_where_the_first_is_refused_the_second_is_made() -> None:
+async def test_second_topic_with_same_metric_name_is_created_if_first_is_refused() -> None:
     store = Store()
     first, second, third = await create(store, "a.b.c", "a_b.c", "a.b_c", bad=("a.b.c",))
     assert first[0] == ErrorCode.INVALID_CONFIG
@@ -84,14 +84,14 @@ async def test_where_the_first_is_refused_the_second_is_made() -> None:
     assert store.made == ["a_b.c"]
 
 
-async def test_those_that_have_nothing_to_do_with_each_other_are_made_together() -> None:
+async def test_topics_with_different_metric_names_are_created_concurrently() -> None:
     store = Store()
     answers = await create(store, *(f"t{number}" for number in range(20)))
     assert answers == [(ErrorCode.NONE, "")] * 20
     assert store.together == 20
 
 
-async def test_one_that_is_named_twice_is_not_made() -> None:
+async def test_repeated_topic_is_refused() -> None:
     store = Store()
     answers = await create(store, "t", "t.u", "t")
     assert [code for code, _ in answers] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]

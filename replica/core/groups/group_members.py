@@ -1,0 +1,172 @@
+"""The members of one group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, ValuesView
+
+from attrs import define, field
+
+from replica.core.groups.group_messages import Offer, Ticket
+from replica.core.groups.member_memory import MEMBER_BYTES, MemberMemory, of_offers, of_words
+
+
+@define(eq=False)
+class MemberMetadata:
+    """One member of a group."""
+
+    id: str
+    instance: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    offers: tuple[Offer, ...]
+    assignment: bytes = b""
+    joining: Ticket | None = None
+    """The join that waits for an answer."""
+    syncing: Ticket | None = None
+    """The sync that waits for an answer."""
+    is_new: bool = False
+    """True until the first join is answered: the member has no id yet, so it cannot send heartbeats."""
+
+    @property
+    def said_bytes(self) -> int:
+        words = of_words(self.id, self.instance, self.client_id, self.client_host)
+        return MEMBER_BYTES + words + of_offers(self.offers)
+
+    @property
+    def held_bytes(self) -> int:
+        return self.said_bytes + len(self.assignment)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        return next((offer.metadata for offer in self.offers if offer.name == protocol), b"")
+
+
+@define(eq=False)
+class GroupMembers(Mapping[str, MemberMetadata]):
+    """The members of a group by id, in the order in which they joined, with what is counted over all of them."""
+
+    memory: MemberMemory = field(factory=MemberMemory)
+    """Counts the memory of the members of all groups."""
+    statics: dict[str, str] = field(factory=dict)
+    """The member of each static instance."""
+    pending: dict[str, None] = field(factory=dict)
+    """Member ids that were issued and have not joined yet. None of them is a member."""
+    _by_id: dict[str, MemberMetadata] = field(factory=dict)
+    _support: Counter[str] = field(factory=Counter)
+    """The number of members that support each protocol. Each has at least one."""
+
+    def __getitem__(self, ident: str) -> MemberMetadata:
+        return self._by_id[ident]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_id)
+
+    def values(self) -> ValuesView[MemberMetadata]:
+        return self._by_id.values()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def add(self, member: MemberMetadata) -> None:
+        self.unexpect(member.id)
+        self._by_id[member.id] = member
+        self.memory.bytes += member.held_bytes
+        if member.instance is not None:
+            self.statics[member.instance] = member.id
+        self._support.update(_names(member.offers))
+
+    def expect(self, ident: str) -> None:
+        """Note that this member id was issued."""
+        self.pending[ident] = None
+        self.memory.bytes += _held_by_pending(ident)
+
+    def unexpect(self, ident: str) -> None:
+        if ident in self.pending:
+            del self.pending[ident]
+            self.memory.bytes -= _held_by_pending(ident)
+
+    def remove(self, member: MemberMetadata) -> None:
+        del self._by_id[member.id]
+        self.memory.bytes -= member.held_bytes
+        if member.instance is not None and self.statics.get(member.instance) == member.id:
+            del self.statics[member.instance]
+        self._withdraw(member.offers)
+
+    def rename(self, member: MemberMetadata, new: str) -> None:
+        """Give a restarted static member another id. It keeps its place in the order of members."""
+        assert member.instance is not None
+        self.memory.bytes += of_words(new) - of_words(member.id)
+        member.id = new
+        self._by_id = {entry.id: entry for entry in self._by_id.values()}
+        self.statics[member.instance] = new
+
+    def change(self, member: MemberMetadata, offers: tuple[Offer, ...], rebalance_ms: int, session_ms: int) -> None:
+        self._withdraw(member.offers)
+        self._support.update(_names(offers))
+        self.memory.bytes += of_offers(offers) - of_offers(member.offers)
+        member.offers = offers
+        member.rebalance_timeout_ms = rebalance_ms
+        member.session_timeout_ms = session_ms
+
+    def give(self, assignments: Mapping[str, bytes]) -> None:
+        """Set all assignments. Members that are not named have none from here on."""
+        for member in self.values():
+            given = assignments.get(member.id, b"")
+            self.memory.bytes += len(given) - len(member.assignment)
+            member.assignment = given
+
+    def close(self) -> None:
+        """Stop counting what the members hold."""
+        self.memory.bytes -= self.held_bytes
+        self.memory = MemberMemory()
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that the members hold, counted anew."""
+        members = sum(member.held_bytes for member in self.values())
+        return members + sum(_held_by_pending(ident) for ident in self.pending)
+
+    def _withdraw(self, offers: tuple[Offer, ...]) -> None:
+        """Forget protocols that no member offers: their number is unlimited."""
+        for name in _names(offers):
+            self._support[name] -= 1
+            if not self._support[name]:
+                del self._support[name]
+
+    # -- protocols ---------------------------------------------------------------------------------
+
+    def share(self, offers: tuple[Offer, ...]) -> bool:
+        """Return whether all members support one of these protocols."""
+        return any(self._support[offer.name] == len(self._by_id) for offer in offers)
+
+    def choose(self) -> str:
+        """Return the protocol with most votes. Each member votes for its first offer that all members share."""
+        count = len(self._by_id)
+        votes: Counter[str] = Counter()
+        for member in self.values():
+            votes[next(offer.name for offer in member.offers if self._support[offer.name] == count)] += 1
+        return votes.most_common(1)[0][0]
+
+    @property
+    def all_joined(self) -> bool:
+        return not self.pending and all(member.joining is not None for member in self.values())
+
+    @property
+    def waiting_to_join(self) -> int:
+        return sum(member.joining is not None for member in self.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.values()), default=0)
+
+
+def _held_by_pending(ident: str) -> int:
+    return MEMBER_BYTES + of_words(ident)
+
+
+def _names(offers: tuple[Offer, ...]) -> dict[str, int]:
+    return dict.fromkeys((offer.name for offer in offers), 1)
