@@ -194,15 +194,15 @@ def test_filters_match_acls() -> None:
 @pytest.mark.parametrize(
     ("acl", "why"),
     [
-        (allow(Operation.READ, Pattern(ResourceType.ANY, "t")), "a kind of resource"),
+        (allow(Operation.READ, Pattern(ResourceType.ANY, "t")), "a resource type"),
         (allow(Operation.READ, Pattern(TOPIC, "t", PatternType.MATCH)), "LITERAL"),
         (allow(Operation.ANY, T), "an operation"),
         (Acl(T, Entry("User:ann", "*", Operation.READ, Permission.ANY)), "ALLOW"),
-        (allow(Operation.READ, Pattern(TOPIC, "")), "not empty"),
-        (allow(Operation.READ, Pattern(GROUP, "a/b")), "cannot be kept"),
-        (allow(Operation.READ, Pattern(GROUP, "..")), "cannot be kept"),
+        (allow(Operation.READ, Pattern(TOPIC, "")), "is empty"),
+        (allow(Operation.READ, Pattern(GROUP, "a/b")), "cannot hold it"),
+        (allow(Operation.READ, Pattern(GROUP, "..")), "cannot hold it"),
         (allow(Operation.ALTER, Pattern(CLUSTER, "mine")), "kafka-cluster"),
-        (allow(Operation.READ, T, "ann"), "looks like User:ann"),
+        (allow(Operation.READ, T, "ann"), "use the form User:ann"),
         (allow(Operation.READ, T, host=""), "an address"),
     ],
 )

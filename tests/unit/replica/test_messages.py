@@ -162,7 +162,7 @@ def test_a_tag_that_nobody_knows_is_passed_over() -> None:
     ("frame", "why"),
     [
         ("0003 0001", "its header alone"),
-        ("7fff 0001 00000007 ffff", "API 32767 v1 is not known"),
+        ("7fff 0001 00000007 ffff", "API 32767 v1 is unknown"),
         ("0003 0063 00000007 ffff", "METADATA v99: versions 0 to 12"),
         ("0003 0001 00000007 0063 61", "a client id of 99 bytes"),
         ("0003 0001 00000007 fffe", "a client id of -2 bytes"),
@@ -172,7 +172,7 @@ def test_a_tag_that_nobody_knows_is_passed_over() -> None:
         ("0003 0001 00000007 ffff 00000001 0009 61", "9 bytes declared, but 1 are left"),
         ("0003 0001 00000007 ffff 00000001 0001 ff", "utf-8"),
         ("0003 0009 00000007 ffff 00 ffffffffff7f", "more than 5 bytes"),
-        ("0003 0009 00000007 ffff 01 00 7f", "tag 0 of 127 bytes"),
+        ("0003 0009 00000007 ffff 01 00 7f", "tag 0 has 127 bytes"),
         ("0003 0009 00000007 ffff 00", "cut off or broken"),
         ("0000 0003 00000007 ffff ffff 0001", "cut off or broken"),
     ],

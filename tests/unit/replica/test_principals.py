@@ -27,7 +27,7 @@ def test_the_first_rule_that_fits(rules: str, principal: str) -> None:
 
 
 def test_where_no_rule_fits_nobody_comes_in() -> None:
-    with pytest.raises(NoPrincipal, match="fits CN=Ann"):
+    with pytest.raises(NoPrincipal, match="matches CN=Ann"):
         read_rules("RULE:^CN=Bob$/bob/").of_subject(ANN)
 
 

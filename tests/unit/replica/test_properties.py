@@ -591,7 +591,7 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
             ["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
             "there is one authorizer here",
         ),
-        ([AUTHORIZER, "super.users=ann"], "looks like User:ann"),
+        ([AUTHORIZER, "super.users=ann"], "use the form User:ann"),
         ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "to pass over it would not be safe"),
         (["create.topic.policy.class.name=x.Mine"], "to pass over it would not be safe"),
         (["ssl.engine.factory.class=x.Mine"], "to pass over it would not be safe"),

@@ -70,14 +70,14 @@ def test_what_a_newer_broker_has_written_about_something_else_is_passed_over() -
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("00", None, "2 bytes wanted"),
-        ("0000 0004 706179", None, "4 bytes wanted"),
-        ("0000 0003 706179 00", None, "1 bytes more"),
-        (KEY, "", "2 bytes wanted"),
-        (KEY, "0001", "in version 1; 0 is known"),
-        (KEY, "0000 0000000000000009 0000 0000ea60 06", "in state 6"),
-        (KEY, "0000 0000000000000009 0000 0000ea60 01 7fffffff", "2147483647 things"),
-        (KEY, "0000 0000000000000009 0000 0000ea60 01 fffffffe", "-2 things"),
+        ("00", None, "2 bytes expected"),
+        ("0000 0004 706179", None, "4 bytes expected"),
+        ("0000 0003 706179 00", None, "1 surplus bytes"),
+        (KEY, "", "2 bytes expected"),
+        (KEY, "0001", "of version 1; 0 is known"),
+        (KEY, "0000 0000000000000009 0000 0000ea60 06", "state 6 is unknown"),
+        (KEY, "0000 0000000000000009 0000 0000ea60 01 7fffffff", "2147483647 elements"),
+        (KEY, "0000 0000000000000009 0000 0000ea60 01 fffffffe", "-2 elements"),
     ],
 )
 def test_what_is_no_record_says_why(key: str, value: str | None, why: str) -> None:
