@@ -15,6 +15,7 @@ from replica.cli.properties.properties_source import PropertiesSource, Scope
 from replica.core.acl_authorization import AclSettings
 from replica.core.acls import BadAcl, check_principal
 from replica.core.principals import BadRules, Principals, read_rules
+from replica.core.sasl_plain import PLAIN
 from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity, SaslSettings
 from zab.config.config_source import ConfigSource, all_of
 from zab.config.jaas import parse_jaas
