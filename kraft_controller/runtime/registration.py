@@ -1,7 +1,7 @@
 """The registration of a broker in the store: an ephemeral node that lasts as long as the session.
 
 The zxid that created the node is the broker epoch. A process that registers again has another epoch, so commands for
-the earlier registration are recognized even if nobody noticed that the broker was gone.
+the earlier registration are recognized even if no other process noticed the interruption.
 """
 
 from __future__ import annotations

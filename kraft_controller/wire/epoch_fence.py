@@ -1,8 +1,8 @@
 """The controller epoch fence: changes that apply only while this broker is the controller (KIP-380 in Apache Kafka).
 
 Every change of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
-a change is lost, the node tells the outcome: it was applied if the node holds what was to be written, since nobody else
-writes that.
+a change is lost, a read of the node decides: the change was applied if the node holds its value, which no other
+controller writes.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class Partition:
         state, log, before = command.state, self.log, self.role
         start = log.end_offset
         log.assign_epoch(state.leader_epoch, start)
-        # `state` names the controller that elected this leader. A controller that only repeats it elected nobody.
+        # `state` names the controller that elected this leader. A controller that only repeats it elected no leader.
         leading = LeaderRole(me, state.leader_epoch, state.controller_epoch, start, Isr(state.isr, state.version))
         if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:
             # No other broker led in between, so no follower has truncated, and their positions hold.

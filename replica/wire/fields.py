@@ -8,7 +8,7 @@
 since, until   the versions of the message that have the field
 null           the first version in which the field may be null; no version, if it is not given
 tag            the field's number among the tagged fields
-default        the field's value where nobody gave one, and in a version that does not have the field
+default        the field's value if none is given, and in versions without the field
 """
 
 from __future__ import annotations
