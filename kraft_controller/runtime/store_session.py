@@ -79,6 +79,7 @@ class StoreSession:
         return found
 
     async def _send_one(self, operation: Operation) -> Result:
+        """Send one operation. Its expected errors and an unknown outcome are results; all other errors raise."""
         session = self._session
         try:
             match operation:

@@ -199,6 +199,10 @@ class ZnodeStore:
         return (yield from _read_configs([znodes.config_path("brokers", name) for name in names]))
 
     def config_changes(self, seen: int | None, of: int = 0) -> StoreRequests[ConfigChanges | Missing]:
+        """Read the change notifications after `seen`; with None, only the newest number.
+
+        `of`: the creation of the parent that `seen` counts in. The numbers start again if the parent was recreated.
+        """
         [parent] = yield [Exists(znodes.CONFIG_CHANGES)]
         made = parent.made if isinstance(parent, Node) else 0
         names = yield from _list(znodes.CONFIG_CHANGES)

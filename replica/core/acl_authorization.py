@@ -215,6 +215,11 @@ def allowed_somewhere(
 
 
 def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester, operation: Operation) -> bool:
+    """Decide `allowed_somewhere` (KIP-679, AclAuthorizer.authorizeByResourceType).
+
+    A DENY of all names refuses. Else one ALLOW suffices if neither a DENY of its own name nor one of a prefix of it
+    takes it back. Operations that imply this one do not count.
+    """
     wanted = _DENIED_BY[operation]
     literal = {name: _bits((rules,), requester) for name, rules in held.literal.items()}
     prefixed = {name: _bits((rules,), requester) for name, rules in held.prefixed.items()}

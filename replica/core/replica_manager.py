@@ -331,6 +331,11 @@ class ReplicaManager:
         origin: int,
         clock: int,
     ) -> list[Produced] | None:
+        """Append to all partitions. Return the results unless they have to wait (ReplicaManager.appendRecords).
+
+        With acks=all the high watermark has to pass the records; with acks=1 and `sync_writes` they have to be on disk.
+        An error of one partition does not affect the others. A storage error takes its partition out of service.
+        """
         if acks not in (-1, 0, 1):
             text = f"acks is -1, 0 or 1, not {acks}"
             return [Produced(where, ErrorCode.INVALID_REQUIRED_ACKS, text) for where, _ in entries]

@@ -206,6 +206,7 @@ def _check_size(header: Header, rules: Rules) -> None:
 
 
 def _check_header(header: Header, rules: Rules) -> None:
+    """Raise `KafkaError` for a header that no producer may send (Kafka: LogValidator.validateBatch)."""
     if header.record_count <= 0 or header.record_count != header.last_delta + 1:
         raise _invalid(f"a batch of {header.record_count} records with last offset delta {header.last_delta}")
     if header.control and not rules.many:

@@ -125,6 +125,11 @@ class GroupCoordinator:
     # -- requests ----------------------------------------------------------------------------------------
 
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
+        """Handle a request: refuse it if this broker does not coordinate the group, then if the group is unknown.
+
+        While the group loads, Heartbeat succeeds and SyncGroup gets REBALANCE_IN_PROGRESS, as in Kafka's
+        GroupCoordinator: members keep their assignments. Unknown groups are created by joins and commits only.
+        """
         match ask:
             case Join():
                 self._on_join(ticket, ask, now)
@@ -190,6 +195,7 @@ class GroupCoordinator:
         return self.topic.refusal(group)
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
+        """Check a JoinGroup and create the group if a member without an id joins (GroupCoordinator.handleJoinGroup)."""
         name, settings = ask.who.group, self._settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)

@@ -238,6 +238,11 @@ class GroupMembership:
     # -- sync, heartbeat -----------------------------------------------------------------------------------
 
     def on_sync(self, group: GroupMetadata, ticket: Ticket, ask: Sync, now: int) -> None:
+        """Handle a SyncGroup (GroupCoordinator.doSyncGroup): the leader's assigns, the others wait for the assignment.
+
+        In a stable group the assignment is returned at once. The checks have the order of Kafka's: member id,
+        generation, protocol, state.
+        """
         who = ask.who
         error = group.member_error(who)
         if error is None and who.generation != group.generation:

@@ -122,6 +122,11 @@ class TransactionCoordinator:
     # -- requests ----------------------------------------------------------------------------------------
 
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
+        """Handle a request.
+
+        The error for an unknown transactional id is INVALID_PRODUCER_ID_MAPPING for producers, and
+        TRANSACTIONAL_ID_NOT_FOUND for DescribeTransactions.
+        """
         match ask:
             case Init():
                 self._on_init(ticket, ask, now)

@@ -41,6 +41,8 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 def handlers(authorizer: Authorizer | None) -> Handlers:
+    """Return handlers that give an error for each ACL or filter; without an authorizer, all are SECURITY_DISABLED."""
+
     def present() -> Authorizer:
         if authorizer is None:
             raise KafkaError(ErrorCode.SECURITY_DISABLED, "no authorizer is configured on this broker")

@@ -57,6 +57,10 @@ def handlers(
         return -1 if found is None or found not in cache.brokers else found
 
     async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
+        """Describe the named topics, or all of them, and create missing ones if broker and request allow it.
+
+        Version 0 means all topics by an empty list, later versions by null.
+        """
         asked = request.body.topics
         if asked is None or (request.version == 0 and not asked):
             names: list[tuple[str | None, TopicId | None]] = [(name, None) for name in sorted(cache.topics)]

@@ -99,6 +99,7 @@ def names_of(entity: Entity) -> Names:
 
 
 def _entity(parts: list[EntityData]) -> Entity:
+    """Return the entity of a quota (KIP-546): a user, a client id, a pair of both, or an IP address."""
     names: dict[str, str | None] = {part.entity_type: part.entity_name for part in parts}
     if len(names) != len(parts) or not names:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity needs at least one type, and each type once")
