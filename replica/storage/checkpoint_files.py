@@ -31,7 +31,7 @@ def encode(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
-    """Decode a checkpoint file. Raises `DamagedLog` if it is none."""
+    """Decode a checkpoint file. Raises `DamagedLog` if it is malformed."""
     try:
         lines = data.decode().splitlines()
         version, count = lines[0], int(lines[1])
@@ -75,7 +75,7 @@ def decode_epochs(data: bytes, name: str = EPOCHS) -> list[tuple[int, int]]:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Return the properties; lines with a wrong escape are left out."""
+    """Return the properties. Lines with a malformed escape are left out."""
     return {entry.key: entry.value for entry in parse(data.decode(errors="replace"), [])}
 
 

@@ -51,7 +51,7 @@ class Compaction:
     # -- the passes before the copy ----------------------------------------------------------------
 
     def note_aborted(self, listed: Iterable[AbortedTxn]) -> None:
-        """Take the transactions of the transaction indexes, also those whose markers follow later."""
+        """Note the transactions of the transaction indexes, also those with later markers."""
         for each in listed:
             self.aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
             self._listed.add(each.last_offset)
@@ -89,7 +89,7 @@ class Compaction:
     # -- the copy ----------------------------------------------------------------------------------
 
     def retained(self, header: Header, batch: bytes) -> bytes | None:
-        """Return what is left of a batch, or None."""
+        """Return the batch with its remaining records, or None if none remain."""
         self.records_before += header.record_count
         if header.base_offset >= self.upto:
             self.records_after += header.record_count

@@ -46,7 +46,7 @@ class MissingFile(StorageFailure):
 
 
 class FirstFailure(DiskErrors):
-    """The errors of a log directory. The first failure ends its use; a missing file is none."""
+    """The errors of a log directory. The first failure ends its use; a missing file is not a failure."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -71,7 +71,7 @@ class FirstFailure(DiskErrors):
 
 
 def log_directory(path: str) -> RealDisk:
-    """Lock a log directory. One that cannot be used has failed from the beginning; one in use raises."""
+    """Lock a log directory. An unusable directory counts as failed; one in use by another process raises."""
     return RealDisk(path, FirstFailure(path), lock=LOCK, reserve=RESERVE)
 
 

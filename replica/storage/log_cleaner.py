@@ -41,7 +41,7 @@ class Cleaned:
 
 
 def examine_log(log: UnifiedLog, cleaned_upto: int, now_ms: int, high_watermark: int) -> LogToClean:
-    """Measure what a round would find in a log."""
+    """Measure the dirty part of a log."""
     truncations, config = log.flusher.truncations, log.config
     since = max(cleaned_upto, log.start_offset)
     bound = uncleanable_from(log.last_stable_offset(high_watermark), log.recovery_point)
@@ -175,7 +175,7 @@ class _Round:
         return size
 
     def _copy(self, group: list[LogSegment], path: str) -> tuple[int, set[int]]:
-        """Write what stays of these segments, durably. Return the size, and the offsets of the markers in it."""
+        """Write the remaining records of these segments, durably. Return the size, and the offsets of its markers."""
         file = self.log.segments.files.create(path)
         size, markers = 0, set()
         try:

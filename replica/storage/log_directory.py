@@ -34,7 +34,7 @@ def folder_of(partition: TopicPartition) -> str:
 
 
 def partition_of(folder: str) -> TopicPartition | None:
-    """Parse a folder's name: the last dash separates topic and number. Return None if it is no partition's folder."""
+    """Parse a folder's name: the last dash separates topic and number. Return None for other folders."""
     topic, _, number = folder.rpartition("-")
     return (topic, int(number)) if topic and number.isdigit() else None
 
@@ -165,7 +165,7 @@ class LogDirectory:
         return log
 
     def _check_metadata(self, log: UnifiedLog, path: str) -> None:
-        """Delete a topic id that makes no sense: before the first flush, lost power may empty its file."""
+        """Delete a malformed topic id: before the first flush, lost power may empty its file."""
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
@@ -276,14 +276,14 @@ class LogDirectory:
             files_of.write_offsets(self.files, files_of.CLEANED, self.cleaned)
 
     def lower_end(self, partition: TopicPartition, offset: int) -> None:
-        """A log is about to be truncated: lower each checkpoint beyond the offset."""
+        """Lower each checkpoint beyond the offset to which a log is about to be truncated."""
         names = files_of.RECOVERY_POINTS, files_of.HIGH_WATERMARKS, files_of.CLEANED
         self._lower(
             partition, offset, zip(names, (self._recovery_points, self.high_watermarks, self.cleaned), strict=True)
         )
 
     def lower_start(self, partition: TopicPartition, offset: int) -> None:
-        """A log starts at an earlier offset than before."""
+        """Lower the recorded start of a log that starts at an earlier offset than before."""
         self._lower(partition, offset, [(files_of.START_OFFSETS, self._start_offsets)])
 
     def _lower(

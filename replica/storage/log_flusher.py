@@ -90,19 +90,19 @@ class LogFlusher:
         self.names_changed = True
 
     def truncated(self, offset: int) -> None:
-        """The log is about to be truncated to this offset."""
+        """Prepare for a truncation to this offset."""
         self.recovery_point = min(self.recovery_point, offset)
         self.truncations += 1
 
     def restarted_at(self, offset: int) -> None:
-        """All records were deleted, and the log starts here."""
+        """Start anew at this offset after the deletion of all records."""
         self.recovery_point = offset
 
     # -- the steps of a flush ----------------------------------------------------------------------
 
     def begin(self, end_offset: int) -> PendingFlush:
-        """Collect what is to be synced. That includes what unfinished flushes of other threads collected: the flush
-        that ends first moves the recovery point."""
+        """Collect the files to sync, those of unfinished flushes in other threads included: the first flush to end
+        moves the recovery point."""
         active = self._segments.active
         paths = [
             segment.path(suffix)
@@ -145,7 +145,7 @@ class LogFlusher:
             self._files.sync_dir("")  # the folder itself may be new
 
     def cancel(self, flush: PendingFlush) -> None:
-        """Give back what a failed flush collected, so that the next one syncs it."""
+        """Return the files of a failed flush, so that the next one syncs them."""
         self._pending.remove(flush)
         self.names_changed = self._epochs.unsynced = True
         self._metadata = (*flush.metadata, *self._metadata)

@@ -1,4 +1,4 @@
-"""How a start finds a log again (Kafka: LogLoader).
+"""Recovery of a log at the start of a broker (Kafka: LogLoader).
 
 Everything before the recovery point was durable once. What is missing there is damage, and the log is not served.
 Nothing was promised behind it: a crash may keep or lose any sector of a write. So each batch there is checked, and the
@@ -64,7 +64,7 @@ def open_log(
     checkpoints: OffsetCheckpoints = NO_CHECKPOINTS,
     notes: list[str] | None = None,
 ) -> UnifiedLog:
-    """Open a log, or create it in an empty folder. Append to `notes` what an operator should know.
+    """Open a log, or create it in an empty folder. Append notes for the operator to `notes`.
 
     Raises `DamagedLog` if durable records are missing.
     """

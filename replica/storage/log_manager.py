@@ -52,7 +52,7 @@ PRODUCER_CHECK_MS: Final = 600_000
 
 
 class LogManager:
-    """`config_of` says what is set for a topic now."""
+    """`config_of` returns the current settings of a topic."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class LogManager:
                     yield found, (partition, directory, log)
 
     def delete_due_files(self, now_ms: int) -> None:
-        """Delete files of deleted segments and logs whose time has come. Slow if they are large: for a thread."""
+        """Delete the due files of deleted segments and logs. Slow if they are large: for a thread."""
         for directory in self._usable():
             directory.delete_due_files(now_ms)
 

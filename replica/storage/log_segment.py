@@ -293,8 +293,8 @@ class LogSegment:
 
     @property
     def aborted(self) -> list[AbortedTxn]:
-        """The aborted transactions whose markers are in it, in that order. Raises `ValueError` if the file makes no
-        sense."""
+        """The aborted transactions whose markers are in it, in that order. Raises `ValueError` if the file is
+        malformed."""
         if not self.has_aborted:
             return []
         if self._aborted is None:

@@ -24,7 +24,7 @@ from replica.storage.log_segment import LogSegment
 from replica.wire.batch import Header
 
 Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
-"""A batch that may hold what a search wants, and a function that reads it."""
+"""A batch that may hold the record of a search, and a function that reads it."""
 DELETED: Final = ".deleted"
 _POSITIONS_MAX: Final = 16
 
@@ -264,7 +264,7 @@ class LogSegments:
             self._deletions.append((path + DELETED, due_ms))
 
     def take_due_deletions(self, now_ms: int) -> list[str]:
-        """Return the files whose time has come. The caller deletes them."""
+        """Return the files that are due for deletion. The caller deletes them."""
         due = [path for path, when in self._deletions if when <= now_ms]
         self._deletions = [each for each in self._deletions if each[1] > now_ms]
         return due

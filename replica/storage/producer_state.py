@@ -162,7 +162,7 @@ class ProducerStateManager:
         return None
 
     def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
-        """Check what a coordinator writes for a producer. It has no sequence, so only epochs count."""
+        """Check a batch that a coordinator writes for a producer. It has no sequence, so only epochs count."""
         known = self._by_id.get(header.producer_id)
         if known is None:
             return
@@ -274,7 +274,7 @@ class ProducerStateManager:
 
     @staticmethod
     def decode(data: bytes) -> ProducerStateManager:
-        """Decode a snapshot. Raises `ValueError` if the bytes are no snapshot."""
+        """Decode a snapshot. Raises `ValueError` if it is malformed."""
         try:
             return _decode(data)
         except StructError as error:

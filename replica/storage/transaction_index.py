@@ -27,7 +27,7 @@ def encode(entries: Sequence[AbortedTxn]) -> bytes:
 
 
 def decode(data: bytes) -> list[AbortedTxn]:
-    """Decode a whole file. Raises `ValueError` if a part makes no sense."""
+    """Decode a whole file. Raises `ValueError` if a part is malformed."""
     entries = decode_sound(data)
     if len(entries) * ENTRY_BYTES != len(data):
         raise ValueError(f"{len(data)} bytes, and only the first {len(entries)} entries make sense")
@@ -35,7 +35,7 @@ def decode(data: bytes) -> list[AbortedTxn]:
 
 
 def decode_sound(data: bytes) -> list[AbortedTxn]:
-    """Decode a file up to the first entry that makes no sense: a loss of power may have damaged its end."""
+    """Decode a file up to the first malformed entry: a loss of power may have damaged its end."""
     entries: list[AbortedTxn] = []
     for version, *fields in _ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY_BYTES]):
         entry = AbortedTxn(*fields)

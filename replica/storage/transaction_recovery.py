@@ -1,4 +1,4 @@
-"""How a start restores the producer state and the transaction indexes.
+"""Recovery of the producer state and the transaction indexes at the start of a broker.
 
 A `read_committed` consumer that lacks an entry of a transaction index gets records that were never committed. So an
 index that should exist and does not is rebuilt from the batches. Behind the recovery point no entry is trusted: a loss
@@ -21,7 +21,7 @@ from zab.storage.disk import read_all
 def restore_transactions(
     log: UnifiedLog, names: Collection[str], point: int, notes: list[str], *, markers: bool
 ) -> None:
-    """Restore what a log knows of producers and transactions.
+    """Restore the producers and transactions of a log.
 
     names     the files of the folder
     point     the recovery point

@@ -62,10 +62,10 @@ class OffsetCheckpoints(Protocol):
     an offset."""
 
     def lower_end(self, offset: int) -> None:
-        """The log is about to be truncated: records from this offset on may be missing from now on."""
+        """Record that records from this offset on may be missing: the log is about to be truncated."""
 
     def lower_start(self, offset: int) -> None:
-        """The log starts here. With a later start on record, a restart would delete the records appended next."""
+        """Record that the log starts here. With a later start, a restart would delete the records appended next."""
 
 
 class NoCheckpoints:
@@ -193,7 +193,7 @@ class UnifiedLog:
             return self._append(buffer, placed, now_ms if self._config.append_time else NO_TIMESTAMP)
 
     def append_as_follower(self, batches: bytes) -> LogAppendInfo:
-        """Append what the leader sent.
+        """Append the leader's batches.
 
         An empty log takes a batch that begins before its start offset: the leader's log starts within that batch, after
         DeleteRecords, and batches are copied whole. The start offset stays.
@@ -465,7 +465,7 @@ class UnifiedLog:
         return found
 
     def load_aborted(self, segment: LogSegment) -> list[AbortedTxn]:
-        """Return a segment's aborted transactions. Rebuild its transaction index if that is lost or makes no sense."""
+        """Return a segment's aborted transactions. Rebuild its transaction index if that is lost or malformed."""
         try:
             return segment.aborted
         except (ValueError, MissingFile):
@@ -673,7 +673,7 @@ class UnifiedLog:
         return is_expired(config, max_timestamp, now_ms)
 
     def delete_due_files(self, now_ms: int) -> None:
-        """Delete files of deleted segments whose time has come. Slow if they are large; also from a thread."""
+        """Delete the due files of deleted segments. Slow if they are large; also from a thread."""
         with self.lock:
             due = self.segments.take_due_deletions(now_ms)
         for path in due:
