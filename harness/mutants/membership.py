@@ -7,6 +7,7 @@ from typing import Final
 from harness.mutants.edit import Mutant, mutant
 
 ENSEMBLE: Final = "zab.core.ensemble:Ensemble"
+CONFIG_NODE: Final = "zab.service.config_node:ConfigNode"
 HISTORY: Final = "zab.core.history:History"
 LEADER: Final = "zab.core.leader.leader_broadcast:LeaderBroadcast"
 COMMITS: Final = "zab.core.leader.commit_accounting:CommitAccounting"
@@ -117,6 +118,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "no-quorum-of-the-new",
         "a membership is proposed although too few of its voters follow, and nothing commits any more",
         (f"{LEADER}.reconfigure", "if not ensemble.is_quorum([*synced, log_state.me]):", "if False:"),
+    ),
+    mutant(
+        "any-version-is-replaced",
+        "a conditional reconfiguration of a client replaces the membership in force, whatever its version is",
+        ("zab.service.config_node:check_request", "if version not in (ANY_VERSION, ensemble.version):", "if False:"),
+        (f"{CONFIG_NODE}.change", "if version not in (ANY_VERSION, ensemble.version):", "if False:"),
+        machine="store",
     ),
     mutant(
         "promoted-and-still-observes",

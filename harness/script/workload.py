@@ -39,7 +39,7 @@ class Snapshot:
 
 @frozen
 class Reconfigure:
-    """A membership change, asked of every server that believes it leads."""
+    """A membership change, asked of every server that believes it leads; with the store, often by a client of its own."""
 
     at: int
     change: str

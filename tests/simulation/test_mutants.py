@@ -21,6 +21,7 @@ from zab.core.messages import Propose
 from zab.core.zxid import Epoch, ServerId, Zxid
 
 QUICK = {
+    "any-version-is-replaced": 0,
     "M04": 0,
     "M06a": 4,
     "M06b": 0,

@@ -13,10 +13,13 @@ from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
 from harness.history import Asked, Became, Fired, History, Lost, Reply, Told
 from harness.outcome import Outcome
+from harness.profiles import BY_NAME
+from harness.worlds.cores.store.checks import CONFIGURED, RECONFIGURED
 from harness.worlds.cores.store.client_port import SimulatedClientPort
 from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
+from zab.service.config_node import ConfigNode
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import Done, EventFrame
 from zab.service.connection.request_pipeline import RequestPipeline
@@ -275,3 +278,18 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(ClientConnection, "notify", notify)
     monkeypatch.setattr(SimulatedShell, "flush", flush_late)
     assert noticed().startswith("no event is missed, and each comes before what it tells of is seen")
+
+
+# -- the membership ------------------------------------------------------------------------------------
+
+
+def test_client_changes_the_membership_and_each_answer_is_right() -> None:
+    outcome = run(BY_NAME["healed in a change"].script(0, voters=3, machine="store"))
+    assert outcome.held, f"{outcome.promise}: {outcome.what}"
+    assert dict(outcome.counts)["changed by a client"] > 0
+
+
+def test_server_that_shows_an_old_membership_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConfigNode, "on_membership", lambda *_: False)
+    outcome = run(BY_NAME["healed in a change"].script(0, voters=3, machine="store"))
+    assert outcome.promise in (CONFIGURED, RECONFIGURED)

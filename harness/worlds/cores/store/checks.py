@@ -12,11 +12,14 @@ from harness.checkers.store.silence import SILENT
 from harness.history import Became, Event
 from harness.worlds.cores.store.machine import Machine
 from zab.core.batch import Batch, digest_of, pack
+from zab.core.ensemble import Ensemble
 from zab.core.zxid import Zxid, show
+from zab.service.config_node import text_of
 from zab.store.operations import Op
+from zab.store.paths import CONFIG
 from zab.store.quota import BELOW
 from zab.store.transactions import decode
-from zab.store.znode import ACL, AVERSION, DATA
+from zab.store.znode import ACL, AVERSION, DATA, MZXID
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
 ONCE = "each request exactly once"
@@ -33,6 +36,8 @@ READERS = "a server that has a leader serves nobody as a reader only"
 ADMITTED = "a connection is closed at once only if others were admitted a moment ago"
 PINGED = "a ping is answered at once"
 OPEN = "a server counts the requests that are open, and no others"
+RECONFIGURED = "a change of the membership is answered with what it did"
+CONFIGURED = "every server shows clients the membership in force"
 TIMEOUT = "a client is told the timeout that its session has"
 
 
@@ -151,3 +156,11 @@ def same_lists(machines: Sequence[tuple[int, Machine]]) -> None:
             if mine[path] != theirs[path]:
                 what = f"server {one} knows {mine[path]} for {path}, and server {other} {theirs[path]}"
                 raise Violation(LISTS, what)
+
+
+def configured(server: int, machine: Machine, ensemble: Ensemble) -> None:
+    """Check that the configuration node shows the membership in force, and its version as its zxid."""
+    text, *_ = node = machine.store.tree.nodes[CONFIG]
+    if text != text_of(ensemble) or node[MZXID] != ensemble.version:
+        what = f"server {server} shows {text!r} of zxid {node[MZXID]:#x}, and {ensemble.text()!r} is in force"
+        raise Violation(CONFIGURED, what)

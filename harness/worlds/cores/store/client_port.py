@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.checkers.ghost import Violation
 from harness.faults import Knobs
+from harness.lists import credentials_of
 from harness.worlds.cores.store.checks import ADMITTED
 from harness.worlds.cores.store.connection_shell import SimulatedShell
 from harness.worlds.cores.store.judged_service import JudgedClientService
-from zab.core.errors import Overloaded
+from zab.core.ensemble import Ensemble
+from zab.core.errors import Overloaded, ZabError
 from zab.core.messages import State
 from zab.core.zxid import Zxid
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
@@ -28,9 +30,11 @@ from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.overflow_queue import OverflowQueue
 from zab.service.pending_submissions import PendingSubmissions, Submission
 from zab.service.throttle import ThrottleSettings
+from zab.store.acl import digest_id
 from zab.store.error_codes import ErrorCode
-from zab.store.operations import Op
+from zab.store.operations import Fields, Op
 from zab.store.request_format import HEAD, INTERNAL
+from zab.wire.relay_messages import ReconfigureRequest
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.server import StoreServer
@@ -44,6 +48,8 @@ CONTAINERS_MS: Final = 100
 """Between two checks for containers and TTL nodes: much more often than in production."""
 LARGE_MAX: Final = 3
 """Large requests for which a server has room."""
+SUPER: Final = "super"
+"""The user who may change the membership. Its password is its name, as of every user."""
 TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 """The longest timeout of a session, in ticks."""
 
@@ -106,6 +112,8 @@ def settings_of(knobs: Knobs) -> ClientPortSettings:
         containers_ms=CONTAINERS_MS,
         local_sessions_enabled=knobs.local_sessions > 0,
         local_sessions_upgrading_enabled=knobs.local_sessions > 1,
+        reconfig_enabled=True,
+        super_digest=digest_id(credentials_of(SUPER)),
         read_only_mode_enabled=knobs.read_only_ms > 0,
         read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
         throttle=throttle,
@@ -126,7 +134,7 @@ class SimulatedClientPort:
         self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
         chance = Random(f"{self.world.script.seed}/door/{server.id}/{server.life}")
-        settings = settings_of(server.knobs)
+        self.settings = settings = settings_of(server.knobs)
         self.clients: JudgedClientService = JudgedClientService(
             server.id,
             server.machine.store,
@@ -291,6 +299,31 @@ class SimulatedClientPort:
                 shell.asked = self._overflow.ask(step, go_on)
 
         shell.steps = steps
+        go_on(None, None)
+
+    def change_membership(self, shell: SimulatedShell, fields: Fields, done: Done) -> None:
+        """Carry out the steps of a reconfiguration that the leader has permitted, as `ServerMembership` does."""
+        steps = self.config_node.change(fields, lambda: self.server.node.ensemble)
+
+        def go_on(_: object, error: Exception | None) -> None:
+            if shell.over:
+                steps.close()
+                return
+            try:
+                step = next(steps) if error is None else steps.throw(error)
+            except StopIteration as end:
+                done(end.value, None)
+                return
+            except ZabError as failure:
+                done(None, failure)
+                return
+            if isinstance(step, Ensemble):
+                request = ReconfigureRequest(0, (), (), step.text(), step.version)
+                self._member.posted = True
+                self._requests.changes.add(request, lambda outcome: go_on(None, outcome))
+            else:
+                self.barrier(go_on)
+
         go_on(None, None)
 
     # -- periodic work ---------------------------------------------------------------------------------

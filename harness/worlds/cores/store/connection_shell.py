@@ -164,4 +164,4 @@ class SimulatedShell:
         self.port.carry_out(self, self.port.clients.sessions.find(session, password), done)
 
     def change_membership(self, fields: Fields, done: Done) -> None:
-        raise AssertionError("simulated clients change no membership")
+        self.port.change_membership(self, fields, done)

@@ -15,6 +15,7 @@ from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.store.calls import Call
 from harness.worlds.cores.store.checks import (
     OPEN,
+    configured,
     exactly_once,
     moved,
     owned,
@@ -136,6 +137,8 @@ class StoreLiveness(Liveness):
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)
+                if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
+                    configured(server.id, server.machine, server.node.ensemble)
                 self._judge_counts(server)
         there = leader.machine.zxid
         alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there]

@@ -11,7 +11,9 @@ from zab.core.zxid import Zxid
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.runtime.store_server.store_machine import Observer, StoreMachine
 from zab.store import transactions
+from zab.store.acl import Access
 from zab.store.apply import Handler, Result
+from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.store_settings import StoreSettings
 from zab.wire.relay_messages import TAG_BYTES
 
@@ -21,16 +23,16 @@ class PreparationObserver(Observer, Protocol):
         """A leader that had applied `applied` prepared the transaction `zxid`."""
 
 
-SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True)
+SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True, access=Access(supers=frozenset({"digest"})))
 """Every operation is enabled."""
 
 
 class SimulatedStore(StoreMachine):
     observer: PreparationObserver | None
 
-    def __init__(self) -> None:
+    def __init__(self, reconfigure: Reconfigure = no_reconfiguration) -> None:
         self._sessions_digest = -1
-        super().__init__(SETTINGS, read_limits=ClientPortSettings())
+        super().__init__(SETTINGS, reconfigure, ClientPortSettings())
         self.in_loop = _call
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
@@ -72,8 +74,8 @@ def _call(job: Callable[[], object]) -> None:
 class Machine:
     """A store, in the form of the machine of a simulated server."""
 
-    def __init__(self) -> None:
-        self.store = SimulatedStore()
+    def __init__(self, reconfigure: Reconfigure = no_reconfiguration) -> None:
+        self.store = SimulatedStore(reconfigure)
         self.count = 0
 
     @property

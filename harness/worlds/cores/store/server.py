@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.client_port import SimulatedClientPort
 from harness.worlds.cores.store.links import Channel, Channels
 from harness.worlds.cores.store.machine import Machine
+from zab.core.ensemble import Ensemble
+from zab.core.errors import NewConfigNoQuorum
 from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
@@ -23,11 +25,13 @@ from zab.core.ready import Append, BarrierDone, Ready, Recovered, Restore, SendL
 from zab.core.zxid import Millis, ServerId, Zxid
 from zab.host.logs import Log
 from zab.service.batch_applier import BatchApplier
+from zab.service.config_node import check_request
 from zab.service.limits import Limits
 from zab.service.member_turn import MemberTurn
 from zab.service.pending_submissions import PendingSubmissions
 from zab.service.proposal_queue import NEVER_STALLS
 from zab.service.request_path import RequestPath
+from zab.store.operations import Fields
 from zab.wire.frames import HEADER_BYTES
 from zab.wire.peer import Channel as Direction
 from zab.wire.peer import decode
@@ -36,7 +40,6 @@ from zab.wire.relay_messages import Forward
 if TYPE_CHECKING:
     from harness.worlds.cores.store.world import StoreWorld
     from zab.core.batch import Batch
-    from zab.core.ensemble import Ensemble
 
 LIMITS: Final = Limits()
 SUBMITS_MAX: Final = 4
@@ -69,10 +72,25 @@ class ToldNode(Node):
         judge.broadcasts(self.me, self.epoch)
         return first
 
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+        if not self.server.world.nemesis.can_spare(None, ensemble):
+            raise NewConfigNoQuorum("an operator waits until servers that may have lost their disk have healed")
+        return super().reconfigure(ensemble, expect, now)
+
     def barrier(self, token: int, now: Millis) -> None:
         server = self.server
         server.world.judge.barrier_asked(self.me, server.token_in_run(token))
         super().barrier(token, now)
+
+
+@frozen
+class MembershipState:
+    """The state of the membership, as a real member's status has it."""
+
+    server: ServerId
+    ensemble: Ensemble
+    pending: Ensemble | None
+    synced: tuple[ServerId, ...]
 
 
 class StoreServer(Server):
@@ -96,7 +114,12 @@ class StoreServer(Server):
     # -- the process -----------------------------------------------------------------------------------
 
     def empty_machine(self) -> Machine:
-        return Machine()
+        return Machine(self._check_reconfiguration)
+
+    def _check_reconfiguration(self, fields: Fields) -> None:
+        node = self.node
+        status = MembershipState(self.id, node.ensemble, node.pending, node.synced)
+        check_request(fields, status, self.client_port.settings)
 
     def make_node(self, recovered: Recovered) -> Node:
         node = ToldNode(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)

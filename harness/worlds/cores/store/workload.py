@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.faults import LEADER, Ask, Connect, Leave, Op, Vanish
+from harness.faults import JOINING, LEADER, Ask, Connect, Leave, Op, Reconfigure, Vanish
 from harness.worlds.cores.store.client import Client
+from harness.worlds.cores.store.membership_client import NUMBER as MEMBERSHIP_CLIENT
+from harness.worlds.cores.store.membership_client import MembershipClient
 from harness.worlds.cores.workload import Workload
+from zab.core.zxid import ServerId
 
 if TYPE_CHECKING:
     from harness.worlds.cores.store.world import StoreWorld
@@ -18,6 +22,7 @@ class StoreWorkload(Workload):
         super().__init__(world)
         self._store_world = world
         self.clients: dict[int, Client] = {}
+        self._chance = Random(f"{world.script.seed}/reconfigurations")
 
     def perform(self, op: Op, _: object) -> None:
         act = self._CLIENTS.get(type(op))
@@ -31,6 +36,25 @@ class StoreWorkload(Workload):
         if client is None:
             client = self.clients[number] = Client(self._store_world, number)
         return client
+
+    def _reconfigure(self, op: Reconfigure) -> None:
+        """Ask for a change as an operator does, or as a client of the store with the rights of the super user."""
+        leader = self._store_world.leader()
+        if leader is None or self._chance.random() < 0.5:
+            super()._reconfigure(op)
+            return
+        sid = leader.id if op.server <= LEADER else ServerId(op.server)
+        old = leader.node.ensemble
+        wanted = self._changed(old, op.change, sid, leader.id)
+        if wanted is None:
+            return
+        if op.change in JOINING:
+            self._store_world.join(sid, old)
+        client = self.clients.get(MEMBERSHIP_CLIENT)
+        if client is None:
+            client = self.clients[MEMBERSHIP_CLIENT] = MembershipClient(self._store_world)
+        assert isinstance(client, MembershipClient), "no script has so many clients"
+        client.change(old, wanted)
 
     def _connect(self, op: Connect) -> None:
         world = self._store_world
@@ -57,6 +81,7 @@ class StoreWorkload(Workload):
         client.come_back()
 
     _CLIENTS: Final[dict[type, Callable[[Any, Any], None]]] = {
+        Reconfigure: _reconfigure,
         Connect: _connect,
         Ask: _ask,
         Leave: _leave,

@@ -1,0 +1,130 @@
+"""A client that changes the membership of the ensemble, with the rights of the super user, and judges each answer.
+
+A request of it may be conditional: then it names the version of the membership that it replaces, often an old one. Its
+calls are not part of the history of the data. They are judged here, by the committed memberships.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from harness.checkers.ghost import Violation
+from harness.history import Event, Reply, Request
+from harness.protocol import error_name, refusal
+from harness.worlds.cores.store.checks import RECONFIGURED
+from harness.worlds.cores.store.client import Client
+from harness.worlds.cores.store.client_port import SUPER
+from zab.core.ensemble import Ensemble, Server, parse_server
+from zab.core.zxid import Zxid, counter_of, show
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import ANY_VERSION, Fields, Op
+from zab.wire.client.replies import decode_body
+
+if TYPE_CHECKING:
+    from harness.worlds.cores.store.world import StoreWorld
+
+NUMBER: Final = 900
+"""The number of this client; those of other clients are smaller."""
+CLIENT_PORT: Final = 2181
+"""A server that joins by a client's request names its port for clients."""
+OPEN_MAX: Final = 3
+"""Unanswered requests, beyond which it asks for nothing more."""
+_ALLOWED: Final = frozenset(
+    {
+        ErrorCode.BAD_VERSION, ErrorCode.RECONFIG_IN_PROGRESS, ErrorCode.NEW_CONFIG_NO_QUORUM, ErrorCode.BAD_ARGUMENTS,
+        ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS, ErrorCode.THROTTLED_OP,
+        ErrorCode.NOT_READ_ONLY,
+    }
+)  # fmt: skip
+
+
+class Reconfiguration:
+    """One request for a change, in the form of a `Call`."""
+
+    def __init__(self, client: MembershipClient, old: Ensemble, new: Ensemble, version: int) -> None:
+        self.number = self.xid = 0
+        self.request = Request("reconfig")
+        self.op = Op.RECONFIG
+        self.joining = tuple(_with_client_port(each) for each in new.servers if each not in old.servers)
+        self.leaving = tuple(each.id for each in old.servers if each.id not in new.by_id)
+        self.version = version
+        self.members = new if new.groups else None
+        """The whole membership: only so a client can change groups."""
+        joining, leaving = ",".join(each.text() for each in self.joining), ",".join(map(str, self.leaving))
+        named = (joining, leaving, None) if self.members is None else (None, None, new.text())
+        self.fields: Fields = (*named, version)
+        self._client = client
+        self._asked_at = client.world.ghost.committed
+        """The end of the committed history when this was asked."""
+
+    def reply(self, zxid: int, error: int, body: bytes) -> Reply:
+        self._client.judge(self, error, body, self._asked_at)
+        return refusal(zxid, error) if error else Reply(zxid=zxid)
+
+    def is_done_by(self, made: Ensemble) -> bool:
+        """Return whether this membership is one that this request asks for."""
+        if self.members is not None:
+            return (made.servers, made.groups) == (self.members.servers, self.members.groups)
+        return all(each in made.servers for each in self.joining) and not any(sid in made.by_id for sid in self.leaving)
+
+    def __str__(self) -> str:
+        return f"reconfig {self.fields}"
+
+
+def _with_client_port(server: Server) -> Server:
+    return parse_server(evolve(server, client_port=server.client_port or CLIENT_PORT).text())
+
+
+def _replaces(asked: int, version: Zxid) -> bool:
+    """Return whether a request with this condition may replace the membership of this version.
+
+    The first membership gets another version in each epoch, with the counter 0. The observer does not follow these.
+    """
+    return asked in (ANY_VERSION, version) or not (counter_of(Zxid(asked)) or counter_of(version))
+
+
+class MembershipClient(Client):
+    def __init__(self, world: StoreWorld) -> None:
+        super().__init__(world, NUMBER)
+        self._user = SUPER
+        self._chance = Random(f"{world.script.seed}/memberships")
+        self._versions: list[int] = []
+        """The versions of the memberships that it knew, oldest first."""
+
+    def change(self, old: Ensemble, new: Ensemble) -> None:
+        """Ask for the membership `new`; `old` is the one that the request is made from."""
+        if self.vanished or len(self._sent) + len(self.queue) >= OPEN_MAX:
+            return
+        self._versions.append(old.version)
+        draw = self._chance.random()
+        version = ANY_VERSION if draw < 0.4 else old.version if draw < 0.7 else self._chance.choice(self._versions)
+        self.call(Reconfiguration(self, old, new, version))  # type: ignore[arg-type]  # it has the form of a call
+
+    def saw(self, event: Event) -> None:
+        """Keep the event out of the history of the data."""
+
+    def judge(self, asked: Reconfiguration, error: int, body: bytes, asked_at: Zxid) -> None:
+        ghost, version = self.world.ghost, asked.version
+        now = ghost.governing[ghost.committed].version
+        if error:
+            if error not in _ALLOWED:
+                raise Violation(RECONFIGURED, f"{asked} fails with {error_name(error)}")
+            stays = counter_of(now) > 0 and version == ghost.governing[asked_at].version == now
+            if error == ErrorCode.BAD_VERSION and (version == ANY_VERSION or stays):
+                raise Violation(RECONFIGURED, f"{asked} fails with BAD_VERSION, and the version is {show(now)}")
+            return
+        text, stat = decode_body(Op.RECONFIG, body)
+        shown = Ensemble.parse(text.decode())
+        if shown.version != stat.mzxid or ghost.governing.get(Zxid(stat.mzxid)) != shown:
+            raise Violation(RECONFIGURED, f"the answer to {asked} shows {shown}, which is no committed membership")
+        self._versions.append(stat.mzxid)
+        self.world.counted("changed by a client")
+        for zxid in ghost.canon[ghost.place[asked_at] + 1 : ghost.place[shown.version] + 1]:
+            before = ghost.governing[ghost.parent[zxid]]
+            made = ghost.governing[zxid]
+            if made is not before and asked.is_done_by(made) and _replaces(version, before.version):
+                return
+        raise Violation(RECONFIGURED, f"{asked} is done, and no committed change from that version is what it asks for")
