@@ -43,7 +43,7 @@ def free_base(*offsets: int, host: str = "127.0.0.1") -> int:
 
 
 def _is_claimed(port: int) -> bool:
-    """By this process, until it ends: the lock of one byte, which a child that it starts does not inherit."""
+    """Lock the port's byte until this process ends. Return False if another process holds it."""
     with suppress(OSError):
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
         return True

@@ -1,4 +1,4 @@
-"""When could clients be served, in which moments did faults strike, and how long did it take until all was well again?
+"""The times at which clients could be served, the times of faults, and the durations of the recoveries.
 
 Nothing in here is judged: it is what campaigns add up. A quorum serves while a leader and enough of its followers
 all say that they serve. What came before the first such moment is the start, and no outage.
@@ -61,7 +61,7 @@ class Availability:
         self._last = kind
 
     def struck_beside(self, kind: str, phase: str, lasts_ms: int = 0) -> None:
-        """What servers do after it has other causes."""
+        """Later acts of servers have other causes."""
         self._strike(self.beside, kind, phase, lasts_ms)
 
     def _strike(self, hits: list[tuple[str, int, int]], kind: str, phase: str, lasts_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What the clients of a run did and were told: the record that the checkers judge and the pipeline stores.
+"""The calls of the clients of a run and their replies: the record that the checkers judge and the pipeline stores.
 
 The same record comes out of every world. It is one list, in the order in which things were seen from outside: for
 any one client that order is the truth (it saw the event before the reply); between clients only the times count.

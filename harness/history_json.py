@@ -61,7 +61,7 @@ def dumps(history: History) -> str:
 
 
 def to_json(record: Any) -> dict[str, object]:
-    """What differs from the defaults, and the kind."""
+    """Return the kind, and the fields that differ from the defaults."""
     return {"kind": type(record).__name__, **_fields(record)}
 
 

@@ -103,7 +103,7 @@ def _about(record: Event | Change | Jump) -> dict[str, object]:
 
 
 def from_rows(rows: Iterable[Row]) -> History:
-    """Of one run, in any order. Raises `HistoryError` when some are missing or are not what they were."""
+    """Read the rows of one run, in any order. Raise `HistoryError` if some are missing or changed."""
     ordered = sorted(rows, key=lambda row: row["index"])
     runs = sorted({row["run"] for row in ordered})
     if len(runs) != 1:

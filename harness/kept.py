@@ -52,7 +52,7 @@ class Kept:
 
 
 def dumps(kept: Kept) -> str:
-    """What is known first, then the script, in lines that can be compared."""
+    """Write the facts first, then the script, in lines that can be compared."""
     lines = [
         f" {json.dumps(attribute.name)}: {json.dumps(getattr(kept, attribute.name))}"
         for attribute in attrs.fields(Kept)
@@ -98,7 +98,7 @@ def keep(folder: Path, kept: Kept) -> Path:
 
 
 def objection(path: Path) -> str | None:
-    """What is wrong with a kept script today, with the line that shows it; None if it does as it should."""
+    """Return how a kept script's outcome differs from the expected one, with the line that repeats it, or None."""
     kept = loads(path.read_text())
     outcome = _run(kept, None)
     if not outcome.held:

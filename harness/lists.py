@@ -24,7 +24,7 @@ _WORDS: Final = re.compile(rf"{_ENTRY}(?:, {_ENTRY})*")
 
 
 def trouble(words: str) -> str | None:
-    """What is wrong with a list that somebody wrote; empty is open to all."""
+    """Return the mistake in a written list, or None. The empty list is open to all."""
     if not words or _WORDS.fullmatch(words):
         return None
     return f"{words!r} is no list: expected something like 'u1:rwcda, world:r', with auth, world or u1 to u{USERS_MAX}"
@@ -35,12 +35,12 @@ def user_name(number: int) -> str:
 
 
 def identities_of(user: str) -> tuple[Identity, ...]:
-    """What a connection is whose client has proved to be this user; an empty one has proved nothing."""
+    """Return the identities of a connection that has authenticated as this user; "" has not authenticated."""
     return (ANYONE, ("digest", _digest(user))) if user else (ANYONE,)
 
 
 def credentials_of(user: str) -> bytes:
-    """What proves it, as the scheme digest has it."""
+    """Return the credentials of the scheme digest."""
     return f"{user}:{user}".encode()
 
 

@@ -94,7 +94,7 @@ class Undecided:
 
 @frozen
 class Tally:
-    """What a number of runs add up to."""
+    """The sums over several runs."""
 
     runs: int = 0
     failures: tuple[Failure, ...] = ()
@@ -202,7 +202,7 @@ def campaign(
 
 @contextmanager
 def workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Whoever is told to end does not wait for them to finish what they have begun."""
+    """A worker that is stopped does not wait for the runs under way."""
     with ProcessPoolExecutor(jobs, initializer=_as_usual) as pool:
         try:
             yield pool

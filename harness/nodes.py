@@ -1,4 +1,4 @@
-"""What clients ask of nodes that not everybody may touch, that go by themselves, or of which there is a limit."""
+"""Requests for nodes with ACLs, nodes that servers delete by themselves, and nodes below a quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When must an ensemble serve, and when can it not? Computed from the script alone, without looking at the run.
+"""The times at which an ensemble must serve, and at which it cannot: computed from the script alone, not from the run.
 
 The time of a script is cut wherever a fault begins or ends. Within a segment nothing changes, and it is one of three:
 
@@ -81,7 +81,7 @@ class Segment:
 
 @frozen
 class Effect:
-    """What a fault may do from `begin` to `end`, and what it surely does."""
+    """The effects of a fault from `begin` to `end`: those that are possible, and those that are certain."""
 
     begin: int
     end: int
@@ -131,7 +131,7 @@ def _is_quorum(script: Script, sids: Sequence[int]) -> bool:
 
 
 def _must(script: Script, left: Sequence[int], effects: Sequence[Effect], somebody: int) -> bool:
-    """Of those that are left, some who all surely hear each other are a quorum, whoever else of them is away."""
+    """Return whether some of the remaining servers that certainly hear each other are a quorum."""
     if not script.groups:
         return _is_quorum(script, next(_together(left, effects), ())[somebody:])
     return somebody <= SOMEBODY_MAX and any(
@@ -154,7 +154,7 @@ def _together(sids: Sequence[int], effects: Sequence[Effect]) -> Iterator[tuple[
 
 
 def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
-    """Whoever is in no group with anybody else stands in one alone."""
+    """A server that shares no group with another one is a group of its own."""
     return all(
         any(one in group and other in group for group in effect.groups)
         for effect in effects
@@ -254,7 +254,7 @@ class Oracle(Checker):
             if proposed is not None and proposed is segment:
                 self.fail(
                     f"server {who.id} commits {show(each)}, which was proposed behind {segment.begin} ms, but until"
-                    f" {segment.end} ms nobody hears a quorum and is heard by it"
+                    f" {segment.end} ms no server has a quorum in both directions"
                 )
 
     def unserved(self, quiet: Sequence[tuple[int, int]], bound_ms: int) -> Violation | None:
@@ -267,7 +267,7 @@ class Oracle(Checker):
                 if until - since > bound_ms:
                     return Violation(
                         self.SERVES,
-                        f"from {since} to {until} ms nobody serves, though nothing changes from {segment.begin} to"
+                        f"from {since} to {until} ms no server serves, though nothing changes from {segment.begin} to"
                         f" {segment.end} ms and a quorum of whole servers is connected; the bound is {bound_ms} ms",
                     )
         return None

@@ -1,4 +1,4 @@
-"""What became of a run, in whichever world it was."""
+"""The outcome of a run, in any world."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recovery:
 
 @frozen
 class Outcome:
-    """What became of a run."""
+    """The outcome of a run."""
 
     script: Script
     promise: str | None

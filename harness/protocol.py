@@ -48,7 +48,7 @@ _ROLLED_BACK: Final = (ErrorCode.OK, ErrorCode.RUNTIME_INCONSISTENCY)
 
 
 def request_of(steps: Sequence[Step], number: int) -> Request:
-    """Of the steps of one `Ask`. With another `number` the data is another, and is padded to its size."""
+    """Return the request of one `Ask`. The data contains `number` and is padded to its size."""
     if len(steps) == 1:
         return _request(steps[0], f"{number}".encode())
     parts = tuple(_request(step, f"{number}.{part}".encode()) for part, step in enumerate(steps))
@@ -171,7 +171,7 @@ def refusal(zxid: int, code: int) -> Reply:
 
 
 def reply_of(request: Request, op: int, zxid: int, value: Any) -> Reply:
-    """What a server answered that did as it was asked; of a multi, what became of it."""
+    """Return the reply to a request that was carried out, or to a multi."""
     if op == Op.MULTI_READ:
         return Reply(
             zxid=zxid,

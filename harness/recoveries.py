@@ -36,7 +36,7 @@ class Hit:
 
 
 class Acknowledged(Checker):
-    """When clients of a list were told that something is written. Never objects."""
+    """Record the times at which writes of a list were acknowledged. It never fails."""
 
     promise = "acknowledged"
 

@@ -1,4 +1,4 @@
-"""Whether the same work takes more than it did: fixed work in one process, against stored figures. It only warns."""
+"""Compare the cost of fixed work in one process with stored figures. It only warns."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _cpu() -> dict[str, float]:
 
 
 def _instructions() -> dict[str, float]:
-    """Of all works together, less those of a process that does none: it is the imports that take long there.
+    """Return the cost of all works together, without that of a process that only imports.
 
     One that nobody counts goes before them, and compiles what has changed.
     """

@@ -1,4 +1,4 @@
-"""Whether a figure is worse than the stored one, by more than it changes from run to run. Nothing here measures."""
+"""Decide whether a figure is worse than the stored one by more than the noise. Nothing here measures."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def run(options: Options, data: Path) -> None:
 
 
 def _together(phases: Sequence[Phase], options: Options, until: float | None, data: Path) -> Measured:
-    """What three servers of each do, all of them running all the time."""
+    """Compare three servers of each side, all running all the time."""
     alternating, faults = of_kind(phases, Kind.ROUNDS), of_kind(phases, Kind.FAULT)
     if not alternating and not faults:
         return {}

@@ -42,7 +42,7 @@ class Served(Protocol):
 
 
 class Side(Served, Protocol):
-    """Whose servers can be killed, too."""
+    """An ensemble whose servers can be killed."""
 
     @property
     def ports(self) -> dict[int, int]: ...

@@ -1,4 +1,4 @@
-"""What clients notice of a server that is killed, and how long one that was away takes to have all again."""
+"""The effect of a killed server on clients, and the time in which a returned server catches up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node costs in memory: servers of each side with nothing else in them, and then that many nodes."""
+"""The memory of a node: servers of each side, first empty, then with so many nodes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _resident(side: Side) -> list[float]:
 
 
 def _live(side: Side) -> list[float]:
-    """What a JVM holds when it has collected its garbage: its resident memory is what it once was given."""
+    """Return the heap of a JVM after a garbage collection. Its resident memory would show its largest heap."""
     if side.label != "apache" or shutil.which("jcmd") is None:
         return []
     return [heap_used_mib(_jcmd(pid, "GC.run") + _jcmd(pid, "GC.heap_info")) for pid in side.pids.values()]

@@ -27,7 +27,7 @@ KAZOO: Final = {"get": "kazoo-get", "set": "kazoo-set", "one get": "kazoo-one-ge
 
 
 def beside_peers(phases: Sequence[Phase], operations: int, runs: int, data: Path) -> tuple[Measured, dict[str, str]]:
-    """What was measured, and the version of each that was."""
+    """Measure the peers. Return the figures, and the version of each peer."""
     works: dict[str, Callable[[int, int, Path], tuple[Measured, str]]] = {
         "etcd": _etcd,
         "pysyncobj": _pysyncobj,

@@ -1,4 +1,4 @@
-"""What is measured of the store beside its peers, in which order, and what is compared of it."""
+"""The measurements of the store beside its peers, their order, and the compared figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHILDREN: Final = 10_000
 
 
 class Kind(Enum):
-    """Who runs it."""
+    """The part of a comparison that runs a phase."""
 
     ROUNDS = "the rounds, in which both sides take turns, warm"
     FAULT = "after them, at the same servers: some are killed"

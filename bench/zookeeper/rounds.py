@@ -82,7 +82,7 @@ def told(answer: Answer) -> str:
 
 
 def profiled(client: Worker, side: Ours, phases: Sequence[Phase], operations: int, folder: Path) -> None:
-    """Where the time of our servers goes, in a run that is not counted."""
+    """Profile our servers, in a run that is not counted."""
     folder.mkdir(parents=True, exist_ok=True)
     for phase in phases:
         for worker in side.workers.values():

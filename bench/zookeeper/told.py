@@ -48,7 +48,7 @@ class Compared:
 
 
 def compare(measured: Measured) -> list[Compared]:
-    """Of all phases that both sides of a comparison ran, in the order of `ROWS`."""
+    """Return the phases that both sides of a comparison ran, in the order of `ROWS`."""
     found = []
     for side in SIDES:
         for name, phase in ROWS.items():
@@ -63,7 +63,7 @@ def compare(measured: Measured) -> list[Compared]:
 
 
 def from_document(document: Mapping[str, Any]) -> Measured:
-    """What `publish` wrote."""
+    """Read the figures that `publish` wrote."""
     return {(each["phase"], each["side"]): each["runs"] for each in document["measured"]}
 
 
@@ -162,7 +162,7 @@ def _both(sides: Sequence[Sequence[Answer]], key: str) -> str:
 
 
 def _notes(measured: Measured) -> list[str]:
-    """What has no column."""
+    """The fields without a column."""
     said = []
     for role in ("leader", "follower"):
         gaps = {side: measured.get((f"{role}-killed", side), []) for side in (OURS, "apache")}

@@ -11,7 +11,7 @@ from zab.core.zxid import ServerId, Zxid, show
 
 
 class PrefixConsistency(Checker):
-    """Of any two committed histories, one is a prefix of the other: all of them are prefixes of the canon."""
+    """All committed histories are prefixes of one history, the canon."""
 
     promise = "prefix consistency"
     by_place = frozenset({"applied"})
@@ -140,7 +140,7 @@ class Agreement(Checker):
 
 
 class Integrity(Checker):
-    """What is delivered was proposed by a primary, with this content."""
+    """Each delivered transaction was proposed by a primary, with the same content."""
 
     promise = "integrity"
     by_place = frozenset({"applied"})
@@ -159,7 +159,7 @@ class Integrity(Checker):
         for offset, payload in enumerate(batch.payloads()):
             zxid = Zxid(batch.first + offset)
             if zxid not in self._proposed:
-                self.fail(f"server {who.id} delivers {show(zxid)}, which nobody proposed")
+                self.fail(f"server {who.id} delivers {show(zxid)}, which was never proposed")
             if self._proposed[zxid] != payload:
                 self.fail(f"server {who.id} delivers {show(zxid)} with another content than was proposed")
 

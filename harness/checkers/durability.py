@@ -1,4 +1,4 @@
-"""What must be on a disk before something is said, adopted, committed or acknowledged."""
+"""The writes that must be durable before a message, an adoption, a commit or an acknowledgement."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, epoch_of, 
 
 
 class DurableBeforeAck(Checker):
-    """What a server says that it has, its disk has."""
+    """A server reports no more than its disk holds."""
 
     promise = "durable before acknowledged"
 
@@ -22,7 +22,7 @@ class DurableBeforeAck(Checker):
             self.fail(f"server {who.id} acknowledges {show(message.zxid)}, its disk ends at {show(who.durable)}")
 
     def counts_durable(self, who: Known, zxid: Zxid) -> None:
-        """What its disk reports may belong to a history that it has given up meanwhile, for a snapshot."""
+        """The disk's report may belong to a history that a snapshot has replaced meanwhile."""
         if not self.ghost.holds(who.tip, zxid):
             self.fail(
                 f"server {who.id} takes {show(zxid)} to be durable, which its history up to {show(who.tip)} is not"
@@ -209,12 +209,12 @@ class ReadmittedBySomethingNewer(Checker):
             return
         del self._forgot[who.id]
         if who.leader is None:
-            self.fail(f"server {who.id} has forgotten what it promised, and counts itself while nobody leads it")
+            self.fail(f"server {who.id} has lost its promises, and counts itself without a leader")
             return
         told = self._told.get((who.leader, who.id), NOTHING)
         if members <= told:
             self.fail(
-                f"server {who.id} has forgotten what it promised, and counts itself by the members of {show(members)};"
+                f"server {who.id} has lost its promises, and counts itself by the members of {show(members)};"
                 f" leader {who.leader} knew of those of {show(told)} when it brought it up to date"
             )
 
@@ -237,7 +237,7 @@ class ReadmittedBySomethingNewer(Checker):
             )
 
     def _counts(self, who: Known, sid: ServerId, zxid: Zxid, members: Zxid) -> bool:
-        """What it acknowledged before it forgot anything counts as ever."""
+        """An acknowledgement from before the loss still counts."""
         if sid not in self._forgot or members > self._told.get((who.id, sid), zxid):
             return True
         return any(self.ghost.holds(tip, zxid) for tip in self.ghost.servers[sid].kept)
@@ -270,7 +270,7 @@ class EpochsAscend(Checker):
 
 
 class DurableOnQuorum(Checker):
-    """What is committed, or acknowledged to a client, is on the disks of a quorum, of every membership concerned."""
+    """A committed or acknowledged transaction is on the disks of a quorum of every membership concerned."""
 
     promise = "durable on a quorum"
 

@@ -1,4 +1,4 @@
-"""What an omniscient observer knows: every transaction ever logged, and what each server has of them.
+"""The oracle state: every transaction that was ever logged, and the servers that have it.
 
 Transactions form a tree, because each was logged behind another one. Committed ones form one path in it,
 the *canon*. All questions that checkers ask ("does this disk hold that transaction?") are questions about
@@ -25,7 +25,7 @@ class Violation(Exception):
 
 @define
 class Known:
-    """What is known of one server from outside. The disk outlives the process, so does what is said of it."""
+    """The facts about one server, seen from outside. Facts about its disk outlive its process."""
 
     id: ServerId
     tip: Zxid = NOTHING
@@ -121,7 +121,7 @@ class Ghost:
     # -- questions ---------------------------------------------------------------------------------
 
     def holds(self, tip: Zxid, zxid: Zxid) -> bool:
-        """Whether the history that ends at `tip` contains `zxid`."""
+        """Return whether the history that ends at `tip` contains `zxid`."""
         if tip == zxid or zxid == NOTHING:
             return True
         depth = self.depth.get(zxid)
@@ -143,7 +143,7 @@ class Ghost:
         return place[tip]
 
     def had(self, zxid: Zxid) -> list[ServerId]:
-        """Who has it on disk, or had it before the script took the disk away: losing a disk uncommits nothing."""
+        """Return the servers that have or had it on disk: the loss of a disk uncommits nothing."""
         holds = self.holds
         return [
             known.id

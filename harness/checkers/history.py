@@ -1,4 +1,4 @@
-"""What logs contain: one content per zxid, one past per transaction, no holes, nothing committed cut away."""
+"""The contents of logs: one per zxid, one past per transaction, no holes, and nothing committed is truncated."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class CommittedStays(Checker):
 
 
 class ProcessConsistency(Checker):
-    """What a synchronized learner has logged is a prefix of what its leader has logged."""
+    """The log of a synchronized learner is a prefix of its leader's log."""
 
     promise = "process consistency"
 

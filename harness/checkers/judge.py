@@ -172,7 +172,7 @@ class Judge:
         """By type of message. What is not in here concerns nobody."""
 
     def concerned(self, fact: str, again: bool) -> list[Checker]:
-        """Who wants to be told this, or this again."""
+        """Return the checkers that handle this fact."""
         plain = getattr(Checker, fact)
         wanting = [checker for checker in self.checkers if getattr(type(checker), fact) is not plain]
         return [checker for checker in wanting if not (again and fact in checker.by_place)]

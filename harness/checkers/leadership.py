@@ -167,7 +167,7 @@ class FollowsALeader(Checker):
 
 @define
 class _Heard:
-    """By one server, since it last ended a search."""
+    """Facts about one server, since its last election ended."""
 
     leads: set[ServerId] = field(factory=set)
     searched: set[ServerId] = field(factory=set)

@@ -1,4 +1,4 @@
-"""What makes a broadcast *primary order*: each primary's changes come in its order, on top of all earlier ones.
+"""Primary order: each primary's changes come in its order, after all changes of earlier primaries.
 
 The published specifications quantify these with "there are two transactions such that", which a single
 transaction satisfies: they can never fail. Here they are meant for *all* pairs.
@@ -60,7 +60,7 @@ class LocalPrimaryOrder(Checker):
 
 
 class GlobalPrimaryOrder(Checker):
-    """What a server delivers comes in the order of epochs."""
+    """A server delivers in the order of epochs."""
 
     promise = "global primary order"
     by_place = frozenset({"applied"})

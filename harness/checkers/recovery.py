@@ -1,4 +1,4 @@
-"""What a restart finds is what the disk was told, and what a machine holds is what history says."""
+"""A restart finds what was written to the disk, and a machine holds what the history says."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class RestartIsTheDisk(Checker):
         self.fail(f"server {who.id} finds {_show(found)} on its disk, expected {' or '.join(map(_show, possible))}")
 
     def _was_there(self, found: Found, who: Known) -> bool:
-        """Whether all this was known already when the disk was put back, perhaps on another branch."""
+        """Return whether all this was known when the old disk was put back, perhaps on another branch."""
         accepted, current, last = found
         promised, adopted = self._most.get(who.id, (who.accepted, who.current))
         return accepted <= promised and current <= adopted and last in self.ghost.depth

@@ -1,4 +1,4 @@
-"""What callers are promised: barriers that see every acknowledged write, and servers that do not fall over."""
+"""Promises to callers: a barrier includes every acknowledged write, and no server fails."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ServingIsCurrent(Checker):
 
 
 class NoCrash(Checker):
-    """Nothing that peers or disks legally do makes a server fall over."""
+    """No legal act of a peer or a disk makes a server fail."""
 
     promise = "no server falls over"
 

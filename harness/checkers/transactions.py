@@ -30,10 +30,10 @@ class Seen(NamedTuple):
 
 
 class End(Enum):
-    OPEN = "nobody has asked that it counts"
-    ASKED = "somebody has, and does not know what became of it"
-    COUNTS = "it was said that it counts"
-    ABORTED = "it was said that it does not"
+    OPEN = "its end was never requested"
+    ASKED = "its commit was requested, and the outcome is unknown"
+    COUNTS = "its commit was acknowledged"
+    ABORTED = "it was aborted"
 
 
 @define(eq=False)
@@ -131,11 +131,11 @@ def _placed(journal: Journal) -> Iterator[Broken]:
         made = by.get((look.where, look.offset))
         shows = f"{look.where} is said to be at {look.offset}"
         if made is None and look.offset != NOWHERE:
-            yield Broken(PLACED, f"{shows}, which nobody has committed")
+            yield Broken(PLACED, f"{shows}, which was never committed")
         elif made is not None and made.end in (End.OPEN, End.ABORTED):
             yield Broken(PLACED, f"{shows}, and of its transaction: {made.end.value}")
         elif made is not None and look.answered < made.asked:
-            yield Broken(PLACED, f"{shows}, before anybody had asked that its transaction counts")
+            yield Broken(PLACED, f"{shows}, before the commit of its transaction was requested")
         newer = next((each for each in journal.transactions if _counts_beyond(each, look)), None)
         if newer is not None:
             yield Broken(PLACED, f"{shows}, and that {newer.positions[look.where]} counts had been said before")

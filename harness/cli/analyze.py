@@ -74,7 +74,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def left(arguments: argparse.Namespace) -> str:
-    """What is there when it was told to end before it was done."""
+    """Report the partial result of a command that was stopped."""
     return f"what was stored of the campaign in {arguments.folder} is as it was; the same command analyses it"
 
 

@@ -1,4 +1,4 @@
-"""What several commands have in common: which script, what became of it, and how long it will take."""
+"""The common part of several commands: reading the script, printing the outcome, showing the progress."""
 
 from __future__ import annotations
 

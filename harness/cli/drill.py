@@ -45,7 +45,7 @@ def act(arguments: argparse.Namespace) -> int:
         made = {"page": str(arguments.output.resolve()), **outcome_as_json(outcome), "world": arguments.world}
         print(json.dumps(made))
         return HELD if outcome.held else VIOLATED
-    print("Three servers, and somebody who writes without a break. In virtual time:\n")
+    print("Three servers, and a client that writes all the time. In virtual time:\n")
     print("\n".join(lines))
     print(f"\nThe picture: {arguments.output.resolve().as_uri()}")
     return HELD if outcome.held else VIOLATED

@@ -153,7 +153,7 @@ def act(arguments: argparse.Namespace) -> int:
 
 
 def _say(arguments: argparse.Namespace, plan: Plan, total: Tally, took: float) -> None:
-    """What the runs add up to, also where there would have been more."""
+    """Report the sums of the runs, also after an early end."""
     if arguments.json:
         made = attrs.asdict(total, filter=lambda attribute, _: attribute.name != "failures")
         made["never"] = [point.name for point in _never(plan, total)]
@@ -205,7 +205,7 @@ def _overdue(plan: Plan, total: Tally) -> list[Point]:
 
 
 def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, diagram: Path | None) -> int:
-    """What fails first is made smaller, kept and drawn. In the world of processes that would take hours."""
+    """Shrink, keep and draw the first failure. In the world of processes this would take hours."""
     wanted = not arguments.no_shrink and not arguments.json
     if arguments.world == "processes" or not (wanted or arguments.keep is not None or diagram is not None):
         return VIOLATED
@@ -231,7 +231,7 @@ def show_smaller(arguments: argparse.Namespace, script: Script, promise: str, di
 
 
 def first_violated(table: Path) -> tuple[Script, str] | None:
-    """Of the rows of a campaign, the script with the lowest seed that broke a promise, and which."""
+    """Return the failing script with the lowest seed of a campaign's rows, and the broken promise."""
     import pyarrow.parquet as pq
 
     for path in sorted(table.glob("*.parquet")):
@@ -293,7 +293,7 @@ def _counted(done: Done) -> str:
 
 
 def left(arguments: argparse.Namespace) -> str:
-    """What is there when it was told to end before it was done."""
+    """Report the partial result of a command that was stopped."""
     if arguments.output is None:
         return "nothing is kept of the runs so far; with --output they are, and the same command goes on from there"
     from harness.spark.campaign import Campaign

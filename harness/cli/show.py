@@ -61,7 +61,7 @@ def must_be_recorded(there: World) -> None:
     """Said before anything runs: a picture of what nobody has written down would show servers that do nothing."""
     if not there.recorded:
         raise Misuse(
-            f"in the world of {there.name} nobody keeps a record of the acts, so there is nothing to draw; "
+            f"the world {there.name} records no acts, so there is nothing to draw; "
             "the worlds of cores and stack keep one"
         )
 

@@ -1,4 +1,4 @@
-"""Where a script can be run, and what each world can do; with --compare, one script in all of them.
+"""List the worlds and what each can do; with --compare, run one script in all of them.
 
   cores      turns the consensus cores in virtual time: every act is seen, and a fault may strike between any two
   stack      whole members, the runtime as it is shipped, on virtual time and deterministic

@@ -1,1 +1,1 @@
-"""What a person is shown of a run."""
+"""Reports about a run, for people."""

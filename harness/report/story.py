@@ -1,4 +1,4 @@
-"""What happened in a run, in a few sentences: who led, what struck, what was taken back, and how long it took."""
+"""The story of a run in a few sentences: leaders, faults, truncations, and durations."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class _Teller:
             count = sum(each.batch.count for each in gone)
             self._say(
                 at,
-                f"server {server} takes back {count} writes that only it had: its log ends at {show(cut.zxid)} again,"
-                " and nobody was told that they were done",
+                f"server {server} truncates {count} writes that only it had: its log ends at {show(cut.zxid)} again,"
+                " and they were never acknowledged",
             )

@@ -39,7 +39,7 @@ class Snapshot:
 
 @frozen
 class Reconfigure:
-    """A membership change, asked of every server that believes it leads; with the store, often by a client of its own."""
+    """A membership change, asked of every server that believes it leads, or by a client of the store."""
 
     at: int
     change: str

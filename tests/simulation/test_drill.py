@@ -55,7 +55,7 @@ def test_whatever_the_seed_the_story_is_the_same(seed: int) -> None:
     assert outcome.trace is not None
     told = "\n".join(story(outcome, read(outcome.trace, 3)))
     assert told.count("leads epoch") == 2
-    assert re.search(r"takes back [1-9]\d* writes that only it had", told)
+    assert re.search(r"truncates [1-9]\d* writes that only it had", told)
 
 
 def test_where_it_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Of an illegal history, the few operations that show it.
+"""Find a few operations that show that a history is illegal.
 
 Three ways to leave something out, and each can only make a history more legal, so that what stays illegal proves
 the whole illegal: everything after some instant (an answer that came later is then not known); whatever the model
@@ -73,7 +73,7 @@ def _shares(kept: Sequence[Operation], model: Model, share: int) -> list[list[Op
 def _without(
     kept: list[Operation], shares: Sequence[Sequence[Operation]], model: Model, illegal: Illegal
 ) -> list[Operation]:
-    """Of each share, as much as is removable one after the other, if what is left without it is still illegal."""
+    """Remove from each share, one operation after the other, all that the illegality does not depend on."""
     for share in shares:
         rest = {op.id: op for op in kept}
         for op in share:

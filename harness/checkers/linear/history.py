@@ -1,4 +1,4 @@
-"""What clients saw: one record per operation, from its call to its return, or to no return at all.
+"""The operations of clients, from the call to the return, or without a return.
 
 Everything that judges a history starts here, so here is the one place where a bad one is refused: a record that
 contradicts itself would otherwise come out as a bug of the store, or worse, hide one.

@@ -1,4 +1,4 @@
-"""What the store would do if it did one thing at a time: the sequential machines that histories are held against.
+"""Sequential models of the store, to which histories are compared.
 
 A model also knows its own algebra: what changes nothing, what can be judged apart, and what can be left out of a
 history without turning a legal one illegal. The last is what makes a small core a proof about the whole.
@@ -37,7 +37,7 @@ class Model(Protocol):
         ...
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
-        """If the history is legal with `op`, so are `rest`, which are all the others, without it."""
+        """Return whether `rest`, the other operations, are legal whenever the history with `op` is."""
         ...
 
 
@@ -50,7 +50,7 @@ class Keyed:
     PURE: ClassVar[frozenset[str]] = frozenset()
 
     def apply(self, held: Value, kind: str, value: Value) -> tuple[Value, Value]:
-        """What the object holds afterwards, and the answer."""
+        """Return the next state of the object, and the answer."""
         raise NotImplementedError
 
     def initial(self) -> State:
@@ -194,7 +194,7 @@ class Store(CasRegisters):
         return tuple(key for _, key, _ in _parts(op))
 
     def removable(self, op: Operation, rest: Iterable[Operation]) -> bool:
-        """Where keys are tied together, only what nobody else has to do with."""
+        """Return whether the history stays legal without it. If keys depend on each other, its keys must be its own."""
         if self.pure(op):
             return True
         mine = set(self.touches(op))

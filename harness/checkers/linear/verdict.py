@@ -1,4 +1,4 @@
-"""What a checker says, with what proves it: an order, or a few operations that admit none."""
+"""The verdict of a checker with its proof: an order, or a few operations that admit none."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ BRUTE_OPERATIONS_MAX: Final = 7
 
 
 def wrong_with_order(history: History, model: Model, order: Sequence[int]) -> str | None:
-    """What is wrong with the claim that the operations took effect in this order. None: it proves the history."""
+    """Return the mistake in the claim that operations took effect in this order; None if it proves the history."""
     by_id = {op.id: op for op in history.operations}
     if len(set(order)) != len(order):
         return "an operation stands in the order twice"
@@ -40,7 +40,7 @@ def wrong_with_order(history: History, model: Model, order: Sequence[int]) -> st
 
 
 def wrong_with_core(history: History, model: Model, core: Sequence[Operation]) -> str | None:
-    """What is wrong with the claim that these operations of the history admit no order. None: they admit none.
+    """Return the mistake in the claim that these operations admit no order; None if they admit none.
 
     That the whole history then admits none either rests on the model's rule of what may be left out (`removable`),
     which the tests hold against all orders of small histories.

@@ -181,7 +181,7 @@ class Znodes:
 
 
 def parts_of(op: Operation) -> list[Part]:
-    """What it does, one by one. A session's end deletes."""
+    """Return its single operations. The end of a session deletes."""
     if op.kind not in KINDS:
         raise HistoryError(f"#{op.id}.kind: {op.kind!r} is nothing that nodes do: {', '.join(sorted(KINDS))}")
     if op.kind == "close":

@@ -51,7 +51,7 @@ class _Zone:
 
     @property
     def evidence(self) -> tuple[Operation, ...]:
-        """What already makes this zone: at most three operations."""
+        """Return at most three operations that already make this zone."""
         write = [op for op in self.operations if op.kind == "write"]
         picked = {op.id: op for op in (*write, *([self.first] if self.first else []), self.last)}
         return tuple(picked.values())

@@ -32,7 +32,7 @@ def dumps(history: History) -> str:
 
 
 def to_json(event: Event) -> dict[str, object]:
-    """What differs from the defaults, and the kind."""
+    """Return the kind, and the fields that differ from the defaults."""
     made: dict[str, object] = {"kind": type(event).__name__}
     for attribute in attrs.fields(type(event)):
         held = getattr(event, attribute.name)

@@ -1,4 +1,4 @@
-"""What the store promises its clients, and whether it kept it: from what they saw, and what was committed.
+"""The promises of the store to its clients, checked by the clients' histories and the committed changes.
 
     verdict = judge(history)
     if not verdict.held:

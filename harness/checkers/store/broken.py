@@ -1,4 +1,4 @@
-"""What a checker of the store says: which promise was broken, to whom, where, and what should have been."""
+"""A violation that a checker of the store reports: the promise, the client, the place, and the right answer."""
 
 from __future__ import annotations
 

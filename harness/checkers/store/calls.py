@@ -162,7 +162,7 @@ def _refused(call: Call, group: Group, replay: Replay) -> bool:
 
 
 def _open(call: Call) -> bool:
-    """Whether it may have been carried out without anybody telling under which zxid."""
+    """Return whether it may have been carried out under an unknown zxid."""
     return call.told is None or (call.done and not call.told.reply.zxid)
 
 
@@ -171,7 +171,7 @@ def _is_of_a_client(group: Group) -> bool:
 
 
 def made_by(request: Request, group: Group) -> bool:
-    """Whether this is what the request asked for, as far as the two can be compared without the tree."""
+    """Return whether these changes are those of the request, as far as that can be compared without the tree."""
     parts = [part for part in parts_of(request) if part.op != "check"]
     changes = [change for change in group.changes if change.kind != "other"]
     return len(parts) == len(changes) and all(map(_made_by, parts, changes))

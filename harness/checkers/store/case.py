@@ -25,7 +25,7 @@ class Case:
         return cls(history, replay, Calls(history, replay))
 
     def sessions(self) -> dict[int, list[tuple[int, Event]]]:
-        """What each session saw, with the places in the history."""
+        """The events of each session, with their places in the history."""
         found: dict[int, list[tuple[int, Event]]] = {}
         for place, event in enumerate(self.history.events):
             found.setdefault(event.session, []).append((place, event))

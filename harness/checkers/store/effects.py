@@ -83,7 +83,7 @@ def _errors(reply: Reply) -> str:
 
 
 def _decision(case: Case, call: Call, group: Group) -> Iterator[Broken]:
-    """Whether it had to be done, or refused, and why."""
+    """Check that the request had to be carried out, or refused with this error."""
     requests = parts_of(call.request)
     if any(request.op not in ("create", "set", "delete", "check", "setacl") for request in requests):
         return  # nothing that belongs into one multi
@@ -109,7 +109,7 @@ def _decision(case: Case, call: Call, group: Group) -> Iterator[Broken]:
 
 
 def _by_unknown_lists(case: Case, requests: tuple[Request, ...], group: Group) -> bool:
-    """Whether a list had a say in it that cannot be said in words: who is refused by it may well be."""
+    """Return whether an ACL that has no words took part: its refusals are not judged."""
     before = case.replay.before(group.zxid)
     nodes = [before.get(path) for request in requests for path in (request.path, parent_of(request.path))]
     return UNKNOWN in [request.acl for request in requests] + [node.acl for node in nodes if node is not None]

@@ -59,7 +59,7 @@ def _read(case: Case, call: Call, request: Request, reply: Reply, floors: dict[i
 
 
 def _floors(case: Case) -> dict[int, int]:
-    """By place of a reply: the largest zxid that its session had been shown before."""
+    """Place of a reply -> the largest zxid that its session had seen before."""
     seen: dict[int, int] = {}
     floors = {}
     for place, event in enumerate(case.history.events):
@@ -72,7 +72,7 @@ def _floors(case: Case) -> dict[int, int]:
 
 
 def difference(request: Request, reply: Reply, node: Node | None) -> str:
-    """What is wrong with this answer to a read of this node; empty if nothing is."""
+    """Return the mistake in this reply to a read of this node, or ""."""
     if node is None:
         return "" if reply.error == "NO_NODE" else f"there is no {request.path}"
     if reply.error == "NO_NODE":

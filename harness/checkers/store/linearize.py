@@ -1,4 +1,4 @@
-"""What clients of the store saw, as operations that are linearizable or not.
+"""The calls of the store's clients, as operations whose linearizability is checked.
 
 Writes are asked and answered, and that is their time. A plain read may show an old state, but none older than what its
 session has done: so its time begins when the session's last write or `sync` before it was asked. Read so, every read
@@ -89,7 +89,7 @@ def _versions(group: Group | None) -> dict[int, int]:
 
 
 def _kind(request: Request, reply: Reply) -> str:
-    """Of a read whose stat was not recorded, less can be judged."""
+    """A read without a recorded stat is judged less strictly."""
     if reply.stat is None and request.op in ("get", "exists"):
         return "data" if request.op == "get" else "there"
     return request.op

@@ -1,4 +1,4 @@
-"""Who may do what: access lists as the model knows them, in the words of a history.
+"""Access lists, as the model knows them, in the words of a history.
 
 They are read here once more, so that a mistake of the store is not made again by who judges it. Of a list that the
 words cannot say (`?`) nothing is known, and whatever was answered is right.
@@ -37,7 +37,7 @@ def resolved(words: str, user: str) -> str | None:
 
 
 def granted(words: str, letters: str, user: str) -> bool:
-    """Whether one of these is allowed to that user."""
+    """Return whether the list allows one of these permissions to that user."""
     if not words or words == UNKNOWN:
         return True
     return any(

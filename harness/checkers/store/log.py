@@ -1,4 +1,4 @@
-"""What was committed makes sense: each change can come behind those before it.
+"""The committed changes make sense: each one is possible after those before it.
 
 Everything else is held against the tree that the changes make. If they contradict themselves, a server has applied
 something that no leader may have prepared.

@@ -72,7 +72,7 @@ def name_of(path: str) -> str:
 
 
 def of_the_system(path: str) -> bool:
-    """What servers keep there themselves is no client's data, and not in the model."""
+    """Return whether servers keep this node themselves. It is not in the model."""
     return path == SYSTEM or path.startswith(SYSTEM + "/")
 
 
@@ -89,7 +89,7 @@ class Moment:
     # -- changes -----------------------------------------------------------------------------------
 
     def apply(self, change: Change) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """Apply the change. Return the mistake in it, or ""."""
         if of_the_system(change.path):
             return ""
         match change.kind:
@@ -209,7 +209,7 @@ class Moment:
         return ["" for _ in requests]
 
     def change_for(self, request: Request, session: int) -> Change:
-        """What it makes when it is not refused."""
+        """Return the change that the request makes if it is not refused."""
         zxid = 0  # nobody asks a moment for it
         match request.op:
             case "create":

@@ -1,4 +1,4 @@
-"""What was acknowledged was committed; nothing was committed twice, nor unasked.
+"""Every acknowledged write was committed; no write was committed twice, or without a request.
 
 A call without an answer is carried out at most once. What was committed for a session that asked for nothing like
 it was done twice, or by nobody.

@@ -47,7 +47,7 @@ BROKEN_MAX: Final = 20
 
 @frozen
 class Kept:
-    """What became of the promises: all that were broken, each where it first was in front."""
+    """The broken promises, each with its first violations."""
 
     broken: tuple[Broken, ...]
     calls: int

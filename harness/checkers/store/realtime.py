@@ -1,4 +1,4 @@
-"""What was seen, and what was asked for only afterwards.
+"""Something that was seen, and a request that was sent only afterwards.
 
 A write takes effect after it was asked for: nobody has seen its zxid, or a later one, before. And who asks for a sync
 is brought as far as anybody had seen by then. Who hears that its session is over has seen its end, unless it was told
@@ -58,15 +58,15 @@ def ended(case: Case) -> Iterator[Broken]:
     for shown, call in _early(case):
         event = shown.event
         what = (
-            f"client {event.client}, session {event.session:#x}: it was told of its end at {event.at}, before anybody"
-            f" ended it: that was at zxid {hexed(shown.zxid)}, behind {hexed(call.zxid)} of {call}, which was asked at"
+            f"client {event.client}, session {event.session:#x}: it was told of its end at {event.at}, before it"
+            f" ended: that was at zxid {hexed(shown.zxid)}, behind {hexed(call.zxid)} of {call}, which was asked at"
             f" {call.asked.at} only"
         )
         yield Broken(LIVES, what, event.at, event.session, 0, shown.zxid, (event, call.asked))
 
 
 def _early(case: Case) -> Iterator[tuple[_Shown, Call]]:
-    """Of each session that was told too early that it is over: that, and the first write that shows it."""
+    """Return each session that was reported as over too early, with the first write that shows it."""
     writes = sorted(_writes(case), key=lambda call: call.asked.at)
     lowest: Call | None = None
     for shown in sorted(_ends(case), key=lambda each: each.event.at, reverse=True):

@@ -15,7 +15,7 @@ from harness.history import Change
 
 @frozen
 class Group:
-    """What was committed under one zxid."""
+    """The changes that were committed under one zxid."""
 
     zxid: int
     session: int
@@ -79,7 +79,7 @@ class Replay:
     # -- looking -----------------------------------------------------------------------------------
 
     def node(self, path: str, zxid: int) -> Node | None:
-        """What was there after `zxid`, and all before it."""
+        """Return the node as it was after `zxid`, or None."""
         zxids = self._zxids.get(path)
         return None if zxids is None else self._nodes[path][bisect_right(zxids, zxid) - 1]
 

@@ -58,7 +58,7 @@ def ended_early(history: History, scale: float = 1.0) -> Iterator[Broken]:
 
 
 def _asked_before(history: History, ends: Iterable[int]) -> dict[int, int]:
-    """Of each end, when the last of the writes was asked that stand before it."""
+    """Return, for each end, the time of the request of the last write before it."""
     asked = {
         event.call: event.at for event in history.events if isinstance(event, Asked) and event.request.op in _WRITES
     }

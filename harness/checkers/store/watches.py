@@ -240,7 +240,7 @@ class _Session:
     # -- what is wrong -----------------------------------------------------------------------------
 
     def _due(self, states: Iterable[State], bound: int) -> Due | None:
-        """What at least one of these states would have to tell first."""
+        """Return an event that one of these states has to send first, or None."""
         for state in states:
             if state.due:
                 return state.due[0]
@@ -298,7 +298,7 @@ def _broken(promise: str, event: Fired | Told, what: str, zxid: int, *changes: C
 
 
 def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]:
-    """What it watches once this has been answered. Several, if that cannot be told."""
+    """Yield the state after this reply, or several if it is uncertain."""
     path, table = request.path, state.table
     match request.op:
         case "watch" if not reply.error:
@@ -313,7 +313,7 @@ def _registered(state: State, request: Request, reply: Reply) -> Iterator[State]
 
 
 def _kind(request: Request, reply: Reply) -> str:
-    """Of the watch that a read leaves; empty if it leaves none."""
+    """Return the kind of the watch that a read leaves, or ""."""
     if request.op == "exists" and reply.error == "NO_NODE":
         return "exist"
     if reply.error:

@@ -1,4 +1,4 @@
-"""What one connection watches, and what it must be told of a change. A model of the server's tables, in small.
+"""The watches of one connection, and the events that a change must send to it: a small model of the server's tables.
 
     data, exist        once, on a node that is there, or is not; either hears of its creation, its data and its end
     child              once, on a list of children; hears of its changes and of the node's end

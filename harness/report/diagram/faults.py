@@ -44,7 +44,7 @@ class Faults:
                 return
 
     def ended(self, end: int) -> list[Shade]:
-        """What is healed lasts no longer."""
+        """A healed fault ends here."""
         last = end if self._healed is None else self._healed
         return [evolve(shade, end=max(shade.begin, min(shade.end, last))) for shade in self._shades]
 

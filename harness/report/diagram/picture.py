@@ -1,4 +1,4 @@
-"""What is drawn, as plain data. Times are microseconds of the run; events are told apart by their place in the list."""
+"""The contents of the picture, as plain data. Times are in microseconds; an event's id is its place in the list."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Message:
 
 @frozen
 class Band:
-    """What a server was for a while. `state`: down, looking, joins, follows, elected, leads, paused."""
+    """The state of a server for some time. `state`: down, looking, joins, follows, elected, leads, paused."""
 
     lane: int
     begin: int

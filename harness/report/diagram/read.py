@@ -179,7 +179,7 @@ def _event(at: int, lane: int, verb: str, other: int, what: object) -> Event:
 
 
 class _Bands:
-    """Who is what, from what the servers note of themselves."""
+    """Read the roles of servers from their notes."""
 
     def __init__(self, servers: int) -> None:
         self._now: list[tuple[int, str, str]] = [(0, "down", "")] * servers

@@ -1,4 +1,4 @@
-"""What led to the verdict: everything that could have had an influence on it, backwards in time.
+"""The causes of the verdict: every act that can have influenced it, backwards in time.
 
 An event follows from what its server did before, and from the word that it heard, if that was an event of hearing.
 Heartbeats carry nothing that matters to anybody but the clock, so that they are no reason for anything. What clients

@@ -1,4 +1,4 @@
-"""What messages and acts are called in the picture, and which of them belong together."""
+"""The labels of messages and acts in the picture, and the families of both."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PROMISE = "liveness"
 
 
 class Stage(Enum):
-    """What is waited for."""
+    """The condition that recovery waits for."""
 
     QUORUM = "a quorum that serves"
     WRITE = "a new write to be acknowledged"
@@ -79,11 +79,11 @@ class Liveness:
         world.push(world.now + 10_000, self._look, None, None)
 
     def _missing(self) -> str | None:
-        """What is not as it should be; None when everything is."""
+        """Return the condition that does not hold yet, or None."""
         world = self._world
         leader = world.leader()
         if leader is None or not leader.node.serving:
-            return f"nobody leads ({self._states()})"
+            return f"no server leads ({self._states()})"
         node = leader.node
         serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(node.ensemble, [server.id for server in serving]):

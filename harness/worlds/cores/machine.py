@@ -20,12 +20,12 @@ def entry(zxid: Zxid, payload: bytes) -> bytes:
 
 @lru_cache(256)
 def entries(batch: Batch) -> bytes:
-    """What a batch adds to the state. Every server works that out of the same bytes, most of them at about one time."""
+    """Return the entries that a batch adds to the state. Cached: all servers apply a batch at about one time."""
     return b"".join([entry(Zxid(batch.first + place), payload) for place, payload in enumerate(batch.payloads())])
 
 
 class Replicated(Protocol):
-    """What a simulated server feeds."""
+    """The machine of a simulated server."""
 
     @property
     def zxid(self) -> Zxid: ...

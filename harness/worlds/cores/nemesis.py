@@ -185,7 +185,7 @@ class Nemesis:
         self.failing[server.id] = Failing(fault, down_ms)
 
     def excuses(self, server: Server) -> bool:
-        """Whether an error of this server's disk is of the nemesis' making."""
+        """Return whether the nemesis caused this error of the server's disk."""
         return server.id in self.failing
 
     def disk_failed(self, server: Server) -> None:

@@ -54,7 +54,7 @@ class Link:
 
 
 class End:
-    """What one server has of a link. It opens with `LinkUp`, and is open until it is told or hangs up."""
+    """One end of a link. It is open from `LinkUp` until its server learns of the end or hangs up."""
 
     __slots__ = ("dialled", "free_at", "held", "life", "line", "link", "open", "other", "owner", "peer")
     other: End
@@ -334,7 +334,7 @@ class Network:
             self._pass(end, _GONE)
 
     def break_link(self, link: Link) -> None:
-        """What is under way is lost; each end learns of it at its own time."""
+        """Lose the messages under way. Each end learns of it at its own time."""
         if link.broken:
             return
         link.broken = True

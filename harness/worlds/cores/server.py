@@ -209,7 +209,7 @@ class Server:
             self.world.record(self.id, "pauses", 0, None)
 
     def resume(self) -> None:
-        """What arrived meanwhile is there all at once, in order."""
+        """Handle everything that arrived during the pause, in order."""
         if not self.paused:
             return
         self.paused = False
@@ -406,7 +406,7 @@ class Server:
                 world.network.hang_up(self, link.peer, link.dialled)  # type: ignore[union-attr]  # not a Dial
 
     def _reached(self, node: Node) -> str | None:
-        """What a leader has counted in this turn, and told nobody."""
+        """Return the quorum that a leader has counted in this turn, before it sends anything."""
         committed, state, epoch, *_ = self._seen
         if node.state is not State.LEADING or node.leader != self.id:
             return None
@@ -499,7 +499,7 @@ class Server:
             world.act(self, "after sending", kind.__name__)
 
     def _send_otherwise(self, to: ServerId, message: Notification | SendSnapshot | SendRest | SendLog) -> None:
-        """What is no word on a link: it needs none, or stands for several."""
+        """Send a message that needs no link, or that stands for several."""
         world = self.world
         if type(message) is SendSnapshot:
             self._send_snapshot(to, message)
@@ -625,7 +625,7 @@ class Server:
         self.machine = machine
 
     def _acknowledge(self, batch: Batch) -> None:
-        """Who submitted it here is told, now that it is applied here."""
+        """Acknowledge the writes that were submitted here and are applied now."""
         world, zxid = self.world, batch.first
         for payload in batch.payloads():
             if self.submitted.pop(zxid, None) == payload:

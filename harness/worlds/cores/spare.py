@@ -1,4 +1,4 @@
-"""What an ensemble can spare. A fault that takes more than this is not survived by any protocol, so it does not happen.
+"""The servers that an ensemble can spare. No protocol survives the loss of more, so faults do not cause it.
 
 There are two kinds of loss. A server that knows that its disk was lost or damaged does not vote, and those whose
 disks are whole must be a quorum without it. A server that has forgotten something and cannot know it votes as if

@@ -1,4 +1,4 @@
-"""What the faults of disks do. Whoever loses something that was durable must be one that the ensemble can spare."""
+"""The effects of disk faults. Only a server that the ensemble can spare loses durable data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _flip_bit(nemesis: Nemesis, fault: FlipBit) -> None:
 
 
 def _misdirect_record(nemesis: Nemesis, fault: MisdirectRecord) -> None:
-    """Where it belongs there is nothing, and where it landed it destroyed what was there.
+    """The record is missing at its place, and has overwritten another one.
 
     The last record of a log may look torn afterwards: then the server forgets it, and does not know.
     """
@@ -104,7 +104,7 @@ def _misdirect(nemesis: Nemesis, what: tuple[Server, MisdirectRecord, int]) -> N
 
 
 def _records(disk: MemoryDisk) -> list[tuple[str, int, int, bool]]:
-    """Of all logs: in which file, at what offset, how long, and whether it changes the membership.
+    """Return the records of all logs: file, offset, length, and whether the record changes the membership.
 
     A file that another fault has damaged in its head has none.
     """
@@ -180,7 +180,7 @@ def _lose_power(nemesis: Nemesis, what: tuple[Server, LoseFsync, int]) -> None:
 
 
 def _may_forget_since(nemesis: Nemesis, server: Server) -> bool:
-    """What is left may look like an earlier disk, or like a damaged one: the ensemble must be able to spare either."""
+    """The rest may look like an earlier disk or like a damaged one, so the ensemble must be able to spare both."""
     same, world = _members(nemesis, server) is nemesis.lying[server.id], nemesis.world
     return same and can_forget(world, server) and can_spare(world, server)
 
@@ -226,7 +226,7 @@ def _fail_disk(nemesis: Nemesis, fault: FailDisk) -> None:
 
 
 def starts(nemesis: Nemesis, server: Server) -> None:
-    """What cannot be read when a server starts is lost to it: that counts as damage, and must be one to be spared."""
+    """Unreadable data at a start counts as damage, so the ensemble must be able to spare the server."""
     if not server.disk.will_fail("read"):
         return
     if can_spare(nemesis.world, server):

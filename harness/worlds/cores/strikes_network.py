@@ -1,4 +1,4 @@
-"""What the faults of the network do."""
+"""The effects of network faults."""
 
 from __future__ import annotations
 

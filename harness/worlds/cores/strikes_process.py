@@ -1,4 +1,4 @@
-"""What the faults of processes, of their settings and of their clocks do."""
+"""The effects of faults of processes, settings and clocks."""
 
 from __future__ import annotations
 

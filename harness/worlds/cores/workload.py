@@ -1,4 +1,4 @@
-"""What clients ask for, and what they have been told.
+"""The requests of clients, and their replies.
 
 A write is asked of every server that believes it leads, so that a deposed leader gets its share. Each write
 is a different one, so that any two that are confused with each other show.
@@ -41,7 +41,7 @@ class Workload:
         self.PERFORM[type(op)](self, op)
 
     def believers(self) -> list[Server]:
-        """Who takes itself for a leader that may propose."""
+        """Return the servers that consider themselves leaders and may propose."""
         return [
             server
             for server in self._world.running()
@@ -79,7 +79,7 @@ class Workload:
     # -- barriers --------------------------------------------------------------------------------------
 
     def _barrier(self, op: Barrier) -> None:
-        """Of the leader means of everybody who believes it leads: a deposed one must not answer."""
+        """`LEADER` means every server that believes it leads: a deposed one must not answer."""
         world = self._world
         named = world.servers[min(max(op.server, 0), len(world.servers) - 1)]
         for server in self.believers() if op.server <= LEADER else [named]:
@@ -117,7 +117,7 @@ class Workload:
 
     @staticmethod
     def _changed(ensemble: Ensemble, change: str, sid: ServerId, leader: ServerId) -> Ensemble | None:
-        """What is asked for; None where it would change nothing, or leave nobody whose vote counts."""
+        """Return the requested membership; None if it would change nothing, or have no voter with weight."""
         known = ensemble.by_id.get(sid)
         if change == "add":
             return None if known else with_server(ensemble, member(sid))

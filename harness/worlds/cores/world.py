@@ -170,12 +170,12 @@ class World(Common[Server]):
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
-    """What this world cannot do is left out of the script: see `World.playable`."""
+    """Run a script without the items that this world cannot carry out: see `World.playable`."""
     return world_of(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
 
 
 def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> World:
-    """Of the machine that the script names. The store's is loaded only when it is wanted."""
+    """Return the world of the machine that the script names. Others are not imported."""
     if script.machine == "list":
         return World(script, trace=trace, checkers=checkers)
     if script.machine == "controller":

@@ -144,7 +144,7 @@ class ToldNode(Node):
         return ready
 
     def _reached(self) -> str | None:
-        """What a leader has counted in this turn, and told nobody."""
+        """Return the quorum that a leader has counted in this turn, before it sends anything."""
         state, epoch, *_ = self._seen
         if self.state is not State.LEADING or self.leader != self.me:
             return None

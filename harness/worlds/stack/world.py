@@ -330,7 +330,7 @@ class World(Common[Server]):
 
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
-    """What this world cannot do is left out of the script: see `World.playable`."""
+    """Run a script without the items that this world cannot carry out: see `World.playable`."""
     return world_of(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
 
 

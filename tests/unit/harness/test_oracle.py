@@ -145,7 +145,7 @@ def test_not_to_serve_is_wrong_where_it_lasts_longer_than_the_bound() -> None:
     broken = oracle.unserved([(100, 301)], 200)
     assert broken is not None
     assert broken.promise == "serves where it must"
-    assert "from 100 to 301 ms nobody serves" in broken.what
+    assert "from 100 to 301 ms no server serves" in broken.what
 
 
 ALONE = Script(

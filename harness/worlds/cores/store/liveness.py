@@ -165,7 +165,7 @@ class StoreLiveness(Liveness):
             )
 
     def _unwatched(self, client: Client) -> list[str]:
-        """What is in its book, and not in its server's."""
+        """Return the watches that the client has and its server does not."""
         server = self._store_world.servers[client.server]
         connection: Any = server.client_port.clients.sessions.attached.get(client.session) if server.up else None
         watches = server.machine.store.watches

@@ -102,7 +102,7 @@ class StoreLiveness(Liveness):
         return None
 
     def _unwatched(self, client: Client) -> list[str]:
-        """What is in its book, and not in its server's."""
+        """Return the watches that the client has and its server does not."""
         server = self._store_world.servers[client.server]
         life = server.now
         assert isinstance(life, StoreLife)

@@ -26,7 +26,7 @@ def test_a_story_is_judged_as_it_should_be(story: Story) -> None:
         ("who_was_away_is_told_of_nothing", "the event data /x came, and all that it could tell of had been seen"),
         (
             "a_session_is_told_of_its_end_before_anybody_ended_it",
-            "it was told of its end at 60, before anybody ended it: that was at zxid 0x9, behind 0x5 of call 2",
+            "it was told of its end at 60, before it ended: that was at zxid 0x9, behind 0x5 of call 2",
         ),
     ],
 )
