@@ -214,7 +214,8 @@ class StoreServer(Server):
                 return
             self._hand_over(EMPTY_READY)
             self._conclude(EMPTY_READY)
-            self._snapshot_if_due()
+            if not self._gathering:  # else `snapshot` has called, and would call again without an end
+                self._snapshot_if_due()
         except Exception as error:
             self.world.fell(self, "takes a turn", error)
         if self._seen is not self._reported_role:
