@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import attrs
 from attrs import evolve
 
-from replica.runtime.network.broker_client import BrokerConnection, Client
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import BrokerConnection
 from replica.runtime.requests import Handler, Handlers, Request
 from replica.wire.api import ApiKey
 from replica.wire.fields import fields_of

@@ -69,7 +69,7 @@ def _pattern_type(text: str) -> PatternType:
 
 _NAMED: Final = (
     ("--topic", "A topic"), ("--group", "A group"), ("--transactional-id", "A transactional id"),
-    ("--delegation-token", "A delegation token"), ("--user-principal", "A user whose tokens are meant"),
+    ("--delegation-token", "A delegation token"), ("--user-principal", "A user that has delegation tokens"),
 )  # fmt: skip
 
 
@@ -150,11 +150,11 @@ def wanted_acls(arguments: Arguments) -> list[Acl]:
                 raise Misused(str(error)) from None
             if entry.operation not in (*OPERATIONS[pattern.resource], Operation.ALL):
                 can = ", ".join(title(each) for each in OPERATIONS[pattern.resource])
-                what = f"{title(entry.operation)} is nothing to do with {title(pattern.resource)}"
-                raise Misused(f"{what}: there are {can}, and All")
+                what = f"{title(entry.operation)} does not apply to {title(pattern.resource)}"
+                raise Misused(f"{what}: expected one of {can}, or All")
             found[acl] = None
     if not found:
-        raise Misused("whose? --allow-principal User:NAME, or --deny-principal")
+        raise Misused("missing principal: --allow-principal User:NAME, or --deny-principal")
     return list(found)
 
 
@@ -174,14 +174,14 @@ def _operations_by_pattern(arguments: Arguments) -> dict[Pattern, dict[Operation
     patterns = resources_of(arguments)
     if not patterns:
         raise Misused(
-            "of what? --topic, --group, --cluster, --transactional-id, --delegation-token or --user-principal"
+            "missing resource: --topic, --group, --cluster, --transactional-id, --delegation-token or --user-principal"
         )
     if not (arguments.producer or arguments.consumer):
         if arguments.idempotent:
-            raise Misused("--idempotent goes with --producer")
+            raise Misused("--idempotent requires --producer")
         return {pattern: dict.fromkeys(arguments.operation or [Operation.ALL]) for pattern in patterns}
     if arguments.operation or arguments.deny_principal:
-        raise Misused("--producer and --consumer say what is allowed: --operation and --deny-principal do not go along")
+        raise Misused("--producer and --consumer exclude --operation and --deny-principal")
     kinds = {pattern.resource for pattern in patterns}
     if ResourceType.TOPIC not in kinds or (arguments.consumer and ResourceType.GROUP not in kinds):
         raise Misused("--producer needs a --topic, and --consumer a --topic and a --group")
@@ -211,7 +211,7 @@ def resources_of(arguments: Arguments) -> list[Pattern]:
 
 
 def filters(arguments: Arguments, principals: Iterable[str]) -> list[Filter]:
-    """Return filters; an ACL is meant if any of them matches."""
+    """Return filters. They select the ACLs that any of them matches."""
     whose: list[str | None] = [*principals] or [None]
     for each in principals:
         try:
@@ -249,7 +249,7 @@ async def _remove(session: zab.Session, arguments: Arguments) -> int:
         some = filters(arguments, ())
         gone = [acl for acl in there if any(acl in each for each in some)]
     else:
-        raise Misused("which? Name a resource: --topic, --group, ...")
+        raise Misused("missing resource: --topic, --group, ...")
     if not gone:
         raise Failed("there are no such ACLs")
     if not arguments.force and not _agreed(gone):

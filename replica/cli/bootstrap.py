@@ -12,15 +12,14 @@ import click
 from kraft_controller.cli.store_connection import json_option
 from replica.cli.command_config import CommandConfig, read_command_config
 from replica.core.errors import KafkaError, WireError
-from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity
-from replica.runtime.network.broker_client import (
-    HUNG_UP,
-    NO_CERTIFICATE,
-    Address,
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS
+from replica.runtime.authentication.sasl_client import Identity
+from replica.runtime.network.broker_client import Address, connect, parse_bootstrap
+from replica.runtime.network.broker_connection import (
+    CERTIFICATE_REQUIRED,
+    CLOSED_BY_BROKER,
     ClientSettings,
     Unreachable,
-    connect,
-    parse_bootstrap,
 )
 from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.options import SECONDS, not_here
@@ -28,7 +27,7 @@ from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 FILE: Final = click.Path(path_type=Path)
-_AT_BROKERS: Final = "this is asked of brokers: --bootstrap HOST:PORT names one of them"
+_AT_BROKERS: Final = "this command needs a broker: --bootstrap HOST:PORT"
 
 
 def _addresses(text: str) -> list[Address]:
@@ -51,7 +50,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         "--bootstrap",
         type=_addresses,
         metavar="HOST:PORT,...",
-        help=f"Brokers to connect to first; one is enough, it knows the others.  [default: {BOOTSTRAP}]",
+        help=f"Brokers to connect to first; one is enough.  [default: {BOOTSTRAP}]",
     ),
     click.option(
         "--within",
@@ -59,7 +58,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to repeat requests that fail for a while, during an election, say.",
+        help="Time for which temporary failures are retried, such as elections.",
     ),
     click.option(
         "--login",
@@ -114,10 +113,10 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
 
 def _hint(error: BaseException, identity: Identity | None) -> str:
     """Return a hint for a closed connection: brokers do not say why they close one that they do not trust."""
-    if NO_CERTIFICATE in str(error):
-        return ": --cert, or ssl.keystore.location in the file of --command-config, says who this is"
-    if HUNG_UP in str(error) and identity is None:
-        return "; if it speaks TLS, or wants to know who this is: --tls, --cert, --login, or --command-config"
+    if CERTIFICATE_REQUIRED in str(error):
+        return ": use --cert, or ssl.keystore.location in the file of --command-config"
+    if CLOSED_BY_BROKER in str(error) and identity is None:
+        return "; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
     return ""
 
 
@@ -134,9 +133,9 @@ def _tls(arguments: Arguments) -> ssl.SSLContext | None:
         except OSError as error:
             raise Misused(f"--cert {arguments.cert}: {error}") from None
     elif arguments.key is not None:
-        raise Misused("--key: there is no --cert that it belongs to")
+        raise Misused("--key requires --cert")
     return context
 
 
 def _no_password() -> str:
-    raise Misused("--cert: its key has a password; --command-config has ssl.key.password for that")
+    raise Misused("--cert: its key has a password; set ssl.key.password in the file of --command-config")

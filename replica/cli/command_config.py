@@ -15,7 +15,8 @@ from attrs import frozen
 from replica.cli.properties.keys import PROTOCOLS
 from replica.cli.properties.properties_source import Scope
 from replica.cli.properties.security_properties import HARMLESS, JAAS, TLS, client_tls, login_options
-from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.network.broker_client import Address, parse_bootstrap
 from zab.cli.kit.failures import Misused
 from zab.config.config_source import BadConfig, ConfigSource
@@ -53,14 +54,14 @@ def read_command_config(path: Path) -> CommandConfig:
         if source.problems:
             raise BadConfig(source.problems)
     except BadConfig as error:
-        raise Misused("\n  ".join(["this says not how to come in:", *error.problems])) from None
+        raise Misused("\n  ".join(["the login is incomplete:", *error.problems])) from None
     return made
 
 
 def _read(source: ConfigSource) -> CommandConfig:
     for key in source.entries:
         if key.startswith(("ssl.", "sasl.", "security.")) and key not in _KNOWN:
-            source.problem(key, "it is not understood here, and to pass over it would not be safe")
+            source.problem(key, "unknown key about security: ignoring it would not be safe")
     protocol = source.text(_PROTOCOL, PROTOCOLS[0]).upper()
     if protocol not in PROTOCOLS:
         source.problem(_PROTOCOL, f"expected one of {', '.join(PROTOCOLS)}")
@@ -88,6 +89,6 @@ def _identity(source: ConfigSource) -> Identity:
     missing = [option for option in ("username", "password") if not options.get(option)]
     if missing:
         raise source.wrong(
-            JAAS, f'it is like `... required username="ann" password="hers";`: no {" and no ".join(missing)}'
+            JAAS, f'expected `... required username="ann" password="hers";`: {" and ".join(missing)} missing'
         )
     return Identity(mechanism, options["username"], options["password"])

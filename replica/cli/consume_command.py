@@ -17,7 +17,8 @@ from replica.cli.bootstrap import broker_options, with_client
 from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalance
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import PAUSE_S, Client, Unreachable, raise_for
+from replica.runtime.network.broker_client import PAUSE_S, Client
+from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.batch import check, walk
 from replica.wire.records import ControlType, Record, read_control, read_records
 from replica.wire.schemas.data_schemas import (
@@ -49,7 +50,7 @@ class Position:
     where: TopicPartition
     offset: int
     end: int | None
-    """None: there is none."""
+    """Return None if there is no such offset."""
 
     @property
     def done(self) -> bool:
@@ -57,7 +58,7 @@ class Position:
 
 
 Found = tuple[Position, Record, int]
-"""A record, and where to go on behind it."""
+"""A record, and the offset after it."""
 
 
 @click.argument("topic")
@@ -118,9 +119,9 @@ consume: Final = connected_command("consume", _HELP, _consume, with_client, brok
 
 async def _consume_in_group(client: Client, arguments: Arguments) -> int:
     if not arguments.group:
-        raise Misused("--group: the name of a group has at least one character")
+        raise Misused("--group: the name of a group must not be empty")
     if arguments.partition or arguments.offset is not None or arguments.since is not None:
-        raise Misused("--group: the group says which partitions are read, and from where")
+        raise Misused("--group excludes options for partitions and offsets: the group determines them")
     reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -302,7 +303,7 @@ async def _fetch(client: Client, positions: list[Position], isolation: int) -> l
     by_leader: dict[int, list[Position]] = {}
     for position in positions:
         if position.where not in leaders:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {position.where}")
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {position.where}")
         by_leader.setdefault(leaders[position.where], []).append(position)
     found: list[Found] = []
     for leader, theirs in by_leader.items():
@@ -340,7 +341,7 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
     start = await _look_up(client, leader, position.where, EARLIEST)
     if position.offset > start:
         raise Failed(f"{position.where} has no offset {position.offset}")
-    progress(f"{position.where}: what was before {start} is gone")
+    progress(f"{position.where}: records before {start} were deleted")
     return start
 
 
@@ -360,7 +361,7 @@ def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int
             check(data, at)
         except KafkaError as error:
             if found:
-                break  # first what came before it
+                break  # The records before the damage first.
             raise Failed(
                 f"{position.where}: the batch at offset {header.base_offset} is damaged: {error.text}"
             ) from None

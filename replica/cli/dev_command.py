@@ -38,7 +38,7 @@ OPERATORS_OFFSET: Final = 216
     "--brokers", type=click.IntRange(1, BROKERS_MAX), default=3, show_default=True, help="The number of brokers."
 )
 @click.option(
-    "--servers", type=click.IntRange(1, SERVERS_MAX), help="Servers of the store.  [default: 3, or what the data has]"
+    "--servers", type=click.IntRange(1, SERVERS_MAX), help="Servers of the store.  [default: 3, or as in the data]"
 )
 @click.option(
     "--data",
@@ -57,7 +57,7 @@ OPERATORS_OFFSET: Final = 216
 @click.option(
     "--store-port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="The client port of server 1; the others follow.  [default: 2181, or what the data has]",
+    help="The client port of server 1; the others follow.  [default: 2181, or as in the data]",
 )
 @click.option(
     "--tick-ms",

@@ -55,10 +55,10 @@ def dump(**values: object) -> int:
         if len(arguments.file) > 1 and not arguments.json:
             print(f"== {path}")
         if not path.is_file():
-            raise Misused(f"{path} is no file")
+            raise Misused(f"{path} is not a file")
         show = _reader_of(path)
         if show is None:
-            raise Misused(f"{path}: no file of a log directory has such a name; see --help for those that have")
+            raise Misused(f"{path}: unknown kind of file; --help lists the kinds that a log directory contains")
         try:
             for line, fields in show(path, arguments):
                 print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if arguments.json else line)

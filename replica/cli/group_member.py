@@ -14,7 +14,8 @@ from attrs import evolve
 
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from replica.wire.fields import Api
 from replica.wire.schemas.group_schemas import (
     HEARTBEAT,
@@ -54,7 +55,7 @@ _JOIN_ANEW: Final = frozenset(
 
 
 class Rebalance(Exception):
-    """The generation is over: the member has to join again before it reads on."""
+    """The generation has ended: the member has to rejoin before it reads on."""
 
 
 class GroupMember:
@@ -87,7 +88,7 @@ class GroupMember:
             return _assigned(reply.assignment, self.topic)
 
     async def heartbeat(self) -> None:
-        """Raise `Rebalance` if others come or go."""
+        """Raise `Rebalance` if other members join or leave."""
         await self._ask(HEARTBEAT, HeartbeatRequest(self.group, self.generation, self.member_id))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, int]:
@@ -103,7 +104,7 @@ class GroupMember:
         return found
 
     async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Raise `Rebalance` if the generation is over, and nothing was committed."""
+        """Raise `Rebalance` if the generation has ended; then no offset was committed."""
         if not offsets:
             return
         parts = [
@@ -185,7 +186,7 @@ def subscription(topics: Sequence[str]) -> bytes:
 
 
 def topics_of(data: bytes) -> list[str]:
-    """Decode the topics of a subscription of any version. `KafkaError` if it is none."""
+    """Decode the topics of a subscription of any version. Raise `KafkaError` if it is malformed."""
     reader = _Reader(data)
     return [reader.text() for _ in range(reader.number())]
 

@@ -87,7 +87,7 @@ async def _describe(client: Client, arguments: Arguments) -> int:
     else:
         for each in found:
             if not each.members:
-                progress(f"group {each.group} is {each.state}: nobody is in it")
+                progress(f"group {each.group} is {each.state}: no member")
         rows = [row for each in found for row in _progress(each)]
         show(arguments.json, rows, ["group", "topic", "partition", "committed", "end", "lag", "member", "host"])
     return code
@@ -162,7 +162,7 @@ async def _reset(client: Client, arguments: Arguments) -> int:
     described = await group_admin.describe(client, group)
     if described.members or described.state not in (GroupState.EMPTY.value, GroupState.DEAD.value):
         who = ", ".join(member.id for member in described.members) or "members that are joining"
-        raise Failed(f"group {group} is {described.state}, and nobody may be in it for this; there are: {who}")
+        raise Failed(f"group {group} is {described.state}, but the group must have no members; it has: {who}")
     before = {part.where: part.committed for part in described.progress if part.committed is not None}
     if arguments.all_topics:
         wheres = sorted(before)
@@ -183,7 +183,7 @@ async def _reset(client: Client, arguments: Arguments) -> int:
         await group_admin.commit(client, group, after)
     show(arguments.json, rows, ["group", "topic", "partition", "before", "after"])
     if not arguments.execute:
-        progress("nothing was done: --execute does it")
+        progress("nothing was changed: add --execute")
     return DONE
 
 
@@ -197,7 +197,7 @@ async def _targets(
     last = await group_admin.offsets_at(client, dict.fromkeys(wheres, group_admin.LATEST))
     unled = [str(where) for where in wheres if where not in first or where not in last]
     if unled:
-        raise Failed(f"nobody leads {', '.join(unled)}, so nobody knows where it begins and ends")
+        raise Failed(f"no leader of {', '.join(unled)}, so its first and last offsets are unknown")
     if arguments.to_earliest:
         wanted = first
     elif arguments.to_latest:
@@ -209,7 +209,7 @@ async def _targets(
     else:
         missing = [str(where) for where in wheres if where not in before]
         if missing:
-            raise Misused(f"--shift-by: nothing was committed for {', '.join(missing)}, so there is nothing to shift")
+            raise Misused(f"--shift-by: no offset is committed for {', '.join(missing)}")
         wanted = {where: before[where] + arguments.shift_by for where in wheres}
     return {where: min(max(wanted[where], first[where]), last[where]) for where in wheres}
 
@@ -225,7 +225,7 @@ async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
         try:
             named = {int(number) for number in numbers.split(",")}
         except ValueError:
-            raise Misused(f"--topic {each}: behind the colon stand numbers of partitions, as in orders:0,3") from None
+            raise Misused(f"--topic {each}: expected numbers of partitions after the colon, as in orders:0,3") from None
         known = wanted.get(name, set())
         wanted[name] = None if known is None else known | named
     there = await group_admin.partitions_of(client, wanted)
@@ -246,7 +246,7 @@ async def _delete(client: Client, arguments: Arguments) -> int:
             if arguments.topic:
                 wheres = await chosen(client, arguments.topic)
                 await group_admin.delete_offsets(client, group, wheres)
-                what = f"what group {group} had committed for {', '.join(map(str, wheres))}"
+                what = f"committed offsets of group {group} for {', '.join(map(str, wheres))}"
             else:
                 await group_admin.delete(client, group)
                 what = f"group {group}"

@@ -14,7 +14,8 @@ from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import verb_options, with_client
 from replica.cli.topic import check_partitions, no_such_topic
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from replica.wire.compression import Codec
 from replica.wire.records import Record, build
 from replica.wire.schemas.cluster_schemas import METADATA, MetadataRequest, MetadataRequestTopic
@@ -33,9 +34,9 @@ from zab.host.clocks import wall_ms
 
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
-"""Of one request. No record is taken apart for it."""
+"""Bytes of records in one request. No record is split."""
 APPEARS_S: Final = 1.0
-"""Brokers may say for a moment that there is no topic, though they are making it because they were asked for it."""
+"""Brokers may report for a moment that a topic is missing while they create it on demand."""
 
 Pair = tuple[bytes | None, bytes]
 
@@ -110,7 +111,7 @@ class Producer:
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """By partition, the offset behind the last record."""
+        """By partition, the offset after the last record."""
         self._client = client
         self._topic = topic
         self._acks = -1 if acks == "all" else int(acks)
@@ -134,7 +135,7 @@ class Producer:
             [topic] = reply.topics
             unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if unknown and trio.current_time() > began + APPEARS_S:
-                why = "and topics are not made by being asked for (auto.create.topics.enable)"
+                why = "and topics are not created on demand (auto.create.topics.enable)"
                 raise Failed(f"{await no_such_topic(self._client, self._topic)}, {why}")
             raise_for(topic.error_code, f"topic {self._topic}")
             return sorted(each.partition_index for each in topic.partitions)
@@ -187,7 +188,7 @@ class Producer:
             leaders = self._leaders or await self._client.leaders([self._topic])
             self._leaders = {}  # looked for anew, unless all goes well
             if where not in leaders:
-                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {where}")
+                raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {where}")
             reply = await self._client.ask_broker(leaders[where], PRODUCE, body)
             answer = reply.responses[0].partition_responses[0]
             raise_for(answer.error_code, str(where), answer.error_message)

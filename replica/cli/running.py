@@ -22,5 +22,5 @@ def _described(error: BaseException) -> str:
     if isinstance(error, KafkaError):
         return error.text or error.code.name
     if isinstance(error, OSError) and error.strerror and error.filename is None:
-        return error.strerror  # without the number of the error
+        return error.strerror  # without its number
     return str(error)

@@ -39,7 +39,13 @@ OPEN_OPERATORS = (
     "--operators", metavar="[HOST:]PORT", help="Serve a status page, /metrics for Prometheus and /health at this port."
 )
 @click.option("--check", is_flag=True, help="Report all mistakes, print the settings in force, and start nothing.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What goes to stderr.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="The least level of log lines on stderr.",
+)
 def serve(**values: object) -> int:
     """Run a broker until SIGINT or SIGTERM; a second signal ends it without a controlled shutdown.
 
@@ -58,7 +64,7 @@ def serve(**values: object) -> int:
         plan = read_plan(arguments.properties, overrides)
     except BadConfig as error:
         _warn(error.warnings)
-        raise Misused("\n  ".join(["this cannot be served:", *error.problems])) from None
+        raise Misused("\n  ".join(["invalid configuration:", *error.problems])) from None
     _warn(plan.warnings)
     if operators is not None:
         operators = evolve(operators, hosts=plan.operators_hosts)
@@ -83,12 +89,12 @@ def _warn(warnings: Iterable[str]) -> None:
 def _operators(text: str) -> AdminSettings:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) < 65_536:
-        raise Misused(f"--operators {text}: it is PORT or HOST:PORT")
+        raise Misused(f"--operators {text}: expected PORT or HOST:PORT")
     return AdminSettings(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
 
 async def until_left(leave: Callable[[], Awaitable[None]], signals: AsyncIterator[int]) -> None:
-    """Leave in order, unless a second signal comes: then end at once."""
+    """Shut down in an orderly way; end at once on a second signal."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_again, signals, nursery.cancel_scope)
         await leave()

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from zab.cli.kit.failures import Failed
 
 
@@ -24,7 +25,7 @@ async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dic
     missing = [number for number in sorted(wanted or leaders) if leaders[number] < 0]
     if missing or not leaders:
         which = f"partition{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {topic}"
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {which}")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {which}")
     return {TopicPartition(topic, number): leaders[number] for number in sorted(wanted or leaders)}
 
 

@@ -21,7 +21,7 @@ from zab.cli.kit.verb_group import Arguments
 
 STATES: Final = [state.value for state in WRITTEN]
 OLDER_THAN_S: Final = 900.0
-"""The longest that a producer may keep one open, where `transaction.max.timeout.ms` says nothing else."""
+"""The default of `transaction.max.timeout.ms`."""
 
 
 @click.group(cls=BrokerVerbs)
@@ -54,7 +54,7 @@ async def _list(client: Client, arguments: Arguments) -> int:
     longer_ms = -1 if arguments.open_for is None else int(arguments.open_for * 1000)
     states = arguments.state
     if arguments.open_for is not None:
-        # How long a transaction is or was open is kept of those that are over, too.
+        # Completed transactions keep their duration, too.
         states = [state for state in transaction_admin.OPEN if not states or state in states]
         if not states:
             show(arguments.json, [], ["id", "state", "producer", "coordinator"])
@@ -117,7 +117,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
             progress(f"there is no transactional id {name}" if gone else f"not aborted: {error}")
             code = FAILED
         else:
-            say(arguments.json, f"fenced, and nothing of it is open: {name}", aborted=name)
+            say(arguments.json, f"fenced; it has no open transaction: {name}", aborted=name)
     return code
 
 
@@ -145,11 +145,13 @@ async def _hanging(client: Client, arguments: Arguments) -> int:
     if arguments.abort:
         for each in found:
             await transaction_admin.end(client, each)
-            progress(f"aborted in {each.where}: what producer {each.producer} began at {each.start}")
+            progress(
+                f"aborted in {each.where}: the transaction of producer {each.producer} that begins at {each.start}"
+            )
     rows = [_hangs(each) for each in found]
     show(arguments.json, rows, ["topic", "partition", "producer", "epoch", "start", "silent_s"])
     if found and not arguments.abort:
-        progress("nothing was done: --abort ends them")
+        progress("nothing was changed: add --abort")
     return FAILED if found and not arguments.abort else DONE
 
 

@@ -79,8 +79,9 @@ from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers
 from replica.runtime.network.client_listener import ClientListener
+from replica.runtime.network.control_plane_listener import ControlPlaneListener
 from replica.runtime.network.descriptor_share import share_descriptors
-from replica.runtime.network.inter_broker_clients import ControlPlaneListener, InterBrokerClients
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey, Handlers, joined
 from replica.runtime.store.internal_topic_size import InternalTopicSize

@@ -14,15 +14,16 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
 from replica.core.acl_authorization import AclSettings
+from replica.core.connection_limits import ConnectionLimits
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.principals import Principals
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
-from replica.runtime.authentication.sasl_authenticator import Identity, SaslSettings
+from replica.runtime.authentication.sasl_authenticator import SaslSettings
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
-from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings

@@ -31,7 +31,7 @@ from replica.core.replica_messages import (
     SessionFetched,
 )
 from replica.runtime.logs import Log
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings, Unreachable
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.wire.schemas.data_schemas import (
     FETCH,

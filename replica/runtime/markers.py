@@ -17,7 +17,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
 from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.logs import Log
-from replica.runtime.network.broker_client import ClientSettings, Unreachable
+from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.wire.fields import Api
 from replica.wire.schemas.transaction_schemas import (

@@ -1,4 +1,4 @@
-"""The interface between connections and handlers: a handler takes a decoded request and returns the response's body.
+"""The interface between connections and handlers: a handler takes a decoded request, and returns a response body.
 
     handlers = {ApiKey.METADATA: answer_metadata, ...}
 
@@ -26,19 +26,19 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def unheard() -> None:
-    """Ignore that a request has its place: no other request waits for it."""
+    """Do nothing: no other request waits for the placement of this one's records."""
 
 
 @frozen
 class Request(Generic[Q]):
     """A decoded request, and the connection's part of it.
 
-    listener      name of the listener that took the request: addresses in the response are those of that listener
+    listener      name of the connection's listener: the response contains addresses of that listener
     principal     the client's principal, `User:name`
     host          the client's address
-    placed        a handler calls it once the records have their offsets and only replicas are missing: from then on
-                  the connection's next request may be handled. A handler that never calls it holds up that request
-                  until it has answered
+    placed        called by a handler once the records have their offsets, and only replicas are missing: then the
+                  connection's next request may be executed. If a handler never calls it, the next request waits for
+                  the response
     """
 
     api: ApiKey
@@ -53,27 +53,27 @@ class Request(Generic[Q]):
 
 
 Handler: TypeAlias = Callable[[Request[Any]], Awaitable[Any]]
-"""Returns the body of the response, or None where no response is sent: for a Produce with acks = 0.
+"""Returns the body of the response, or None for a request without a response: a Produce with acks=0.
 
-A connection handles its requests one at a time and sends responses in their order, so a handler that waits holds up its
-own connection only (and none, once it has called `Request.placed`). When the connection ends, the handler is cancelled.
+A connection executes its requests one at a time and sends responses in their order, so a handler that waits holds up
+only its own connection (and none, once it has called `Request.placed`). The end of the connection cancels the handler.
 An exception ends the connection, a `KafkaError` as well: an error of one topic or group belongs in the response."""
 
 Handlers: TypeAlias = Mapping[ApiKey, Handler]
 
 
 def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
-    """Return one table with the rows of all; no two may share a key."""
+    """Return the union of tables that share no key."""
     made: dict[ApiKey, T] = {}
     for table in tables:
         twice = made.keys() & table.keys()
-        assert not twice, f"in two tables: {sorted(key.name for key in twice)}"
+        assert not twice, f"APIs in two tables: {sorted(key.name for key in twice)}"
         made |= table
     return made
 
 
 class Turns:
-    """Turns of other tasks in a long loop: one after every so many steps."""
+    """Lets other tasks run in a long loop: once after `every` steps."""
 
     def __init__(self, every: int = 500) -> None:
         self._left = self._every = every

@@ -14,7 +14,8 @@ from attrs import define, field
 
 from bench.ports import free_port
 from replica.core.errors import ErrorCode
-from replica.runtime.network.broker_client import Unreachable, connect
+from replica.runtime.network.broker_client import connect
+from replica.runtime.network.broker_connection import Unreachable
 from replica.runtime.requests import ApiKey
 from tests.kafka_bodies import Body, ask
 from zab.core.ensemble import Ensemble, Server

@@ -105,7 +105,7 @@ async def test_returning_broker_reads_all_acls(tmp_path: Path) -> None:
         ("--add --allow-principal User:a --topic t --resource-pattern-type match", "LITERAL name or PREFIXED"),
         ("--add --allow-principal User:a --consumer --topic t", "--consumer a --topic and a --group"),
         ("--add --allow-principal User:a --producer --operation Read --topic t", "do not go along"),
-        ("--add --allow-principal User:a --idempotent --topic t", "--idempotent goes with --producer"),
+        ("--add --allow-principal User:a --idempotent --topic t", "--idempotent requires --producer"),
         ("--remove --force", "which?"),
         ("--list --add", "--add and --list exclude each other"),
         ("--list --principal ann", "looks like User:ann"),

@@ -29,12 +29,10 @@ JAAS = (
 )
 
 
-HINT = (
-    "ended the connection; if it speaks TLS, or wants to know who this is: --tls, --cert, --login, or --command-config"
-)
+HINT = "ended the connection; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
 
 
-UNBELIEVED = "it wants a certificate of who dials, and was shown none that it believes"
+UNBELIEVED = "the broker requires a client certificate, and accepted none"
 
 
 def answering(number: int) -> Handlers:
@@ -150,7 +148,7 @@ def test_broker_gives_the_reason_of_a_disconnection(tmp_path: Path, capsys: pyte
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
-    assert "--cert, or ssl.keystore.location in the file of --command-config, says who this is" in shown
+    assert "use --cert, or ssl.keystore.location in the file of --command-config" in shown
 
 
 def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,11 +171,11 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
     ("lines", "why"),
     [
         (["security.protocol=TLS"], ":1: security.protocol=TLS: expected one of PLAINTEXT, SSL"),
-        (["ssl.engine.factory.class=x"], "it is not understood here, and to pass over it would not be safe"),
+        (["ssl.engine.factory.class=x"], "unknown key about security: ignoring it would not be safe"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI"], "sasl.mechanism=GSSAPI: expected one of PLAIN"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "no username and no password"),
         (["security.protocol=SSL", "ssl.keystore.location=/x"], "ssl.keystore.location=/x: /x: No such file"),
-        (["bootstrap.servers=h"], "'h' is no host:port"),
+        (["bootstrap.servers=h"], "'h' is not of the form host:port"),
     ],
 )
 def test_configuration_file_without_a_mechanism(tmp_path: Path, lines: list[str], why: str) -> None:

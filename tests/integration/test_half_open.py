@@ -13,12 +13,12 @@ import trio.testing
 from attrs import evolve
 
 import zab
+from replica.core.connection_limits import ConnectionLimits
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
 from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
 from replica.runtime.logs import Log
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.network.client_listener import ClientListener
-from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.requests import ApiKey, Request
 from tests.integration.certificates import Authority
 from tests.integration.stores import PORTS

@@ -19,7 +19,8 @@ from bench.ports import free_port
 from replica.core.acl_authorization import AclSettings
 from replica.core.acls import Operation as O
 from replica.core.errors import ErrorCode as E
-from replica.runtime.authentication.sasl_authenticator import Identity, SaslSettings
+from replica.runtime.authentication.sasl_authenticator import SaslSettings
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.guard_table import GUARDS
 from replica.runtime.broker import Broker
 from replica.runtime.config import Listener

@@ -23,11 +23,12 @@ from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.command_frames import FrameError, encode
 from replica.cli.properties.plan import plan_of
 from replica.core.acls import Entry, Operation, Pattern, Permission, ResourceType
-from replica.runtime.authentication.sasl_authenticator import Identity
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.authorizer import write_acls
 from replica.runtime.broker import Broker
 from replica.runtime.config import CONTROLLER, Peers
-from replica.runtime.network.broker_client import ClientSettings, Unreachable, connect
+from replica.runtime.network.broker_client import connect
+from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import PATIENCE_S, until

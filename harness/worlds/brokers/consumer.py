@@ -25,7 +25,8 @@ from harness.checkers.records.history import Record as Seen
 from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError, WireError
-from replica.runtime.network.broker_client import Client, Unreachable, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.batch import walk
 from replica.wire.records import read_records
 from replica.wire.schemas.data_schemas import (

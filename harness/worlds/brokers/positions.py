@@ -9,7 +9,8 @@ from attrs import frozen
 from harness.checkers.transactions import Journal, Look, Transaction
 from harness.worlds.brokers.consumer import WRONG
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from replica.wire.fields import Api
 from replica.wire.schemas.group_schemas import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchRequestTopic
 from replica.wire.schemas.transaction_schemas import (

@@ -20,7 +20,8 @@ from harness.worlds.brokers.positions import Positions
 from harness.worlds.brokers.producer import PAUSE_MAX_S, PAUSE_S
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import Client, Unreachable, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.fields import Api
 from replica.wire.records import Record, build, read_records

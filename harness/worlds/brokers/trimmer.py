@@ -12,7 +12,8 @@ from harness.worlds.brokers.reader import LATEST, insist
 from harness.worlds.brokers.tape import Tape
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.runtime.network.broker_client import Client, Unreachable
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import Unreachable
 from replica.wire.schemas.data_schemas import (
     DELETE_RECORDS,
     DeleteRecordsPartition,

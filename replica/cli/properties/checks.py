@@ -24,8 +24,8 @@ def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
     try:
         raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return (f"{path}, line {first}: letters that are no ASCII, and no UTF-8: read as Latin-1, as Kafka does",)
-    why = "letters that are no ASCII: read as UTF-8, where Kafka reads Latin-1; \\uXXXX is one letter to both"
+        return (f"{path}, line {first}: bytes that are neither ASCII nor UTF-8: read as Latin-1, as Kafka does",)
+    why = "non-ASCII letters: read as UTF-8, but Kafka reads Latin-1; \\uXXXX is unambiguous"
     return (f"{path}, line {first}: {why}",)
 
 
@@ -33,15 +33,15 @@ def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
     key = "log.dirs" if "log.dirs" in source or "log.dir" not in source else "log.dir"
     named = [one.strip() for one in source.text(key, LOG_DIRS).split(",") if one.strip()]
     if not named:
-        source.problem(key, "expected a directory, or several with commas between")
+        source.problem(key, "expected a directory, or several, separated by commas")
     seen: dict[Path, str] = {}
     for one in named:
         place = Path(one).resolve()
         if place in seen:
             told = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
-            source.problem(key, f"{told} stands there twice; each directory once")
+            source.problem(key, f"{told} is listed twice")
         elif place.exists() and not place.is_dir():
-            source.problem(key, f"{one} is no directory")
+            source.problem(key, f"{one} is not a directory")
         seen.setdefault(place, one)
     return tuple(map(Path, named))
 
@@ -56,7 +56,7 @@ def store(source: PropertiesSource) -> str:
         parse_hosts(said)
     except ConfigError as error:
         why = str(error).removeprefix(f"{said!r}: ")
-        source.problem(_STORE, f"{why}; expected host1:2181,host2:2181, and perhaps a /path behind the last")
+        source.problem(_STORE, f"{why}; expected host1:2181,host2:2181, optionally with a /path at the end")
     return said
 
 
@@ -78,12 +78,13 @@ def _number(source: PropertiesSource) -> None:
         return
     if not generated and number < 0:
         source.problem(
-            "broker.id", "broker.id.generation.enable=false, so it has to be said: a number of its own for each"
+            "broker.id",
+            "broker.id.generation.enable=false, so broker.id must be set, to a different number for each broker",
         )
     elif generated and number > most:
         source.problem(
             "broker.id",
-            f"above {most} are numbers that the store gives out: take one from 0 to {most}, set "
+            f"above {most} are numbers that the store assigns: use one from 0 to {most}, set "
             "reserved.broker.max.id higher, or broker.id.generation.enable=false",
         )
 
@@ -101,24 +102,24 @@ def _at_most(source: PropertiesSource, least: str, least_by_default: int, most: 
 def _advise(source: PropertiesSource, log: LogConfig) -> None:
     copies, insync = source.value("default.replication.factor", 1), log.min_insync_replicas
     if "default.replication.factor" not in source:
-        source.warnings.append("default.replication.factor is 1: what is written to a topic is lost with its broker")
+        source.warnings.append("default.replication.factor is 1: records of a topic are lost with its broker")
     if insync > copies:
         source.warn(
             "min.insync.replicas",
-            f"more than default.replication.factor, which is {copies}: acks=all is refused by every topic that does "
-            "not say how many replicas it has",
+            f"more than default.replication.factor, which is {copies}: acks=all is rejected by every topic that does "
+            "not set its own replication factor",
         )
     elif insync == copies > 1:
         source.warn(
             "min.insync.replicas",
-            "as many as default.replication.factor, so acks=all is refused whenever one broker is away",
+            "as many as default.replication.factor, so acks=all is rejected while any broker is down",
         )
     for key, most, why in (
-        ("log.segment.bytes", log.segment_bytes, "a batch that does not fit in a file is refused"),
+        ("log.segment.bytes", log.segment_bytes, "a batch larger than a segment is rejected"),
         (
             "socket.request.max.bytes",
             source.value("socket.request.max.bytes", 104_857_600),
-            "such a batch never arrives",
+            "requests with such batches are rejected",
         ),
     ):
         if key in source and not source.is_wrong(key) and most < log.max_message_bytes:

@@ -1,4 +1,4 @@
-"""Where a broker listens, which protocol each listener speaks, and which addresses others dial."""
+"""Listeners of a broker: their addresses, protocols, and the addresses that clients and brokers dial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 PROTOCOL_MAP_DEFAULT: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-"""As Kafka describes it: each protocol is the name of a listener."""
+"""The default, as in Kafka: each protocol is the name of a listener."""
 DEFAULT: Final = "PLAINTEXT://:9092"
 _FORM: Final = "NAME://host:port"
 
@@ -42,7 +42,7 @@ def listeners_of(source: PropertiesSource) -> tuple[tuple[Listener, ...], Listen
     clients = tuple(each for each in made if each.name != CONTROLLER)
     if not clients:
         if bound or not source.is_wrong(LISTENERS):
-            source.problem(LISTENERS, f"none of them is for clients; that looks like {DEFAULT}")
+            source.problem(LISTENERS, f"no listener for clients; expected for example {DEFAULT}")
         clients = (Listener(PLAINTEXT, None, 0),)
     for each in made:
         if each.name == CONTROLLER:
@@ -55,7 +55,7 @@ def _listener(source: PropertiesSource, address: Address, protocol: str, told: A
     name = address.name
     if name != CONTROLLER and protocol not in PROTOCOLS:
         source.problem(
-            LISTENERS, f"what is spoken at {name}? Let {PROTOCOL_MAP} say {name}:one of {', '.join(PROTOCOLS)}"
+            LISTENERS, f"the protocol of {name} is unknown; set {PROTOCOL_MAP} to {name}:one of {', '.join(PROTOCOLS)}"
         )
     tls = source.attempt(tls_of, name) if protocol.endswith("SSL") else None
     sasl = source.attempt(sasl_of, name) if protocol.startswith("SASL") else None
@@ -69,19 +69,17 @@ def _check_ports(source: PropertiesSource, bound: list[Address]) -> None:
         for other in bound[:at]:
             everywhere = one.host in EVERYWHERE or other.host in EVERYWHERE
             if one.port and one.port == other.port and (everywhere or one.host == other.host):
-                source.problem(
-                    LISTENERS, f"{other.name} and {one.name} are both at port {one.port}; each needs one of its own"
-                )
+                source.problem(LISTENERS, f"{other.name} and {one.name} both use port {one.port}; each needs its own")
 
 
 def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[str, Address]) -> None:
     for one in told.values():
         if one.host in EVERYWHERE:
             source.problem(
-                ADVERTISED, f"nobody can dial {one.name}://{one.host}:{one.port}; name an address of this host"
+                ADVERTISED, f"{one.name}://{one.host}:{one.port} cannot be dialled; use an address of this host"
             )
         elif not one.port:
-            source.problem(ADVERTISED, f"{one.name}: nobody can dial port 0; name the one that leads here")
+            source.problem(ADVERTISED, f"{one.name}: port 0 cannot be dialled; use the port that clients reach")
     stray = sorted(set(told) - set(bound))
     if stray and bound:
         source.problem(ADVERTISED, f"there is no listener {', '.join(stray)}; there are {', '.join(bound)}")
@@ -90,7 +88,7 @@ def _check_told(source: PropertiesSource, bound: dict[str, Address], told: dict[
             if (one.host, one.port) == (other.host, other.port):
                 source.problem(
                     ADVERTISED,
-                    f"{other.name} and {one.name} are both at {one.host}:{one.port}, where only one can answer",
+                    f"{other.name} and {one.name} are both at {one.host}:{one.port}; use different addresses",
                 )
 
 
@@ -99,11 +97,9 @@ def _protocols(source: PropertiesSource) -> dict[str, str]:
     for pair in _listed(source.text(PROTOCOL_MAP)):
         name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
         if not colon or not name or protocol not in PROTOCOLS:
-            source.problem(
-                PROTOCOL_MAP, f"{pair!r}: expected NAME:PROTOCOL, a protocol being one of {', '.join(PROTOCOLS)}"
-            )
+            source.problem(PROTOCOL_MAP, f"{pair!r}: expected NAME:PROTOCOL, with a protocol of {', '.join(PROTOCOLS)}")
         elif made.setdefault(name, protocol) != protocol:
-            source.problem(PROTOCOL_MAP, f"{name} stands there twice, as {made[name]} and as {protocol}; leave one")
+            source.problem(PROTOCOL_MAP, f"{name} is listed twice, as {made[name]} and as {protocol}; remove one")
     return made
 
 
@@ -111,7 +107,7 @@ def _addresses(source: PropertiesSource, key: str, text: str) -> dict[str, Addre
     """Parse `NAME://host:port,...`. Names are compared without regard to case, as Kafka does."""
     made: dict[str, Address] = {}
     if key in source and not _listed(text):
-        source.problem(key, f"expected {_FORM}, or several of them with commas between")
+        source.problem(key, f"expected {_FORM}, or several, separated by commas")
     for one in _listed(text):
         name, separator, address = one.partition("://")
         host, colon, port = address.rpartition(":")
@@ -119,7 +115,7 @@ def _addresses(source: PropertiesSource, key: str, text: str) -> dict[str, Addre
         if not name or not separator or not colon or not _is_port(port) or not _is_host(host):
             source.problem(key, f"{one!r}: expected {_FORM}, with a port from 0 to 65535; IPv6 is [::1]")
         elif name in made:
-            source.problem(key, f"listener {name} stands there twice; give each a name of its own")
+            source.problem(key, f"listener {name} is listed twice; use different names")
         else:
             made[name] = Address(name, host.strip("[]"), int(port))
     return made
@@ -144,7 +140,7 @@ def inter_broker_of(source: PropertiesSource, listeners: tuple[Listener, ...]) -
     by_name, by_protocol = "inter.broker.listener.name", "security.inter.broker.protocol"
     key = by_name if by_name in source or by_protocol not in source else by_protocol
     if by_name in source and by_protocol in source:
-        source.problem(by_protocol, f"{by_name} says it, too; leave one of them")
+        source.problem(by_protocol, f"{by_name} sets it, too; remove one of them")
         return None
     if key in source:
         source.value(key, "")

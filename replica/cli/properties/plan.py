@@ -25,6 +25,7 @@ from replica.cli.properties.listeners import (
 )
 from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.store_properties import store_login_of
+from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import KafkaError
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
@@ -33,7 +34,6 @@ from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
 from replica.runtime.disk import DiskPace
 from replica.runtime.examining import ExaminingSettings
-from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.config.config_source import BadConfig
@@ -59,7 +59,7 @@ GROUPS: Final = (
     "logs",
     "plan",
 )
-"""Of settings, as the table names them."""
+"""Maps settings, as the table names them, to values."""
 _IN_UNITS: Final = (
     ("retention.ms", ("log.retention.ms", "log.retention.minutes", "log.retention.hours")),
     ("segment.ms", ("log.roll.ms", "log.roll.hours")),
@@ -73,12 +73,12 @@ _IN_UNITS: Final = (
         ("log.message.timestamp.after.max.ms", "log.message.timestamp.difference.max.ms"),
     ),
 )
-"""Of several keys that say one thing the first counts: it has the finest unit, or is of today."""
+"""Of several keys of one setting the first counts: it has the finest unit, or is the newest."""
 
 
 @frozen
 class Plan:
-    """What `zab-broker serve` starts."""
+    """A checked configuration file: the broker that `zab-broker serve` starts."""
 
     config: BrokerConfig
     """Its id is -1 if the file sets none: see `reserved_max`."""
@@ -87,7 +87,7 @@ class Plan:
     effective: Mapping[str, str] = {}
     """The settings in force, by key; secrets are masked."""
     operators_hosts: frozenset[str] = frozenset()
-    """Names that a request to the port of `--operators` may be for."""
+    """Host names that requests to the port of `--operators` may use."""
 
 
 def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:
@@ -170,7 +170,7 @@ def plan_of(
 
 
 def _port(settings: dict[str, Any]) -> ConnectionLimits:
-    """Make room for the greatest request among those that wait."""
+    """Raise the limit of queued bytes to the size of the largest request."""
     made = ConnectionLimits(**settings)
     return evolve(made, waiting_bytes_total_max=max(made.waiting_bytes_total_max, made.request_bytes_max))
 
@@ -200,7 +200,7 @@ def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
         topic_key, value = known.sets.removeprefix("log."), source.value(key)
         if value is None:
             continue
-        try:  # the logs may ask for more than whoever configures topics does
+        try:  # the broker may allow more than a topic configuration does
             LogConfig.of({topic_key: value})
         except KafkaError as error:
             source.problem(key, (error.text or "").removeprefix(f"{topic_key}={value}: "))

@@ -62,9 +62,11 @@ def _commands(
     """
     if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _knows_who_comes(controller):
         return
-    told = "whoever reaches listener CONTROLLER may command this broker, delete its logs, say"
+    told = "every client that reaches listener CONTROLLER may send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:
-        source.warn(PROTOCOL_MAP, f"{told}: let {controller.name} speak what brokers speak, {brokers.protocol}")
+        source.warn(
+            PROTOCOL_MAP, f"{told}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
+        )
     else:
         key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
         source.warn(key, f"{told}: {_CLIENT_AUTH}=required closes it")
@@ -79,8 +81,8 @@ def _nameless_brokers(
         if each is not None and each.sasl is None and (each.tls is None or each.tls.verify_mode is ssl.CERT_NONE):
             source.warn(
                 _SUPERS,
-                f"brokers come in at listener {each.name} as {ANONYMOUS}, which is none of them: without an ACL for it "
-                "they neither hear their controller nor replicate. Let them log in, or show certificates",
+                f"brokers connect to listener {each.name} as {ANONYMOUS}, which is not a broker: without an ACL for it "
+                "they receive no commands and cannot replicate. Use SASL or client certificates",
             )
             return
 
@@ -90,8 +92,8 @@ def _nameless_supers(source: PropertiesSource, every: Sequence[Listener], acls: 
         return
     unguarded = [each.name for each in every if not _knows_who_comes(each)]
     if unguarded:
-        told = f"whoever comes without login or certificate may do everything, at {', '.join(unguarded)}"
-        source.warn(_SUPERS, f"{told}: keep strangers from there")
+        told = f"clients without login or certificate may do everything, at {', '.join(unguarded)}"
+        source.warn(_SUPERS, f"{told}: restrict access to it")
 
 
 def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Peers) -> None:
@@ -102,10 +104,8 @@ def _unknown_peers(source: PropertiesSource, brokers: Listener | None, peers: Pe
     users = brokers.sasl.users or {}
     if users.get(identity.name) != identity.password:
         key = f"listener.name.{brokers.name.lower()}.{PLAIN.lower()}.{JAAS}"
-        why = "has another password there" if identity.name in users else "is none of those who may log in there"
-        source.warn(
-            key, f"brokers log in at each other as {identity.name}, who {why}: user_{identity.name}=... says so"
-        )
+        why = "has a different password there" if identity.name in users else "is not one of the users there"
+        source.warn(key, f"brokers log in at each other as {identity.name}, which {why}: set user_{identity.name}=...")
 
 
 def _jaas_of_no_mechanism(source: PropertiesSource, names: Collection[str]) -> None:
@@ -113,7 +113,7 @@ def _jaas_of_no_mechanism(source: PropertiesSource, names: Collection[str]) -> N
         key = f"listener.name.{name.lower()}.{JAAS}"
         if key in source:
             source.warn(
-                key, f"without effect: it is said for a mechanism, listener.name.{name.lower()}.plain.{JAAS}, say"
+                key, f"without effect: set it for a mechanism, for example listener.name.{name.lower()}.plain.{JAAS}"
             )
 
 
@@ -123,8 +123,8 @@ def _anybodys_certificate(source: PropertiesSource, listener: Listener) -> None:
         key = _key(source, listener, _CLIENT_AUTH)
         source.warn(
             key,
-            f"there is no ssl.truststore.location, so at listener {listener.name} every certificate counts that an "
-            "authority of the system has signed: name the authorities that count",
+            f"there is no ssl.truststore.location, so listener {listener.name} accepts every certificate that an "
+            "authority of the system has signed: set the accepted authorities",
         )
 
 
@@ -133,11 +133,11 @@ def _out_of_date(source: PropertiesSource, listener: Listener, now: datetime) ->
     try:
         begins, ends = validity_of(key_store_of(source, listener.name).certificate())
     except (ConfigError, WireError):
-        return  # who could load it can serve it
+        return  # A certificate that could be loaded is complete.
     if now.timestamp() > ends:
-        source.warn(key, f"its certificate has expired, at {_said(ends)}: clients refuse it")
+        source.warn(key, f"its certificate expired at {_said(ends)}: clients reject it")
     elif now.timestamp() < begins:
-        source.warn(key, f"its certificate does not count before {_said(begins)}: clients refuse it")
+        source.warn(key, f"its certificate is not valid before {_said(begins)}: clients reject it")
 
 
 def _said(seconds: int) -> str:

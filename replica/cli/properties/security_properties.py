@@ -16,7 +16,8 @@ from replica.core.acl_authorization import AclSettings
 from replica.core.acls import BadAcl, check_principal
 from replica.core.principals import BadRules, Principals, read_rules
 from replica.core.sasl_plain import PLAIN
-from replica.runtime.authentication.sasl_authenticator import MECHANISMS, Identity, SaslSettings
+from replica.runtime.authentication.sasl_authenticator import MECHANISMS, SaslSettings
+from replica.runtime.authentication.sasl_client import Identity
 from zab.config.config_source import ConfigSource, all_of
 from zab.config.jaas import parse_jaas
 from zab.config.values import any_long
@@ -37,7 +38,7 @@ TLS: Final = frozenset({
     "ssl.principal.mapping.rules",
 })  # fmt: skip
 OF_LISTENERS: Final = TLS | {"sasl.enabled.mechanisms", "connections.max.reauth.ms", JAAS}
-"""What may be said of one listener, with its name in front."""
+"""Keys that may be set for one listener, with its name in front."""
 HARMLESS: Final = frozenset({
     "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation",
     "ssl.allow.dn.changes", "ssl.allow.san.changes", "sasl.server.max.receive.size", JAAS,
@@ -45,7 +46,7 @@ HARMLESS: Final = frozenset({
     "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class",
 })  # fmt: skip
-"""Of Java's machinery, or of mechanisms that are refused where they are chosen: passing them over opens nothing."""
+"""Keys of Java's security, or of mechanisms that are rejected where they are chosen: ignoring them is safe."""
 SENSITIVE: Final = (
     "ssl.", "sasl.", "zookeeper.ssl.", "zookeeper.sasl.", "authorizer.", "principal.builder.", "security.providers",
     "alter.config.policy.", "create.topic.policy.", "client.quota.callback.",
@@ -59,13 +60,13 @@ def check_sensitive(source: PropertiesSource, known: Collection[str], listeners:
         if key.startswith("listener.name."):
             name, _, rest = key.removeprefix("listener.name.").partition(".")
             if name not in {each.lower() for each in listeners}:
-                source.problem(key, f"there is no such listener: there are {', '.join(listeners)}")
+                source.problem(key, f"no such listener; expected one of {', '.join(listeners)}")
             if rest in OF_LISTENERS or _mechanism_key(rest):
                 understood.add(key)
             elif rest not in HARMLESS and (rest.startswith(SENSITIVE) or ".sasl." in f".{rest}"):
-                source.problem(key, "it is not understood here, and to pass over it would not be safe")
+                source.problem(key, "unknown key about security: ignoring it would not be safe")
         elif key.startswith(SENSITIVE) and key not in known and key not in HARMLESS:
-            source.problem(key, "it is not understood here, and to pass over it would not be safe")
+            source.problem(key, "unknown key about security: ignoring it would not be safe")
     return frozenset(understood)
 
 
@@ -86,7 +87,7 @@ def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
 
     def check_key_store() -> None:
         if not scope.text("ssl.keystore.location"):
-            raise scope.wrong("ssl.keystore.location", "a listener speaks TLS: the file with its certificate and key")
+            raise scope.wrong("ssl.keystore.location", "a listener uses TLS: set the file with its certificate and key")
 
     def check_client_auth() -> None:
         if wanted not in _CLIENT_AUTH:
@@ -108,7 +109,7 @@ def client_tls(scope: Scope, prefix: str = "ssl.") -> ssl.SSLContext:
     key = f"{prefix}endpoint.identification.algorithm"
     algorithm = scope.text(key, "https").lower()
     if algorithm not in ("", "https"):
-        raise scope.wrong(key, "it is https, or empty: then a certificate need not name the host that was dialled")
+        raise scope.wrong(key, "expected https, or empty, which disables the check of host names")
     context.check_hostname = algorithm == "https"
     return context
 
@@ -150,7 +151,7 @@ def _store(scope: Scope, prefix: str, which: str, location: str) -> StoreFile:
     if which == "keystore":
         own = scope.text(f"{prefix}key.password") or None
         if own is not None and password is not None and own != password:
-            raise scope.wrong(f"{prefix}key.password", "the key and its store have to have the same password")
+            raise scope.wrong(f"{prefix}key.password", "the key and its store must have the same password")
         password = password or own
     kind = scope.text(f"{prefix}{which}.type").upper()
     return StoreFile(location, password, kind or None)
@@ -180,10 +181,10 @@ def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
     def check_mechanisms() -> None:
         for mechanism in mechanisms:
             if mechanism not in MECHANISMS:
-                why = f"{mechanism} is not supported here: {', '.join(MECHANISMS)} are"
+                why = f"{mechanism} is not supported; expected {', '.join(MECHANISMS)}"
                 raise scope.wrong("sasl.enabled.mechanisms", why)
         if not mechanisms:
-            raise scope.wrong("sasl.enabled.mechanisms", f"it names none of {', '.join(MECHANISMS)}")
+            raise scope.wrong("sasl.enabled.mechanisms", f"expected at least one of {', '.join(MECHANISMS)}")
 
     users: dict[str, str] = {}
 
@@ -193,7 +194,7 @@ def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
         options = _login(source, listener, PLAIN)
         users.update({name.removeprefix(_USER): text for name, text in options.items() if name.startswith(_USER)})
         if not users:
-            raise source.wrong(key, 'it names no user: it is like `... required user_alice="her password";`')
+            raise source.wrong(key, 'no user: expected `... required user_alice="her password";`')
 
     def check_user(name: str, password: str) -> None:
         if not name or not password:
@@ -215,7 +216,7 @@ def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
         try:
             found.append(any_long(text))
         except ValueError:
-            raise scope.wrong(name, "it is a time in milliseconds; 0: for as long as the connection lasts") from None
+            raise scope.wrong(name, "expected a time in ms; 0: sessions do not expire") from None
     return min((each for each in found if each > 0), default=0)
 
 
@@ -237,7 +238,7 @@ def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
     except ConfigError as error:
         raise source.wrong(key, error) from None
     if len(modules) != 1:
-        raise source.wrong(key, f"it names {len(modules)} login modules; it is to be one")
+        raise source.wrong(key, f"{len(modules)} login modules; expected one")
     return modules[0]
 
 
@@ -246,13 +247,15 @@ def identity_of(source: PropertiesSource, listener: str) -> Identity:
     key = "sasl.mechanism.inter.broker.protocol"
     mechanism = source.text(key)
     if mechanism not in MECHANISMS:
-        raise source.wrong(key, f"brokers have to log in at listener {listener}: by {', '.join(MECHANISMS)}")
+        raise source.wrong(
+            key, f"brokers have to log in at listener {listener}; expected one of {', '.join(MECHANISMS)}"
+        )
     if mechanism not in _listed(source.at(listener).text("sasl.enabled.mechanisms", PLAIN)):
-        raise source.wrong(key, f"at listener {listener} it is not among sasl.enabled.mechanisms")
+        raise source.wrong(key, f"it is not in sasl.enabled.mechanisms of listener {listener}")
     options = _login(source, listener, mechanism)
     missing = [option for option in ("username", "password") if not options.get(option)]
     if missing:
-        why = f"brokers log in with it at each other: {' and '.join(missing)} is missing"
+        why = f"brokers log in at each other with it: {' and '.join(missing)} is missing"
         raise source.wrong(jaas_key(listener, mechanism), why)
     return Identity(mechanism, options["username"], options["password"])
 
@@ -264,7 +267,7 @@ def warn_without_authorizer(source: PropertiesSource) -> None:
     key = "authorizer.class.name"
     for other in ("super.users", "allow.everyone.if.no.acl.found"):
         if other in source and not source.text(key):
-            source.warn(other, f"without effect: there is no {key}, so everybody may do everything")
+            source.warn(other, f"without effect: there is no {key}, so every client may do everything")
 
 
 def acls_of(source: PropertiesSource) -> AclSettings | None:
@@ -273,7 +276,9 @@ def acls_of(source: PropertiesSource) -> AclSettings | None:
     if not name:
         return None
     if name != AUTHORIZER:
-        raise source.wrong(key, f"there is one authorizer here: {AUTHORIZER}, with its ACLs in the store")
+        raise source.wrong(
+            key, f"expected {AUTHORIZER}, which keeps its ACLs in the store; no other authorizer is supported"
+        )
     supers = [each.strip() for each in source.text("super.users").split(";") if each.strip()]
     for each in supers:
         try:

@@ -23,9 +23,7 @@ def store_login_of(source: PropertiesSource) -> StoreLogin:
     sasl = _sasl(source)
     closed: bool = source.value(CLOSED, False)
     if closed and sasl is None and (tls is None or not source.text(f"{PREFIX}keystore.location")):
-        why = (
-            f"nodes are for who made them, so the store has to know who that is: {LOGIN}, or {PREFIX}keystore.location"
-        )
+        why = f"the store must authenticate the creator of a znode: {LOGIN}, or {PREFIX}keystore.location"
         raise source.wrong(CLOSED, why)
     return StoreLogin(tls, sasl, closed)
 
@@ -35,7 +33,7 @@ def _tls(source: PropertiesSource) -> ssl.SSLContext | None:
         return None
     for key in (f"{PREFIX}crl.enable", f"{PREFIX}ocsp.enable"):
         if source.value(key, False):
-            raise source.wrong(key, "revoked certificates are not looked for here")
+            raise source.wrong(key, "revocation of certificates is not checked")
     return client_tls(Scope(source), PREFIX)
 
 
@@ -51,7 +49,7 @@ def _sasl(source: PropertiesSource) -> tuple[str, str] | None:
         raise source.wrong(LOGIN, error) from None
     for module, options in sections.get(section, ()):
         if not module.endswith("DigestLoginModule"):
-            raise source.wrong(LOGIN, f"section {section}: {module}: only DigestLoginModule is spoken here")
+            raise source.wrong(LOGIN, f"section {section}: {module}: only DigestLoginModule is supported")
         if options.get("username") and options.get("password"):
             return options["username"], options["password"]
     raise source.wrong(LOGIN, f"section {section} has no username and password; there are {', '.join(sections)}")

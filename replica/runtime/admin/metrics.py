@@ -94,7 +94,7 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
         len(broker.disk.failed),
         len(broker.replication.core.purgatory),
         broker.replication.fetches_refused,
-        sum(door.unsupported for door in broker.dynamic.doors),
+        sum(door.context.unsupported_requests for door in broker.dynamic.doors),
         broker.watchdogs.stalls,
         broker.started.is_set() and broker.session() is not None,
     )

@@ -9,7 +9,8 @@ from attrs import field, frozen
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from replica.wire.group_records import assigned_in
 from replica.wire.schemas.data_schemas import LIST_OFFSETS, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from replica.wire.schemas.group_schemas import (

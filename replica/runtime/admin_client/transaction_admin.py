@@ -10,7 +10,8 @@ from attrs import frozen
 from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_states import TxnState
-from replica.runtime.network.broker_client import Client, raise_for
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import raise_for
 from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRequest
 from replica.wire.schemas.transaction_schemas import (
     DESCRIBE_PRODUCERS,

@@ -1,58 +1,51 @@
-"""Saying who one is before anything else may be said: what a connection asks of it; and where nobody must."""
+"""Authentication at a listener: the interface between connections and SASL, and a listener without SASL."""
 
 from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+from replica.core.client_connection import AuthenticationState
 from replica.runtime.requests import ApiKey, Request
 
 
-class Authenticator(Protocol):
-    """Of one connection.
-
-    started    a mechanism was chosen
-    raw        the next frame is a token of the mechanism and no request, as the oldest clients have it
-    done       `principal` is proved
-    over       it was, and has to be proved anew before anything else is asked
-    failed     why it will never be; the connection ends when this has been answered
-    """
+class Authenticator(AuthenticationState, Protocol):
+    """The authentication of one connection."""
 
     @property
-    def started(self) -> bool: ...
+    def started(self) -> bool:
+        """True once the client has chosen a mechanism."""
+
     @property
-    def raw(self) -> bool: ...
+    def expects_raw_token(self) -> bool:
+        """True if the next frame is a token and no request, after a SaslHandshake of version 0."""
+
     @property
-    def done(self) -> bool: ...
-    @property
-    def over(self) -> bool: ...
-    @property
-    def failed(self) -> str | None: ...
-    @property
-    def principal(self) -> str: ...
+    def failure(self) -> str | None:
+        """The reason why authentication failed for good. The connection ends after the response is sent."""
 
     async def answer(self, request: Request[Any]) -> object | None:
-        """Return the body of the response; None ends the connection without one."""
+        """Return the body of the response. None ends the connection without a response."""
 
-    async def raw_token(self, frame: bytes) -> bytes:
-        """The answer, with its length."""
+    async def answer_raw_token(self, token: bytes) -> bytes:
+        """Return the response as bytes, with its length."""
 
 
 class ListenerSecurity(Protocol):
-    """Of one listener."""
+    """The authentication that one listener demands."""
 
     @property
     def keys(self) -> frozenset[ApiKey]:
-        """What is offered for logging in."""
+        """The APIs for authentication, as ApiVersions reports them."""
 
-    def login(self, host: str) -> Authenticator | None:
-        """For a new connection from `host`; None where nobody is asked who he is."""
+    def authenticator(self, host: str) -> Authenticator | None:
+        """Return the authenticator of a new connection from `host`, or None if the listener does not use SASL."""
 
 
-class _Open:
+class _NoSasl:
     keys: frozenset[ApiKey] = frozenset()
 
-    def login(self, host: str) -> None:
+    def authenticator(self, host: str) -> None:
         return None
 
 
-NO_SASL: Final = _Open()
+NO_SASL: Final = _NoSasl()

@@ -1,6 +1,6 @@
-"""What the store keeps of users' passwords, at hand whenever somebody logs in; and changing it.
+"""SCRAM credentials of users: a copy of the store's, for logins, and their changes at the store.
 
-What was heard last stays in force while the store cannot be reached.
+The last known credentials stay in force while the store cannot be reached.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from replica.runtime.store.store_call import call_store
 
 USERS: Final = "users"
 SECRET: Final = "/cluster/sasl_secret"
-"""Which salt is shown to a user who is not known hangs on it: the same at every broker, and nobody can tell it."""
+"""The node of the secret from which the salts of unknown users derive: the same at every broker, and unpredictable."""
 SECRET_BYTES: Final = 32
 
 Credentials = Mapping[Mechanism, Credential]
 
 
 class UserCredentials:
-    """feed   runs while a session lasts"""
+    """The credentials of all users. `feed` keeps the copy current while a session lasts."""
 
     def __init__(self, log: Log, session: Callable[[], zab.Session | None]) -> None:
-        self.feed = ConfigFeed(self._heard, kinds=(USERS,))
+        self.feed = ConfigFeed(self._on_config, kinds=(USERS,))
         self._log = log
         self._session = session
         self._known: dict[str, Credentials] = {}
@@ -39,43 +39,45 @@ class UserCredentials:
     def find(self, mechanism: Mechanism, name: str) -> Credential | None:
         return self._known.get(name, {}).get(mechanism)
 
-    def _heard(self, entity: Entity, said: Mapping[str, str]) -> None:
+    def _on_config(self, entity: Entity, config: Mapping[str, str]) -> None:
         name = _name_of(entity)
         if name is None:
             return
-        found, wrong = credentials_in(said)
-        for why in wrong:
+        found, problems = credentials_in(config)
+        for why in problems:
             self._log.warn_rate_limited("bad_credential", (name, why), user=name, why=why)
         if found:
             self._known[name] = found
         else:
             self._known.pop(name, None)
 
-    # -- looking, and changing: at the store itself --------------------------------------------------------------
+    # -- reads and changes at the store itself -------------------------------------------------------------------
 
     async def described(self, names: list[str] | None) -> dict[str, Credentials]:
-        """Of these users, or of all; who has no password is not among them."""
+        """Return the credentials of these users, or of all. Users without any are left out."""
 
-        async def look(session: zab.Session) -> dict[str, Credentials]:
+        async def read(session: zab.Session) -> dict[str, Credentials]:
             wanted = await entities(session, USERS) if names is None else [Entity.of(USERS, name) for name in names]
             found: dict[str, Credentials] = {}
-            for entity, said in (await read_configs(session, wanted)).items():
+            for entity, config in (await read_configs(session, wanted)).items():
                 name = _name_of(entity)
-                if isinstance(said, DamagedNode):
-                    self._log.warn_rate_limited("damaged", entity.path, why=said)
-                elif name is not None and (kept := credentials_in(said)[0]):
+                if isinstance(config, DamagedNode):
+                    self._log.warn_rate_limited("damaged", entity.path, why=config)
+                elif name is not None and (kept := credentials_in(config)[0]):
                     found[name] = kept
             return found
 
-        return await call_store(self._session(), look)
+        return await call_store(self._session(), read)
 
     async def change(self, name: str, put: Credentials, remove: list[Mechanism]) -> None:
         entity = Entity.of(USERS, name)
 
         async def write(session: zab.Session) -> None:
-            said = await read_config(session, entity)
-            if any(mechanism.value not in said for mechanism in remove):
-                raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"user {name} has no such password to be deleted")
+            config = await read_config(session, entity)
+            if any(mechanism.value not in config for mechanism in remove):
+                raise KafkaError(
+                    ErrorCode.RESOURCE_NOT_FOUND, f"user {name} has no credential of a mechanism that is to be deleted"
+                )
             kept = {mechanism.value: credential.text for mechanism, credential in put.items()}
             await alter_config(session, entity, kept, [mechanism.value for mechanism in remove])
 
@@ -83,13 +85,13 @@ class UserCredentials:
 
 
 def _name_of(entity: Entity) -> str | None:
-    """None: it is no single user."""
+    """Return the user's name, or None if the entity is not a single user."""
     _, _, written = entity.path.partition("/")
     return None if "/" in written or written == DEFAULT else unquote(written)
 
 
 async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]) -> bytes:
-    """Of the cluster, drawn by whoever asks first."""
+    """Return the secret of the cluster. The first broker that needs it creates it."""
     while True:
         try:
             data = (await session.get(SECRET))[0]
@@ -102,4 +104,4 @@ async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]
         try:
             await session.create(SECRET, random_bytes(SECRET_BYTES))
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # it is read now, whoever made it
+            pass  # It exists now, and is read next.

@@ -1,7 +1,7 @@
-"""The broker's word on who may do what: all ACLs of the store at hand, and a line in the log for each that was denied.
+"""The authorizer of a broker: it keeps a copy of the store's ACLs, decides by them, and logs denials.
 
-What was heard last stays in force while the store cannot be reached. A node that nobody can read denies
-everything that it is about: what it was to deny is not known.
+The last known ACLs stay in force while the store cannot be reached. A node that cannot be read denies all operations on
+its resource, because its denials are unknown.
 """
 
 from __future__ import annotations
@@ -39,48 +39,52 @@ from replica.runtime.store.store_call import call_store
 from replica.wire import acl_nodes
 
 CHANGES_KEPT_MS: Final = 15 * 60_000
-"""So long a broker may be away, and hear what has changed. One that was away for longer reads everything anew."""
+"""Time for which notifications of changes are kept. A broker without a session for longer reads all ACLs again."""
 TRIES_MAX: Final = 20
-"""How often what somebody else was quicker with is looked at anew."""
-NOBODY: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
+"""Attempts of a change that conflicts with concurrent changes of the same node."""
+DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
 
 
 class Authorizer:
-    """run   while a session lasts"""
+    """Decides by a copy of the store's ACLs. `run` keeps the copy current while a session lasts."""
 
     def __init__(
         self, settings: AclSettings, log: Log, session: Callable[[], zab.Session | None], now_ms: Callable[[], int]
     ) -> None:
         self.settings = settings
         self.acls = Acls()
+        """The copy: the ACLs of all nodes, as last read."""
         self._log = log
         self._session = session
         self._now_ms = now_ms
         self._reading = trio.Lock()
+        """So that of two concurrent reads of a node the later one determines the copy."""
 
     # -- deciding ----------------------------------------------------------------------------------------------
 
     def allows(
         self, request: Request[Any], operation: Operation, resource: ResourceType, name: str, *, quiet: bool = False
     ) -> bool:
-        """`quiet`: that it is denied is no news, because something else may allow it, or because it is only hidden."""
-        who = Requester(request.principal, request.host)
-        allows = allowed(self.acls, self.settings, who, operation, resource, name)
+        """`quiet`: do not log a denial, since another permission may allow the request, or it only hides a name."""
+        requester = Requester(request.principal, request.host)
+        allows = allowed(self.acls, self.settings, requester, operation, resource, name)
         if not allows and not quiet:
             self._denied(request, operation, Pattern(resource, name))
         return allows
 
     def allows_somewhere(self, request: Request[Any], operation: Operation, resource: ResourceType) -> bool:
-        who = Requester(request.principal, request.host)
-        return allowed_somewhere(self.acls, self.settings, who, operation, resource)
+        requester = Requester(request.principal, request.host)
+        return allowed_somewhere(self.acls, self.settings, requester, operation, resource)
 
     def operations(self, request: Request[Any], resource: ResourceType, name: str) -> int:
         return operations(self.acls, self.settings, Requester(request.principal, request.host), resource, name)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
-        """To say what only controllers and other brokers say."""
-        who = Requester(principal, host)
-        return allowed(self.acls, self.settings, who, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        """Return whether a client may send requests that only controllers and other brokers send."""
+        requester = Requester(principal, host)
+        return allowed(
+            self.acls, self.settings, requester, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )
 
     def _denied(self, request: Request[Any], operation: Operation, pattern: Pattern) -> None:
         self._log.warn_rate_limited(
@@ -96,35 +100,35 @@ class Authorizer:
             client=request.client_id,
         )
 
-    # -- hearing of changes ------------------------------------------------------------------------------------
+    # -- following changes -------------------------------------------------------------------------------------
 
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """For as long as the session lasts. Started when all ACLs have been read."""
+        """Follow changes until the session ends. Report the start once all ACLs are read."""
         for kind, root in acl_nodes.CHANGES.items():
             await session.ensure_path(root)
             for resource in acl_nodes.STORED:
                 await session.ensure_path(acl_nodes.folder(resource, kind))
-        async with session.watcher() as heard:
-            # The watch before the reading: what changes from here on leaves a note that is seen.
-            seen = {kind: _newest(await self._notes(session, kind, heard)) for kind in acl_nodes.CHANGES}
+        async with session.watcher() as watch:
+            # Watch first, then read: a later change leaves a notification that is noticed.
+            seen = {kind: _newest(await self._notes(session, kind, watch)) for kind in acl_nodes.CHANGES}
             await self._read_all(session)
             self._log.say("acls_read", patterns=len(self.acls.by_pattern))
             task_status.started()
             while True:
                 listed = 0
                 for kind in acl_nodes.CHANGES:
-                    notes = await self._notes(session, kind, heard)
+                    notes = await self._notes(session, kind, watch)
                     listed += len(notes)
                     await self._follow(session, kind, [path for number, path in notes if number > seen[kind]])
                     seen[kind] = max(seen[kind], _newest(notes))
                     await self._sweep(session, [path for number, path in notes if number < seen[kind]])
-                await anext(heard)
+                await anext(watch)
                 await let_gather(listed)
 
     @staticmethod
-    async def _notes(session: zab.Session, kind: PatternType, heard: zab.Watch) -> list[tuple[int, str]]:
+    async def _notes(session: zab.Session, kind: PatternType, watch: zab.Watch) -> list[tuple[int, str]]:
         root = acl_nodes.CHANGES[kind]
-        paths = [f"{root}/{name}" for name in await session.children(root, heard)]
+        paths = [f"{root}/{name}" for name in await session.children(root, watch)]
         return sorted((number, path) for path in paths if (number := sequence_of(path)) is not None)
 
     async def _read_all(self, session: zab.Session) -> None:
@@ -142,7 +146,7 @@ class Authorizer:
             try:
                 pattern = acl_nodes.read_change(path, kind, (await session.get(path))[0])
             except zab.NoNode:
-                await self._read_all(session)  # it was swept before it was seen: whatever it said is in the nodes
+                await self._read_all(session)  # Deleted before it was read: its change is in the nodes.
             except DamagedNode as damaged:
                 self._log.warn_rate_limited("damaged", path, why=damaged)
                 await self._read_all(session)
@@ -150,7 +154,6 @@ class Authorizer:
                 await self._read(session, pattern)
 
     async def _read(self, session: zab.Session, pattern: Pattern) -> None:
-        """One reading after the other: of two, the later has the newer truth."""
         async with self._reading:
             self.acls = self.acls.with_pattern(pattern, await self._entries(session, pattern))
 
@@ -161,19 +164,21 @@ class Authorizer:
         except zab.NoNode:
             return frozenset()
         except DamagedNode as damaged:
-            self._log.warn_rate_limited("damaged", path, logging.ERROR, why=damaged, so="everything is denied there")
-            return NOBODY
+            self._log.warn_rate_limited(
+                "damaged", path, logging.ERROR, why=damaged, so="all operations on the resource are denied"
+            )
+            return DENY_ALL
 
     async def _sweep(self, session: zab.Session, paths: Sequence[str]) -> None:
-        """Notes that every broker has had time to see."""
+        """Delete notifications that every broker has had time to read."""
         for path in paths:
             try:
                 stat = await session.exists(path)
                 if stat is None or stat.ctime >= self._now_ms() - CHANGES_KEPT_MS:
-                    return  # those behind it are younger
+                    return  # The following ones are younger.
                 await session.delete(path)
             except (zab.NoNode, zab.OutcomeUnknown):
-                pass  # it is gone, or goes the next time
+                pass  # It is deleted, or the next sweep deletes it.
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -186,8 +191,10 @@ class Authorizer:
         await self._change(pattern, lambda before: before - gone)
 
     async def matching(self, wanted: Sequence[Filter]) -> list[list[Acl]]:
-        """For each filter, the ACLs of the store: what this broker has heard may be a little old. They are read once,
-        and an ACL that several filters match is found by the first of them only."""
+        """Return the ACLs that each filter matches. An ACL that matches several filters is returned for the first only.
+
+        The ACLs are read from the store, because the copy may be out of date.
+        """
 
         async def look(session: zab.Session) -> list[Acl]:
             await session.sync("/kafka-acl")
@@ -206,13 +213,13 @@ class Authorizer:
             )
             for acl in made[-1]:
                 del left[acl]
-            await trio.lowlevel.checkpoint()  # each may have to look at every ACL
+            await trio.lowlevel.checkpoint()  # A filter may have to be compared with every ACL.
         return made
 
     async def _change(self, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]) -> None:
         async def write(session: zab.Session) -> None:
             await write_acls(session, pattern, change)
-            await self._read(session, pattern)  # who asks this broker from now on finds it so
+            await self._read(session, pattern)  # The next request at this broker finds the change.
 
         await call_store(self._session(), write)
 
@@ -224,7 +231,7 @@ def _newest(notes: Sequence[tuple[int, str]]) -> int:
 async def write_acls(
     session: zab.Session, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
 ) -> bool:
-    """The node and the note of it, at once. False: it was so already."""
+    """Write the node and a notification in one transaction. Return False if the node needs no change."""
     path = acl_nodes.path(pattern)
     note = f"{acl_nodes.CHANGES[pattern.kind]}/{acl_nodes.CHANGE}"
     for _ in range(TRIES_MAX):
@@ -254,4 +261,4 @@ async def write_acls(
             await session.ensure_path(note.rpartition("/")[0])
             continue
         return True
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{path} changes too quickly")
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{path} was changed concurrently {TRIES_MAX} times; try again")

@@ -1,7 +1,7 @@
-"""Who may have how many of the descriptors of this process.
+"""How clients and logs share the file descriptors of the process.
 
-The system gives each new file or connection the least number that is free. So a connection whose number is high has
-all lower ones taken, and nobody has to count: from a certain number on, clients get none, and logs have the rest.
+The system assigns the least free number to a new file or connection. So a connection with a high number shows that all
+lower numbers are taken, and no count is needed: from a certain number on, connections are refused. Logs use the rest.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from attrs import frozen
 from replica.storage.files import OPEN_FILES_LEAST
 
 OTHERS: Final = 256
-"""Beside what is kept open of logs: what is opened for a moment, other brokers, the store, controllers, people."""
+"""Reserved beside the logs' open files: files opened for a moment, other brokers, the store, controllers, operators."""
 
 
 @frozen
 class DescriptorShare:
-    """connections    numbers below this may be those of clients
-    logs           how many files the logs of one directory may keep open
+    """connections  descriptors below this number may belong to clients
+    logs         files that the logs of one directory may keep open
     """
 
     connections: int
@@ -27,8 +27,10 @@ class DescriptorShare:
 
 
 def share_descriptors(limit: int, directories: int, logs: int, others: int = OTHERS) -> DescriptorShare:
-    """`logs`: as many as those of one directory would like to keep open. They get what they like, and of a small limit
-    half."""
-    kept = min(directories * logs + others, limit // 2)
-    left = kept - min(others, kept // 2)
-    return DescriptorShare(limit - kept, min(logs, max(left // max(directories, 1), OPEN_FILES_LEAST)))
+    """Divide the descriptors of the process.
+
+    `logs` files of each directory may stay open, unless the reserve then exceeds half of the limit.
+    """
+    reserved = min(directories * logs + others, limit // 2)
+    for_logs = reserved - min(others, reserved // 2)
+    return DescriptorShare(limit - reserved, min(logs, max(for_logs // max(directories, 1), OPEN_FILES_LEAST)))

@@ -1,4 +1,4 @@
-"""TLS on a stream, and whom the certificate at its other end is about."""
+"""TLS handshakes of both sides, and the principal of a client's certificate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from zab.core.errors import WireError
 from zab.net.tls.tls_stream import TlsStream
 from zab.wire.certificates import subject_of
 
-PARTING_S: Final = 1.0
-"""For who was turned away to hang up."""
+LINGER_S: Final = 1.0
+"""Time for a rejected peer to close the connection."""
 
 
 async def accept_tls(
     stream: trio.SocketStream, tls: ssl.SSLContext, principals: Principals
 ) -> tuple[trio.abc.Stream, str]:
-    """At the side that was dialled. Without a certificate one is anonymous: who must have one, the handshake says."""
+    """Return the encrypted stream of an accepted connection, and the client's principal.
+
+    A client without a certificate is anonymous. If certificates are required, the handshake fails without one.
+    """
     secure = TlsStream(stream, tls)
     try:
         await secure.handshake()
     except ssl.SSLError:
-        await _part(stream)
+        await _linger(stream)
         raise
     certificate = secure.certificate
     if certificate is None:
@@ -34,20 +37,22 @@ async def accept_tls(
     try:
         return secure, principals.of_subject(subject_of(certificate))
     except WireError as error:
-        raise NoPrincipal(f"its certificate cannot be read: {error}") from error
+        raise NoPrincipal(f"the client's certificate cannot be read: {error}") from error
 
 
-async def _part(stream: trio.SocketStream) -> None:
-    """It was told why by an alert. If it has asked something meanwhile that nobody reads, the connection would end in a
-    reset, which takes what was told with it."""
-    with suppress(trio.BrokenResourceError), trio.move_on_after(PARTING_S):
+async def _linger(stream: trio.SocketStream) -> None:
+    """Read until the peer closes the connection.
+
+    Closing a socket with unread data resets the connection, and discards the alert that tells the peer the reason.
+    """
+    with suppress(trio.BrokenResourceError), trio.move_on_after(LINGER_S):
         await stream.send_eof()
         while await stream.receive_some(64 << 10):
             pass
 
 
 async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Who is not believed there is told why, by an alert, and so is the caller, by an `ssl.SSLError`."""
+    """Connect to a broker. If its certificate is rejected, send it an alert and raise `ssl.SSLError`."""
     stream = await trio.open_tcp_stream(host, port)
     if tls is None:
         return stream
@@ -56,7 +61,7 @@ async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Str
         try:
             await secure.handshake()
         except ssl.SSLError:
-            await _part(stream)
+            await _linger(stream)
             raise
     except BaseException:
         await trio.aclose_forcefully(stream)

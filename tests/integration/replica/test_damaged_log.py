@@ -15,7 +15,8 @@ from replica.core.errors import ErrorCode
 from replica.core.log_config import LogConfig
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings, connect
+from replica.runtime.network.broker_client import connect
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.requests import ApiKey
 from replica.wire.compression import Codec
 from tests.integration.brokers import cluster, until

@@ -12,7 +12,7 @@ import trio
 from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.core.client_quotas import QuotaClient, QuotaType
 from replica.core.errors import ErrorCode
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.kafka_bodies import ask

@@ -21,7 +21,7 @@ from replica.core.errors import ErrorCode
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime.handlers import fetch_requests, offset_requests, produce_requests
 from replica.runtime.logs import Log
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.replicas import Pace, Replication
 from replica.runtime.requests import ApiKey

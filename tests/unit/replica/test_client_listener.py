@@ -16,14 +16,15 @@ import trio
 import trio.testing
 
 from kraft_controller.core.scram import Mechanism, of_password
+from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.sasl_scram import ScramProof
 from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
-from replica.runtime.authentication.sasl_authenticator import Exchanging, Identity, SaslSettings, log_in, sasl_security
+from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
+from replica.runtime.authentication.sasl_client import Exchanging, Identity, log_in
 from replica.runtime.logs import Log
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.network.client_listener import ClientListener
-from replica.runtime.network.connection_limits import ConnectionLimits
 from replica.runtime.network.descriptor_share import DescriptorShare, share_descriptors
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.fields import Api

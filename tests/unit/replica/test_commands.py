@@ -75,7 +75,7 @@ def test_error_of_the_brokers_inside_a_nursery_is_one_line() -> None:
 
 def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "t", "--group", ""]) == 2
-    assert capsys.readouterr().err.endswith("--group: the name of a group has at least one character\n")
+    assert capsys.readouterr().err.endswith("--group: the name of a group must not be empty\n")
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     [
         ("topics create t --bootstrap h:9092", "--bootstrap: this command works on the store: --store"),
         ("brokers list --bootstrap-server=h:9092", "--bootstrap-server: this command works on the store"),
-        ("groups list --store h:2181", "--store: this is asked of brokers: --bootstrap"),
-        ("consume t --zookeeper", "--zookeeper: this is asked of brokers: --bootstrap"),
+        ("groups list --store h:2181", "--store: this command needs a broker: --bootstrap"),
+        ("consume t --zookeeper", "--zookeeper: this command needs a broker: --bootstrap"),
     ],
 )
 def test_who_names_the_wrong_servers_is_told_which_ones_are_meant(

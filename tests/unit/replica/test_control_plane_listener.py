@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import trio
 
+from replica.core.connection_limits import ConnectionLimits
 from replica.runtime.authentication.listener_security import NO_SASL
 from replica.runtime.config import CONTROLLER, Listener
 from replica.runtime.logs import Log
-from replica.runtime.network.connection_limits import ConnectionLimits
-from replica.runtime.network.inter_broker_clients import QUEUED_MAX, UNKNOWN_MAX, ControlPlaneListener
+from replica.runtime.network.control_plane_listener import AUTHENTICATING_MAX, QUEUED_MAX, ControlPlaneListener
 
 
 def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
@@ -26,7 +26,7 @@ def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(control_plane.run, [listener], nursery)
             with trio.fail_after(120):
-                for _ in range(UNKNOWN_MAX + QUEUED_MAX + 1):
+                for _ in range(AUTHENTICATING_MAX + QUEUED_MAX + 1):
                     streams.append(await trio.open_tcp_stream("127.0.0.1", number))
                 assert await streams[-1].receive_some() == b"", "it is closed, and all others wait"
             with trio.move_on_after(0.05) as waited:

@@ -11,7 +11,7 @@ from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import Plan, plan_of, read_plan
 from replica.cli.properties.values import topic_setting
 from replica.core.acl_authorization import AclSettings
-from replica.runtime.authentication.sasl_authenticator import Identity
+from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.config import Peers
 from replica.runtime.described import Layers, of_broker, of_topic, started_with
 from zab.config.config_source import BadConfig
@@ -99,16 +99,19 @@ def test_what_is_said_beside_the_file_stands_before_it() -> None:
 
 def test_one_replica_is_warned_of_when_nobody_asked_for_it() -> None:
     made = plan_of("p", "zookeeper.connect=h")
-    assert made.warnings == ("default.replication.factor is 1: what is written to a topic is lost with its broker",)
+    assert made.warnings == ("default.replication.factor is 1: records of a topic are lost with its broker",)
 
 
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["min.insync.replicas=2"], "more than default.replication.factor, which is 1: acks=all is refused"),
-        (["min.insync.replicas=2", "default.replication.factor=2"], "refused whenever one broker is away"),
-        (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch that does not fit"),
-        (["socket.request.max.bytes=100000"], "less than message.max.bytes, which is 1048588: such a batch never"),
+        (["min.insync.replicas=2"], "more than default.replication.factor, which is 1: acks=all is rejected"),
+        (["min.insync.replicas=2", "default.replication.factor=2"], "rejected while any broker is down"),
+        (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch larger than a segment"),
+        (
+            ["socket.request.max.bytes=100000"],
+            "less than message.max.bytes, which is 1048588: requests with such batches",
+        ),
     ],
 )
 def test_what_is_allowed_and_not_wise_is_warned_of(lines: list[str], why: str) -> None:
@@ -156,13 +159,13 @@ controlled.shutdown.max.retries=-1                  expected a whole number, 0 o
 delete.topic.enable=                                expected true or false
 broker.id=one                                       expected a whole number, -1 or more
 broker.id=-2                                        expected a whole number, -1 or more
-broker.id=1001                                      above 1000 are numbers that the store gives out: take one
+broker.id=1001                                      above 1000 are numbers that the store assigns: use one
 broker.id.generation.enable=perhaps                 expected true or false
 reserved.broker.max.id=-5                           expected a whole number, 0 or more
 log.dirs=,                                          expected a directory
-log.dirs=/data/a,/data/b,/data/a                    it stands there twice; each directory once
-log.dirs=/data/a,/data/../data/a                    /data/../data/a, which is /data/a, stands there twice
-log.dirs=/dev/null                                  /dev/null is no directory
+log.dirs=/data/a,/data/b,/data/a                    it is listed twice
+log.dirs=/data/a,/data/../data/a                    /data/../data/a, which is /data/a, is listed twice
+log.dirs=/dev/null                                  /dev/null is not a directory
 log.cleanup.policy=forget                           expected one of delete, compact
 log.cleanup.policy=compact,                         expected one of delete, compact
 log.cleanup.policy=delete,forget                    expected one of delete, compact
@@ -219,16 +222,16 @@ listeners=PLAINTEXT//:9092                          'PLAINTEXT//:9092': expected
 listeners=PLAINTEXT://h:99999                       expected NAME://host:port, with a port from 0 to 65535
 listeners=PLAINTEXT://a:b:9092                      expected NAME://host:port
 listeners=                                          expected NAME://host:port, or several
-listeners=CONTROLLER://h:1                          none of them is for clients
-listeners=PLAINTEXT://:1,plaintext://:2             listener PLAINTEXT stands there twice
-listeners=A://:1                                    listener.security.protocol.map say A:one of PLAINTEXT, SSL
-listeners=PLAINTEXT://h:1,CONTROLLER://h:1          PLAINTEXT and CONTROLLER are both at port 1
-listeners=PLAINTEXT://:1,CONTROLLER://h:1           PLAINTEXT and CONTROLLER are both at port 1
-advertised.listeners=PLAINTEXT://0.0.0.0:9092       nobody can dial PLAINTEXT://0.0.0.0:9092
-advertised.listeners=PLAINTEXT://h:0                nobody can dial port 0
+listeners=CONTROLLER://h:1                          no listener for clients
+listeners=PLAINTEXT://:1,plaintext://:2             listener PLAINTEXT is listed twice
+listeners=A://:1                                    listener.security.protocol.map to A:one of PLAINTEXT, SSL
+listeners=PLAINTEXT://h:1,CONTROLLER://h:1          PLAINTEXT and CONTROLLER both use port 1
+listeners=PLAINTEXT://:1,CONTROLLER://h:1           PLAINTEXT and CONTROLLER both use port 1
+advertised.listeners=PLAINTEXT://0.0.0.0:9092       PLAINTEXT://0.0.0.0:9092 cannot be dialled
+advertised.listeners=PLAINTEXT://h:0                port 0 cannot be dialled
 advertised.listeners=OUT://h:1                      there is no listener OUT; there are PLAINTEXT
 listener.security.protocol.map=A=B                  'A=B': expected NAME:PROTOCOL
-listener.security.protocol.map=A:SSL,A:PLAINTEXT    A stands there twice, as SSL and as PLAINTEXT
+listener.security.protocol.map=A:SSL,A:PLAINTEXT    A is listed twice, as SSL and as PLAINTEXT
 inter.broker.listener.name=IN                       there are PLAINTEXT, which speaks PLAINTEXT
 security.inter.broker.protocol=SSL                  there are PLAINTEXT, which speaks PLAINTEXT
 security.inter.broker.protocol=TLS                  expected one of PLAINTEXT, SSL
@@ -270,21 +273,21 @@ JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["listeners=SSL://:1"], "ssl.keystore.location: a listener speaks TLS: the file with its certificate and key"),
+        (["listeners=SSL://:1"], "ssl.keystore.location: a listener uses TLS: set the file"),
         (["listeners=SSL://:1", "ssl.keystore.location=/x"], "/x: No such file"),
         (
             ["listeners=SSL://:1", "ssl.keystore.location=/x", "ssl.keystore.type=PEM"],
             "ssl.keystore.location=/x",
         ),
-        (["listeners=SASL_PLAINTEXT://:1"], "it names no user"),
+        (["listeners=SASL_PLAINTEXT://:1"], "no user: expected"),
         (["listeners=SASL_PLAINTEXT://:1", f'{JAAS}=x.Y required user_ann="";'], "user_ann lacks a password"),
         (["listeners=SASL_PLAINTEXT://:1", f'{JAAS}=x.Y required user_="secret";'], "user_ lacks a name"),
         (
             ["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"],
-            "says it, too; leave one",
+            "sets it, too; remove one",
         ),
         (["listeners=SSL://:1,PLAINTEXT://:2", "advertised.listeners=SSL://h:7,PLAINTEXT://h:7"], "are both at h:7"),
-        (["broker.id.generation.enable=false"], "broker.id: broker.id.generation.enable=false, so it has to be said"),
+        (["broker.id.generation.enable=false"], "broker.id: broker.id.generation.enable=false, so broker.id"),
         (["log.cleaner.min.compaction.lag.ms=10", "log.cleaner.max.compaction.lag.ms=5"], "must not be above"),
     ],
 )  # fmt: skip
@@ -467,8 +470,8 @@ def test_letters_are_read_as_they_were_meant(tmp_path: Path) -> None:
     head = b"zookeeper.connect=h\ndefault.replication.factor=1\n"
     for said, warned in (
         (b"broker.rack=caf\\u00e9", None),
-        ("broker.rack=caf\u00e9".encode("utf-8"), "line 3: letters that are no ASCII: read as UTF-8, where Kafka"),
-        ("broker.rack=caf\u00e9".encode("latin-1"), "line 3: letters that are no ASCII, and no UTF-8: read as Latin-1"),
+        ("broker.rack=caf\u00e9".encode("utf-8"), "line 3: non-ASCII letters: read as UTF-8, but Kafka"),
+        ("broker.rack=caf\u00e9".encode("latin-1"), "line 3: bytes that are neither ASCII nor UTF-8: read as Latin-1"),
     ):
         file.write_bytes(head + said)
         made = read_plan(file, {})
@@ -520,7 +523,10 @@ def test_brokers_log_in_at_each_other_and_controllers_come_in_as_they_do() -> No
     [
         ((OWN_LOGIN,), "brokers have to log in at listener IN"),
         ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=GSSAPI"), "brokers have to log in at listener IN"),
-        ((OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"), "not among sasl.enabled.mechanisms"),
+        (
+            (OWN_LOGIN, "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256"),
+            "not in sasl.enabled.mechanisms of listener",
+        ),
         ((OWN_LOGIN.replace("username", "user_name"), BETWEEN), "username is missing"),
         ((OWN_LOGIN.replace('user_ann="a"', "user_ann"), BETWEEN), ":6: listener.name.in.plain.sasl.jaas.config"),
     ],
@@ -581,7 +587,7 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
     more = plan(AUTHORIZER, "super.users=User:ann; User:bob;", "allow.everyone.if.no.acl.found=true")
     assert more.config.acls == AclSettings(frozenset({"User:ann", "User:bob"}), open_by_default=True)
     assert more.warnings == ()
-    assert "everybody may do everything" in plan("super.users=User:ann").warnings[0]
+    assert "every client may do everything" in plan("super.users=User:ann").warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -589,12 +595,12 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
     [
         (
             ["authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"],
-            "there is one authorizer here",
+            "no other authorizer is supported",
         ),
         ([AUTHORIZER, "super.users=ann"], "use the form User:ann"),
-        ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "to pass over it would not be safe"),
-        (["create.topic.policy.class.name=x.Mine"], "to pass over it would not be safe"),
-        (["ssl.engine.factory.class=x.Mine"], "to pass over it would not be safe"),
+        ([AUTHORIZER, "authorizer.zookeeper.url=h:1"], "ignoring it would not be safe"),
+        (["create.topic.policy.class.name=x.Mine"], "ignoring it would not be safe"),
+        (["ssl.engine.factory.class=x.Mine"], "ignoring it would not be safe"),
         (["listener.name.plaintext.plain.sasl.server.callback.handler.class=x.Mine"], "would not be safe"),
     ],
 )

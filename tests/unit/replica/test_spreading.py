@@ -14,7 +14,7 @@ from replica.core.errors import ErrorCode as E
 from replica.core.transactions.transaction_effects import Marker, MarkerId
 from replica.runtime.logs import Log
 from replica.runtime.markers import Markers, MarkerSettings
-from replica.runtime.network.broker_client import ClientSettings, Unreachable
+from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.requests import ApiKey
 from replica.wire.fields import Api
 from replica.wire.schemas.transaction_schemas import WriteTxnMarkersResponse

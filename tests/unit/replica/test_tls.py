@@ -12,7 +12,7 @@ import trustme
 from kraft_controller.core.state import Endpoint
 from replica.core.principals import Principals
 from replica.runtime.config import Peers
-from replica.runtime.network.broker_client import ClientSettings
+from replica.runtime.network.broker_connection import ClientSettings
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.network.tls_handshake import accept_tls, dial
 from replica.runtime.requests import ANONYMOUS

@@ -48,7 +48,8 @@ from harness.worlds.processes.brokers.wires import Way
 from harness.worlds.processes.run import NO_DEATH
 from harness.worlds.processes.workload import Workload
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.network.broker_client import Client, ClientSettings
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import ClientSettings
 from replica.wire.fields import Api
 from replica.wire.schemas.reassignment_schemas import (
     ALTER_PARTITION_REASSIGNMENTS,

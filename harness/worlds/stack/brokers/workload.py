@@ -36,7 +36,8 @@ from harness.worlds.stack.brokers.sockets import PROCESS
 from harness.worlds.stack.controller.broker import EARS_FROM
 from harness.worlds.stack.controller.workload import ControllerWorkload
 from kraft_controller.core.names import TopicPartition
-from replica.runtime.network.broker_client import Client, ClientSettings
+from replica.runtime.network.broker_client import Client
+from replica.runtime.network.broker_connection import ClientSettings
 
 if TYPE_CHECKING:
     from harness.worlds.stack.brokers.world import BrokersWorld

@@ -1,0 +1,50 @@
+"""Limits of a listener and its connections. Most are keys of Kafka's configuration."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+MIB: Final = 1024 * 1024
+INT_MAX: Final = (1 << 31) - 1
+
+
+@frozen
+class ConnectionLimits:
+    """request_bytes_max        `socket.request.max.bytes`: size of one request
+    first_request_bytes_max  size of one request on a connection that has to authenticate and has not yet
+    connections_max          `max.connections`: connections of one listener
+    connections_per_host_max `max.connections.per.ip`: connections from one address
+    descriptors_max          a connection whose descriptor has this number or a higher one is closed: these are for logs
+    controllers_max          connections of the control plane listener; brokers have one or two of each other
+    idle_s                   `connections.max.idle.ms`: time without a request before an idle connection is closed
+    waiting_max              queued requests of one connection; above it, the broker stops reading from it
+    waiting_bytes_max        bytes of the requests of one connection that are queued or in progress; likewise
+    ahead_max                writes of one connection that wait for replicas while later requests are executed; Kafka's
+                             brokers execute one request at a time
+    waiting_bytes_total_max  `queued.max.request.bytes`: bytes of the requests of all connections that are queued or in
+                             progress; and the same number for requests that have arrived in part
+    unsent_bytes_max         unsent responses of one connection; above it, the broker executes none of its requests
+    unsent_bytes_total_max   unsent responses of all connections; the closer they come, the smaller are fetch responses
+    stalled_s                time after which a client that receives no bytes of its responses is disconnected
+    handshake_s              time limit of a TLS handshake
+    receive_bytes            bytes of one read
+    """
+
+    request_bytes_max: int = 100 * MIB
+    first_request_bytes_max: int = 512 * 1024
+    connections_max: int = 10_000
+    connections_per_host_max: int = INT_MAX
+    descriptors_max: int = INT_MAX
+    controllers_max: int = 256
+    idle_s: float = 600.0
+    waiting_max: int = 64
+    ahead_max: int = 64
+    waiting_bytes_max: int = 8 * MIB
+    waiting_bytes_total_max: int = 512 * MIB
+    unsent_bytes_max: int = 4 * MIB
+    unsent_bytes_total_max: int = 512 * MIB
+    stalled_s: float = 60.0
+    handshake_s: float = 20.0
+    receive_bytes: int = 256 * 1024

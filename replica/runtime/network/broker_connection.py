@@ -1,0 +1,169 @@
+"""One connection to a broker: versions, authentication, and one request at a time."""
+
+from __future__ import annotations
+
+import math
+import ssl
+from typing import Any, Final, TypeVar
+
+import trio
+from attrs import frozen
+
+from replica.core.errors import ErrorCode, KafkaError, WireError
+from replica.runtime.authentication.sasl_client import Identity, log_in
+from replica.wire.api import ApiKey
+from replica.wire.fields import Api
+from replica.wire.framing import Framing
+from replica.wire.messages import decode_response, encode_request
+from replica.wire.schemas.cluster_schemas import API_VERSIONS, ApiVersionsRequest
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+RECEIVE_BYTES: Final = 256 * 1024
+GROUP_WAIT_S: Final = {ApiKey.JOIN_GROUP: 300.0, ApiKey.SYNC_GROUP: 300.0}
+"""Added to `request_s` if the response waits for other members of a group: Kafka's `max.poll.interval.ms`."""
+REAUTHENTICATE_AFTER: Final = 0.85
+"""The part of a session's lifetime after which the connection authenticates again. Kafka's clients use 0.85 to 0.95."""
+CLOSED_BY_BROKER: Final = "the broker ended the connection"
+CERTIFICATE_REQUIRED: Final = "the broker requires a client certificate, and accepted none"
+_CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
+"""Names that OpenSSL gives to the alert of a broker that requires a client certificate."""
+
+
+class Unreachable(Exception):
+    """No broker could be reached, or none responded in time. The message names each, with the reason."""
+
+
+@frozen
+class ClientSettings:
+    """request_s    time limit for one connection attempt, or one request
+    patience_s   time for which a temporary error is retried, for example during the election of a leader
+    reply_bytes_max  a longer response is treated as damage
+    """
+
+    client_id: str = "zab-broker"
+    request_s: float = 30.0
+    patience_s: float = 30.0
+    reply_bytes_max: int = 256 * 1024 * 1024
+
+
+class BrokerConnection:
+    """A connection to one broker. Concurrent callers take turns."""
+
+    def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
+        self.stream = stream
+        self.broken = False
+        """True after an error that leaves the order of responses unknown: the connection must not be used again."""
+        self._settings = settings
+        self._framing = Framing(settings.reply_bytes_max)
+        self._frames: list[bytes] = []
+        """Responses that have arrived and are not taken: at most one, unless the broker is faulty."""
+        self._turn = trio.Lock()
+        self._correlation = 0
+        """Number of the last request."""
+        self._versions: dict[int, tuple[int, int]] | None = None
+        """The broker's versions of each API. None before the first request."""
+        self._identity: Identity | None = None
+        """Set if the connection is authenticated by SASL."""
+        self._reauthenticate_at = math.inf
+
+    async def ask(self, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
+        """Send a request in the newest common version up to `version_max`, and return the response."""
+        async with self._turn:
+            if self._identity is not None and trio.current_time() >= self._reauthenticate_at:
+                await self._log_in(self._identity)
+            if self._versions is None:
+                response = await self._exchange(API_VERSIONS, 0, ApiVersionsRequest())
+                self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+            return await self._exchange(api, self._version(api, version_max), body)
+
+    async def log_in(self, identity: Identity) -> None:
+        """Authenticate. Raise `KafkaError` if the broker rejects the identity.
+
+        If the session expires, later requests authenticate again in time.
+        """
+        async with self._turn:
+            await self._log_in(identity)
+
+    async def _log_in(self, identity: Identity) -> None:
+        began = trio.current_time()
+        try:
+            lifetime_ms = await log_in(identity, self._exchange)
+        except KafkaError:
+            self.broken = True
+            raise
+        self._identity = identity
+        self._reauthenticate_at = began + lifetime_ms / 1000 * REAUTHENTICATE_AFTER if lifetime_ms > 0 else math.inf
+
+    def _version(self, ours: Api[Any, Any], version_max: int | None) -> int:
+        assert self._versions is not None
+        first, last = self._versions.get(ours.key, (0, -1))
+        version = min(last, ours.last if version_max is None else min(ours.last, version_max))
+        if version < max(first, ours.first):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{ours.key.name}: the broker has versions {first} to {last}, this client {ours.first} to {ours.last}"
+                if last >= 0
+                else f"the broker does not support {ours.key.name}",
+            )
+        return version
+
+    async def _exchange(self, api: Api[Q, R], version: int, body: Q) -> R:
+        self._correlation += 1
+        request = encode_request(api, version, self._correlation, self._settings.client_id, body)
+        time_limit_s = self._settings.request_s + GROUP_WAIT_S.get(api.key, 0)
+        try:
+            with trio.fail_after(time_limit_s):
+                await self.stream.send_all(request)
+                while not self._frames:
+                    data = await self.stream.receive_some(RECEIVE_BYTES)
+                    if not data:
+                        raise Unreachable(CLOSED_BY_BROKER)
+                    self._frames = self._framing.feed(data)
+        except trio.TooSlowError:
+            self.broken = True
+            raise Unreachable(f"{api.key.name} was not answered within {time_limit_s:g} s") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            self.broken = True
+            raise unreachable(error, "the connection broke: ") from error
+        except BaseException:  # The response may still arrive, and would be taken for that of the next request.
+            self.broken = True
+            raise
+        correlation, reply = decode_response(api, version, self._frames.pop(0))
+        if correlation != self._correlation:
+            self.broken = True
+            raise WireError(f"a response to request {correlation}, expected one to {self._correlation}")
+        return reply
+
+    async def aclose(self) -> None:
+        await trio.aclose_forcefully(self.stream)
+
+
+def unreachable(error: BaseException, prefix: str = "") -> Unreachable:
+    """Translate an error of a connection. Messages of OpenSSL are replaced by sentences."""
+    cause = error.__cause__ or error
+    if isinstance(cause, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
+        return Unreachable(CLOSED_BY_BROKER)
+    reason = (cause.reason or "").upper() if isinstance(cause, ssl.SSLError) else ""
+    if any(word in reason for word in _CERTIFICATE_ALERTS):
+        return Unreachable(f"{CERTIFICATE_REQUIRED} ({reason})")
+    return Unreachable(f"{prefix}{_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
+    """Return the reason. A host with several addresses has one for each."""
+    cause = error.__cause__ or error
+    if isinstance(cause, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(str(each) for each in cause.exceptions))
+    return str(cause)
+
+
+def raise_for(code: int, what: str, text: str | None = None) -> None:
+    """Raise `KafkaError` unless `code` is 0."""
+    if code:
+        try:
+            error = ErrorCode(code)
+        except ValueError:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: unknown error code {code}") from None
+        raise KafkaError(error, f"{what}: {text}" if text else what)
