@@ -122,7 +122,7 @@ def test_a_listener_that_wants_a_certificate(tmp_path: Path, capsys: pytest.Capt
         assert (code, "of User:CN=ann" in shown) == (0, True), shown
         refused(capsys, hosts, HINT)
         code, shown = said(capsys, hosts, "--ca", ca, "--cert", sealed.path)
-        assert (code, "--command-config has ssl.key.password for that" in shown) == (2, True), shown
+        assert (code, "set ssl.key.password in the file of --command-config" in shown) == (2, True), shown
 
 
 def test_broker_gives_the_reason_of_a_disconnection(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +173,7 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
         (["security.protocol=TLS"], ":1: security.protocol=TLS: expected one of PLAINTEXT, SSL"),
         (["ssl.engine.factory.class=x"], "unknown key about security: ignoring it would not be safe"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI"], "sasl.mechanism=GSSAPI: expected one of PLAIN"),
-        (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "no username and no password"),
+        (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "username and password missing"),
         (["security.protocol=SSL", "ssl.keystore.location=/x"], "ssl.keystore.location=/x: /x: No such file"),
         (["bootstrap.servers=h"], "'h' is not of the form host:port"),
     ],

@@ -181,4 +181,4 @@ async def test_it_shares_a_group_with_another_client(tmp_path: Path) -> None:
 
 def test_a_group_says_itself_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "t", "--group", "g", "--partition", "1", "--bootstrap", "127.0.0.1:1"]) == 2
-    assert "the group says which partitions are read" in capsys.readouterr().err
+    assert "the group determines them" in capsys.readouterr().err

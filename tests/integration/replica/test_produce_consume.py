@@ -59,7 +59,7 @@ async def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
             (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, and no partition 9"),
             (["consume", "order"], "there is no topic order; did you mean orders?"),
             (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, and no partition 3"),
-            (["produce", "order"], "did you mean orders?, and topics are not made by being asked for"),
+            (["produce", "order"], "did you mean orders?, and topics are not created on demand"),
         ):
             command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]
             done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))

@@ -1,4 +1,4 @@
-"""A listener and its connections, with handlers that a test decides on: order, bounds, and who is cut off."""
+"""A listener and its connections over sockets, with the handlers of each test: order, limits, and disconnections."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Client:
     async def ask(self, key: ApiKey, version: int, correlation: int, body: dict[str, Any]) -> None:
         await self.stream.send_all(request_frame(key, version, correlation, "test", body))
 
-    async def hear(self, key: ApiKey, version: int) -> tuple[int, dict[str, Any]]:
+    async def receive(self, key: ApiKey, version: int) -> tuple[int, dict[str, Any]]:
         return response_values(key, version, await self.frame())
 
     async def frame(self) -> bytes:
@@ -54,12 +54,12 @@ class Client:
     async def _exactly(self, count: int) -> bytes:
         while len(self._data) < count:
             data = await self.stream.receive_some(65536)
-            assert data, "it hung up"
+            assert data, "the broker closed the connection"
             self._data += data
         taken, self._data = self._data[:count], self._data[count:]
         return taken
 
-    async def hung_up_on(self) -> bool:
+    async def is_closed(self) -> bool:
         with trio.fail_after(120):
             try:
                 while await self.stream.receive_some(65536):
@@ -104,7 +104,7 @@ async def listening(
         await trio.aclose_forcefully(each)
 
 
-def test_answers_come_in_the_order_of_the_questions() -> None:
+def test_responses_keep_the_order_of_the_requests() -> None:
     async def main() -> None:
         async def slow_first(request: Request[Any]) -> Any:
             if request.correlation == 1:
@@ -116,7 +116,7 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
             for number in range(1, 200):
                 await client.ask(HEARTBEAT, number % 5, number, group("g" * (number % 7)))
             for number in range(1, 200):
-                correlation, reply = await client.hear(HEARTBEAT, number % 5)
+                correlation, reply = await client.receive(HEARTBEAT, number % 5)
                 assert (correlation, reply["error_code"]) == (number, number % 7)
 
     trio.run(main)
@@ -129,7 +129,7 @@ def produce_of(number: int, acks: int = -1) -> dict[str, Any]:
 
 
 class Writer:
-    """Writes at once, and answers when it is told to."""
+    """Handlers that write at once, and respond when `replicated` is called."""
 
     def __init__(self) -> None:
         self.written: list[int] = []
@@ -156,7 +156,7 @@ class Writer:
     async def _produce(self, request: Request[Any]) -> Any:
         number = request.correlation
         replicated = self._replicated.setdefault(number, trio.Event())
-        await trio.sleep(0.02 / number)  # whoever came first takes longest, and keeps his place all the same
+        await trio.sleep(0.02 / number)  # The first one takes longest, and still keeps its place.
         self.written.append(number)
         request.placed()
         try:
@@ -167,7 +167,7 @@ class Writer:
         return {"responses": [], "throttle_time_ms": 0}
 
 
-def test_a_batch_is_written_while_those_before_it_wait_for_replicas_and_answers_keep_their_order() -> None:
+def test_write_starts_while_earlier_writes_wait_for_replicas() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers()) as connect:
@@ -179,17 +179,17 @@ def test_a_batch_is_written_while_those_before_it_wait_for_replicas_and_answers_
             writer.replicated(3)
             writer.replicated(2)
             with trio.move_on_after(0.1) as patience:
-                await client.hear(ApiKey.PRODUCE, 9)
-            assert patience.cancelled_caught, "2 and 3 are not told of before 1"
+                await client.receive(ApiKey.PRODUCE, 9)
+            assert patience.cancelled_caught, "2 and 3 are not answered before 1"
             writer.replicated(1)
             for number in (1, 2, 3):
-                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
-            assert await client.hear(HEARTBEAT, 4) == (4, {"throttle_time_ms": 0, "error_code": 2})
+                assert (await client.receive(ApiKey.PRODUCE, 9))[0] == number
+            assert await client.receive(HEARTBEAT, 4) == (4, {"throttle_time_ms": 0, "error_code": 2})
 
     trio.run(main)
 
 
-def test_a_produce_of_the_newest_version_of_kafka_3_9_is_answered() -> None:
+def test_produce_of_the_newest_version_of_kafka_3_9_is_answered() -> None:
     """sarama sends version 10 at its level 3.9, without asking which versions a broker has."""
 
     async def main() -> None:
@@ -199,12 +199,12 @@ def test_a_produce_of_the_newest_version_of_kafka_3_9_is_answered() -> None:
             await client.ask(ApiKey.PRODUCE, 11, 1, produce_of(0))
             await writer.has_written(1)
             writer.replicated(1)
-            assert (await client.hear(ApiKey.PRODUCE, 11))[0] == 1
+            assert (await client.receive(ApiKey.PRODUCE, 11))[0] == 1
 
     trio.run(main)
 
 
-def test_what_is_no_write_waits_for_all_that_was_written_before_it() -> None:
+def test_ordinary_request_waits_for_earlier_writes() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers()) as connect:
@@ -216,14 +216,14 @@ def test_what_is_no_write_waits_for_all_that_was_written_before_it() -> None:
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert writer.written == [1]
             writer.replicated(1)
-            assert (await client.hear(ApiKey.PRODUCE, 9))[0] == 1
-            assert (await client.hear(HEARTBEAT, 4))[0] == 2
+            assert (await client.receive(ApiKey.PRODUCE, 9))[0] == 1
+            assert (await client.receive(HEARTBEAT, 4))[0] == 2
             await writer.has_written(1, 3)
 
     trio.run(main)
 
 
-def test_a_write_that_waits_for_nobody_is_answered_before_the_next_is_taken_up() -> None:
+def test_write_with_acks_1_is_answered_before_the_next_starts() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers()) as connect:
@@ -239,7 +239,7 @@ def test_a_write_that_waits_for_nobody_is_answered_before_the_next_is_taken_up()
     trio.run(main)
 
 
-def test_only_so_many_wait_for_replicas_at_a_time_and_are_forgotten_when_their_client_leaves() -> None:
+def test_pending_writes_are_bounded_and_cancelled_when_the_client_leaves() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers(), ConnectionLimits(ahead_max=3)) as connect:
@@ -259,8 +259,8 @@ def test_only_so_many_wait_for_replicas_at_a_time_and_are_forgotten_when_their_c
 
 
 @pytest.mark.parametrize("resets", [False, True])
-def test_what_came_before_its_client_left_is_written(resets: bool) -> None:
-    """Who wants no answer says it all and hangs up."""
+def test_requests_before_the_end_of_the_connection_are_executed(resets: bool) -> None:
+    """A client with acks=0 closes its connection after its last request."""
 
     async def main() -> None:
         writer = Writer()
@@ -287,7 +287,7 @@ def test_what_came_before_its_client_left_is_written(resets: bool) -> None:
     trio.run(main)
 
 
-def test_who_has_said_his_last_and_listens_is_answered() -> None:
+def test_client_that_only_reads_on_receives_all_responses() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers()) as connect:
@@ -297,13 +297,13 @@ def test_who_has_said_his_last_and_listens_is_answered() -> None:
                 await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0, acks=1))
             await client.stream.send_eof()
             for number in range(1, 10):
-                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
-            assert await client.hung_up_on()
+                assert (await client.receive(ApiKey.PRODUCE, 9))[0] == number
+            assert await client.is_closed()
 
     trio.run(main)
 
 
-def test_nothing_is_fetched_for_who_has_left() -> None:
+def test_long_poll_of_a_client_that_left_is_dropped() -> None:
     async def main() -> None:
         writer = Writer()
         fetched: list[int] = []
@@ -333,7 +333,7 @@ def test_nothing_is_fetched_for_who_has_left() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [bytes.fromhex("7fffffff"), bytes.fromhex("00000008 7fff 0001 00000007")])
-def test_who_makes_sense_first_hears_what_came_of_it_before_it_is_cut_off(nonsense: bytes) -> None:
+def test_valid_requests_are_answered_before_an_invalid_one_ends_the_connection(nonsense: bytes) -> None:
     async def main() -> None:
         async def slow(request: Request[Any]) -> Any:
             await trio.sleep(0.05)
@@ -344,13 +344,13 @@ def test_who_makes_sense_first_hears_what_came_of_it_before_it_is_cut_off(nonsen
             asked = [request_frame(HEARTBEAT, 4, number, "test", group("g")) for number in (1, 2)]
             await client.stream.send_all(b"".join(asked) + nonsense)
             for number in (1, 2):
-                assert (await client.hear(HEARTBEAT, 4))[0] == number
-            assert await client.hung_up_on()
+                assert (await client.receive(HEARTBEAT, 4))[0] == number
+            assert await client.is_closed()
 
     trio.run(main)
 
 
-def test_requests_that_wait_for_replicas_count_as_held_until_they_are_answered() -> None:
+def test_pending_writes_count_as_held_bytes_until_they_are_answered() -> None:
     async def main() -> None:
         writer = Writer()
         async with listening(writer.handlers(), ConnectionLimits(waiting_bytes_max=250, receive_bytes=64)) as connect:
@@ -359,27 +359,27 @@ def test_requests_that_wait_for_replicas_count_as_held_until_they_are_answered()
                 await client.ask(ApiKey.PRODUCE, 9, number, produce_of(0))
             await writer.has_written_at_least(1)
             await trio.sleep(0.1)
-            assert len(writer.written) <= 4, "no more is read from somebody of whom so much is held"
+            assert len(writer.written) <= 4, "no more is read while so many bytes are held"
             for number in range(1, 9):
                 await writer.has_written_at_least(number)
                 writer.replicated(number)
-                assert (await client.hear(ApiKey.PRODUCE, 9))[0] == number
+                assert (await client.receive(ApiKey.PRODUCE, 9))[0] == number
 
     trio.run(main)
 
 
-def test_a_question_in_many_pieces() -> None:
+def test_request_in_many_pieces_is_answered() -> None:
     async def main() -> None:
         async with listening() as connect:
             client = await connect()
             for byte in request_frame(HEARTBEAT, 4, 7, "me", group("gg")):
                 await client.stream.send_all(bytes([byte]))
-            assert await client.hear(HEARTBEAT, 4) == (7, {"throttle_time_ms": 0, "error_code": 2})
+            assert await client.receive(HEARTBEAT, 4) == (7, {"throttle_time_ms": 0, "error_code": 2})
 
     trio.run(main)
 
 
-def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() -> None:
+def test_waiting_request_holds_up_no_other_connection() -> None:
     async def main() -> None:
         dropped, waiting = trio.Event(), trio.Event()
 
@@ -396,14 +396,14 @@ def test_one_who_waits_holds_up_nobody_else_and_is_forgotten_when_it_leaves() ->
             await one.ask(ApiKey.SYNC_GROUP, 4, 1, syncs("wait"))
             await waiting.wait()
             await other.ask(HEARTBEAT, 4, 2, group("g"))
-            assert (await other.hear(HEARTBEAT, 4))[0] == 2
+            assert (await other.receive(HEARTBEAT, 4))[0] == 2
             await one.stream.aclose()
             await dropped.wait()
 
     trio.run(main)
 
 
-def test_no_answer_where_none_is_wanted() -> None:
+def test_request_without_a_response_does_not_shift_later_ones() -> None:
     async def main() -> None:
         async def silent(request: Request[Any]) -> Any:
             return None if request.correlation == 1 else await answer(request)
@@ -412,7 +412,7 @@ def test_no_answer_where_none_is_wanted() -> None:
             client = await connect()
             await client.ask(HEARTBEAT, 4, 1, group("a"))
             await client.ask(HEARTBEAT, 4, 2, group("bb"))
-            assert (await client.hear(HEARTBEAT, 4))[0] == 2
+            assert (await client.receive(HEARTBEAT, 4))[0] == 2
 
     trio.run(main)
 
@@ -432,19 +432,19 @@ def test_no_answer_where_none_is_wanted() -> None:
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_who_makes_no_sense_is_cut_off_and_others_are_served(sent: bytes) -> None:
+def test_invalid_bytes_end_only_their_own_connection(sent: bytes) -> None:
     async def main() -> None:
         async with listening() as connect:
             odd, good = await connect(), await connect()
             await odd.stream.send_all(sent)
-            assert await odd.hung_up_on()
+            assert await odd.is_closed()
             await good.ask(HEARTBEAT, 4, 1, group("g"))
-            assert (await good.hear(HEARTBEAT, 4))[0] == 1
+            assert (await good.receive(HEARTBEAT, 4))[0] == 1
 
     trio.run(main)
 
 
-def test_what_goes_wrong_here_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
+def test_bug_in_a_handler_ends_only_one_connection(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async def broken(request: Request[Any]) -> Any:
             match request.correlation:
@@ -462,10 +462,10 @@ def test_what_goes_wrong_here_costs_one_connection(caplog: pytest.LogCaptureFixt
             for number in (1, 2, 3):
                 client = await connect()
                 await client.ask(HEARTBEAT, 4, number, group("g"))
-                assert await client.hung_up_on()
+                assert await client.is_closed()
             client = await connect()
             await client.ask(HEARTBEAT, 4, 4, group("g"))
-            assert (await client.hear(HEARTBEAT, 4))[0] == 4
+            assert (await client.receive(HEARTBEAT, 4))[0] == 4
 
     trio.run(main)
     assert "a mistake of ours" in caplog.text
@@ -473,7 +473,7 @@ def test_what_goes_wrong_here_costs_one_connection(caplog: pytest.LogCaptureFixt
     assert "nobody waits for an answer" in caplog.text
 
 
-def test_versions_are_told_to_whoever_asks_in_whichever_version() -> None:
+def test_api_versions_answers_every_version() -> None:
     async def main() -> None:
         async with listening() as connect:
             client = await connect()
@@ -484,7 +484,7 @@ def test_versions_are_told_to_whoever_asks_in_whichever_version() -> None:
                     version,
                     {"client_software_name": "librdkafka", "client_software_version": "2.15.0"},
                 )
-                correlation, reply = await client.hear(ApiKey.API_VERSIONS, version)
+                correlation, reply = await client.receive(ApiKey.API_VERSIONS, version)
                 assert correlation == version
                 told = {each["api_key"]: (each["min_version"], each["max_version"]) for each in reply["api_keys"]}
                 assert told == {int(HEARTBEAT): (0, 4), int(ApiKey.API_VERSIONS): (0, 4)}
@@ -493,13 +493,13 @@ def test_versions_are_told_to_whoever_asks_in_whichever_version() -> None:
             assert (correlation, reply["error_code"]) == (0x63, ErrorCode.UNSUPPORTED_VERSION)
             assert {each["api_key"] for each in reply["api_keys"]} == {12, 18}
             await client.ask(ApiKey.API_VERSIONS, 3, 5, {"client_software_name": "?", "client_software_version": ""})
-            _, reply = await client.hear(ApiKey.API_VERSIONS, 3)
+            _, reply = await client.receive(ApiKey.API_VERSIONS, 3)
             assert reply["error_code"] == ErrorCode.INVALID_REQUEST
 
     trio.run(main)
 
 
-def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
+def test_requests_of_a_client_that_never_reads_stop_being_executed() -> None:
     async def main() -> None:
         answered = 0
 
@@ -520,7 +520,7 @@ def test_a_client_that_never_reads_is_not_answered_for_ever() -> None:
     trio.run(main)
 
 
-def test_of_requests_that_come_in_part_the_oldest_go_when_they_are_too_many_together() -> None:
+def test_oldest_incomplete_requests_are_disconnected_above_the_limit() -> None:
     async def main() -> None:
         whole = request_frame(HEARTBEAT, 4, 1, "me", group("g" * 30_000))
 
@@ -530,21 +530,21 @@ def test_of_requests_that_come_in_part_the_oldest_go_when_they_are_too_many_toge
         async with listening({HEARTBEAT: short}, ConnectionLimits(waiting_bytes_total_max=75_000)) as connect:
             clients = [await connect() for _ in range(3)]
             first, *others = clients
-            for client in clients:  # each waits for the next: which of them is the oldest is not left to chance
+            for client in clients:  # each waits for the next: so the order of their ages is certain
                 await client.stream.send_all(whole[:27_000])
                 await trio.testing.wait_all_tasks_blocked(0.05)
-            assert await first.hung_up_on()
+            assert await first.is_closed()
             for client in others:
                 await client.stream.send_all(whole[27_000:])
-                assert await client.hear(HEARTBEAT, 4) == (1, {"throttle_time_ms": 0, "error_code": 0})
-            for _ in range(5):  # what was whole counts no more
+                assert await client.receive(HEARTBEAT, 4) == (1, {"throttle_time_ms": 0, "error_code": 0})
+            for _ in range(5):  # complete requests no longer count
                 await others[0].stream.send_all(whole)
-                assert (await others[0].hear(HEARTBEAT, 4))[0] == 1
+                assert (await others[0].receive(HEARTBEAT, 4))[0] == 1
 
     trio.run(main)
 
 
-def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
+def test_fetch_responses_shrink_while_clients_leave_others_unread() -> None:
     async def main() -> None:
         rooms: list[int] = []
 
@@ -573,15 +573,15 @@ def test_a_fetch_is_answered_with_less_the_more_others_have_not_taken() -> None:
             for nothing in (0, -1):
                 await other.stream.send_all(asking(4, nothing))
                 await other.frame()
-                assert rooms[-1] == 1, "of which there is always one batch at least"
+                assert rooms[-1] == 1, "at least one batch is always returned"
             await greedy.stream.aclose()
             await until(other, 8 << 20)
 
     trio.run(main)
 
 
-def test_a_connection_that_waits_keeps_nothing_of_what_was_asked_and_answered() -> None:
-    """Thousands may wait, and what they hold is counted nowhere."""
+def test_waiting_connection_holds_no_memory_of_past_requests() -> None:
+    """Thousands of connections may wait, and no counter limits their memory."""
     much = 8 << 20
 
     async def main() -> None:
@@ -609,7 +609,7 @@ def test_a_connection_that_waits_keeps_nothing_of_what_was_asked_and_answered() 
             }
             await client.ask(ApiKey.JOIN_GROUP, 2, 2, joins)
             del joins
-            assert (await client.hear(ApiKey.JOIN_GROUP, 2))[1]["error_code"] == 16
+            assert (await client.receive(ApiKey.JOIN_GROUP, 2))[1]["error_code"] == 16
             await trio.testing.wait_all_tasks_blocked(0.05)
             asked, _ = get_traced_memory()
             assert (answered - before) // 2**20 == (asked - before) // 2**20 == 0
@@ -621,7 +621,7 @@ def test_a_connection_that_waits_keeps_nothing_of_what_was_asked_and_answered() 
         stop_tracing()
 
 
-def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> None:
+def test_idle_connections_are_closed_unless_they_wait_for_a_response() -> None:
     async def main() -> None:
         release = trio.Event()
 
@@ -632,29 +632,29 @@ def test_idle_connections_are_closed_but_not_those_that_wait_for_an_answer() -> 
         async with listening({HEARTBEAT: wait}, ConnectionLimits(idle_s=0.6)) as connect:
             idle, waits = await connect(), await connect()
             await waits.ask(HEARTBEAT, 4, 1, group("g"))
-            assert await idle.hung_up_on()
+            assert await idle.is_closed()
             await trio.sleep(1)
             release.set()
-            assert (await waits.hear(HEARTBEAT, 4))[0] == 1
+            assert (await waits.receive(HEARTBEAT, 4))[0] == 1
 
     trio.run(main)
 
 
-def test_there_are_as_many_as_there_may_be() -> None:
+def test_connections_above_the_limit_are_refused() -> None:
     async def main() -> None:
         async with listening(settings=ConnectionLimits(connections_max=2)) as connect:
             first, second = await connect(), await connect()
             for client in (first, second):
                 await client.ask(HEARTBEAT, 4, 1, group("g"))
-                await client.hear(HEARTBEAT, 4)
-            assert await (await connect()).hung_up_on()
+                await client.receive(HEARTBEAT, 4)
+            assert await (await connect()).is_closed()
             await first.stream.aclose()
             with trio.fail_after(120):
                 while True:
                     client = await connect()
                     try:
                         await client.ask(HEARTBEAT, 4, 1, group("g"))
-                        await client.hear(HEARTBEAT, 4)
+                        await client.receive(HEARTBEAT, 4)
                         break
                     except (AssertionError, trio.BrokenResourceError):
                         await trio.sleep(0.01)
@@ -662,16 +662,16 @@ def test_there_are_as_many_as_there_may_be() -> None:
     trio.run(main)
 
 
-def test_the_last_descriptors_are_not_for_clients() -> None:
-    """Each gets the least number that is free, so one above the bound has all below it taken."""
+def test_last_descriptors_are_reserved_for_logs() -> None:
+    """The system assigns the least free number, so all numbers below it are taken."""
 
     async def main() -> None:
         async with listening(settings=ConnectionLimits(descriptors_max=0)) as connect:
-            assert await (await connect()).hung_up_on()
+            assert await (await connect()).is_closed()
         async with listening(settings=ConnectionLimits(descriptors_max=open_files_limit())) as connect:
             client = await connect()
             await client.ask(HEARTBEAT, 4, 1, group("g"))
-            await client.hear(HEARTBEAT, 4)
+            await client.receive(HEARTBEAT, 4)
 
     trio.run(main)
 
@@ -680,11 +680,13 @@ def test_the_last_descriptors_are_not_for_clients() -> None:
     ("limit", "directories", "connections", "logs"),
     [(1_048_576, 1, 1_046_272, 2_048), (1_024, 1, 512, 256), (1_024, 3, 512, 85), (150, 1, 75, 38), (16, 2, 8, 16)],
 )
-def test_logs_get_what_they_like_and_of_few_half(limit: int, directories: int, connections: int, logs: int) -> None:
+def test_logs_get_the_descriptors_they_need_up_to_half(
+    limit: int, directories: int, connections: int, logs: int
+) -> None:
     assert share_descriptors(limit, directories, 2_048) == DescriptorShare(connections, logs)
 
 
-# -- saying who one is -----------------------------------------------------------------------------------
+# -- authentication -----------------------------------------------------------------------------------------
 
 
 def users() -> ListenerSecurity:
@@ -697,43 +699,43 @@ async def whoever(request: Request[Any]) -> Any:
 
 async def logged_in(client: Client, token: bytes, version: int = 1) -> dict[str, Any]:
     await client.ask(ApiKey.SASL_HANDSHAKE, version, 1, {"mechanism": "PLAIN"})
-    assert (await client.hear(ApiKey.SASL_HANDSHAKE, version))[1] == {"error_code": 0, "mechanisms": ["PLAIN"]}
+    assert (await client.receive(ApiKey.SASL_HANDSHAKE, version))[1] == {"error_code": 0, "mechanisms": ["PLAIN"]}
     await client.ask(ApiKey.SASL_AUTHENTICATE, 2, 2, {"auth_bytes": token})
-    return (await client.hear(ApiKey.SASL_AUTHENTICATE, 2))[1]
+    return (await client.receive(ApiKey.SASL_AUTHENTICATE, 2))[1]
 
 
-def test_who_said_who_he_is_is_served_as_that() -> None:
+def test_authenticated_client_is_served_under_its_principal() -> None:
     async def main() -> None:
         async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             assert (await logged_in(client, b"\0alice\0secret"))["error_code"] == ErrorCode.NONE
             await client.ask(HEARTBEAT, 4, 3, group("g"))
-            assert (await client.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+            assert (await client.receive(HEARTBEAT, 4))[1]["error_code"] == 7
 
     trio.run(main)
 
 
-def test_the_oldest_clients_send_their_token_bare() -> None:
+def test_raw_token_of_sasl_handshake_version_0_is_accepted() -> None:
     async def main() -> None:
         async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             await client.ask(ApiKey.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})
-            await client.hear(ApiKey.SASL_HANDSHAKE, 0)
+            await client.receive(ApiKey.SASL_HANDSHAKE, 0)
             await client.stream.send_all(LENGTH.pack(13) + b"\0alice\0secret")
             assert await client.frame() == b""
             await client.ask(HEARTBEAT, 4, 3, group("g"))
-            assert (await client.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+            assert (await client.receive(HEARTBEAT, 4))[1]["error_code"] == 7
 
     trio.run(main)
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0wrong", b"\0bob\0secret", b"bob\0alice\0secret", b"alice", b"\xff\0\0"])
-def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
+def test_failed_login_is_answered_and_disconnected(token: bytes) -> None:
     async def main() -> None:
         async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             assert (await logged_in(client, token))["error_code"] == ErrorCode.SASL_AUTHENTICATION_FAILED
-            assert await client.hung_up_on()
+            assert await client.is_closed()
 
     trio.run(main)
 
@@ -747,12 +749,12 @@ def test_who_is_not_believed_hears_so_and_is_cut_off(token: bytes) -> None:
         LENGTH.pack(1 << 20),
     ],
 )
-def test_who_has_not_said_who_he_is_gets_no_further(asked: bytes) -> None:
+def test_request_before_authentication_ends_the_connection(asked: bytes) -> None:
     async def main() -> None:
         async with listening({HEARTBEAT: whoever}, security=users()) as connect:
             client = await connect()
             await client.stream.send_all(asked)
-            assert await client.hung_up_on()
+            assert await client.is_closed()
 
     trio.run(main)
 
@@ -760,7 +762,7 @@ def test_who_has_not_said_who_he_is_gets_no_further(asked: bytes) -> None:
 async def guess_bare(client: Client, password: bytes) -> bool:
     """One guess as the oldest clients make it. Whether it was right."""
     await client.ask(ApiKey.SASL_HANDSHAKE, 0, 1, {"mechanism": "PLAIN"})
-    await client.hear(ApiKey.SASL_HANDSHAKE, 0)
+    await client.receive(ApiKey.SASL_HANDSHAKE, 0)
     token = b"\0alice\0" + password
     await client.stream.send_all(LENGTH.pack(len(token)) + token)
     try:
@@ -778,7 +780,7 @@ async def guess(client: Client, password: bytes) -> bool:
 
 
 @pytest.mark.parametrize("guess_once", [guess_bare, guess])
-def test_guesses_of_one_address_cost_time_whatever_the_handshake(
+def test_failed_logins_of_one_address_pause_with_every_handshake_version(
     guess_once: Callable[[Client, bytes], Awaitable[bool]],
 ) -> None:
     """20 guesses one after the other take what their pauses add up to, and a client that is logged in is served."""
@@ -792,13 +794,13 @@ def test_guesses_of_one_address_cost_time_whatever_the_handshake(
                 assert not await guess_once(await connect(), b"wrong")
             assert trio.current_time() - begun > 60
             await honest.ask(HEARTBEAT, 4, 3, group("g"))
-            assert (await honest.hear(HEARTBEAT, 4))[1]["error_code"] == 7
+            assert (await honest.receive(HEARTBEAT, 4))[1]["error_code"] == 7
             assert await guess_once(await connect(), b"secret")
 
     trio.run(main, clock=trio.testing.MockClock(rate=50))
 
 
-def test_guesses_beyond_the_places_of_an_address_are_not_checked() -> None:
+def test_logins_above_the_concurrent_limit_of_an_address_are_not_checked() -> None:
     """Even a right password is not, and the clients in their pauses are as few as there are places."""
 
     async def main() -> None:
@@ -825,7 +827,7 @@ def test_guesses_beyond_the_places_of_an_address_are_not_checked() -> None:
     trio.run(main)
 
 
-# -- SCRAM, and for how long one is believed ---------------------------------------------------------------
+# -- SCRAM and expiry ----------------------------------------------------------------------------------------
 
 SCRAM = Mechanism.SHA_256
 KEPT = of_password(SCRAM, "secret", b"salt")
@@ -840,7 +842,7 @@ def scram_security(lifetime_ms: int = 0) -> ListenerSecurity:
 
 async def exchanged(client: Client, key: ApiKey, version: int, body: dict[str, Any]) -> dict[str, Any]:
     await client.ask(key, version, 1, body)
-    return (await client.hear(key, version))[1]
+    return (await client.receive(key, version))[1]
 
 
 def exchanging(client: Client) -> Exchanging:
@@ -850,7 +852,7 @@ def exchanging(client: Client) -> Exchanging:
     return exchange
 
 
-async def test_who_knows_the_password_is_served_and_others_hear_the_same_whatever_was_wrong() -> None:
+async def test_scram_failure_does_not_reveal_whether_name_or_password_is_wrong() -> None:
     async with listening({HEARTBEAT: whoever}, security=scram_security()) as connect:
         client = await connect()
         await log_in(Identity("SCRAM-SHA-256", "alice", "secret"), exchanging(client))
@@ -861,11 +863,11 @@ async def test_who_knows_the_password_is_served_and_others_hear_the_same_whateve
             with pytest.raises(KafkaError) as refused:
                 await log_in(Identity("SCRAM-SHA-256", name, password), exchanging(client))
             heard.add(refused.value.text.partition(": ")[2])
-            assert await client.hung_up_on()
+            assert await client.is_closed()
         assert len(heard) == 1
 
 
-async def test_the_oldest_clients_send_all_their_tokens_bare() -> None:
+async def test_raw_scram_tokens_are_accepted() -> None:
     async with listening({HEARTBEAT: whoever}, security=scram_security()) as connect:
         client = await connect()
         await exchanged(client, ApiKey.SASL_HANDSHAKE, 0, {"mechanism": "SCRAM-SHA-256"})
@@ -877,25 +879,25 @@ async def test_the_oldest_clients_send_all_their_tokens_bare() -> None:
         assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
 
 
-async def test_who_has_to_prove_it_anew_in_time_may_do_so_and_is_cut_off_otherwise() -> None:
+async def test_expired_session_ends_unless_the_client_reauthenticates() -> None:
     async with listening({HEARTBEAT: whoever}, security=scram_security(60_000)) as connect:
         client = await connect()
         for _ in range(2):
             assert (await logged_in_by(client, "SCRAM-SHA-256"))["session_lifetime_ms"] == 60_000
             assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
         await client.ask(ApiKey.SASL_HANDSHAKE, 1, 1, {"mechanism": "PLAIN"})
-        refused = (await client.hear(ApiKey.SASL_HANDSHAKE, 1))[1]
+        refused = (await client.receive(ApiKey.SASL_HANDSHAKE, 1))[1]
         assert refused["error_code"] == ErrorCode.UNSUPPORTED_SASL_MECHANISM  # it began with another one
-        assert await client.hung_up_on()
+        assert await client.is_closed()
     async with listening({HEARTBEAT: whoever}, security=scram_security(1)) as connect:
         client = await connect()
         await logged_in_by(client, "SCRAM-SHA-256")
         await trio.sleep(0.05)
         await client.ask(HEARTBEAT, 4, 1, group("g"))
-        assert await client.hung_up_on()
+        assert await client.is_closed()
 
 
-def test_our_own_client_proves_it_anew_before_the_time_is_over() -> None:
+def test_broker_connection_reauthenticates_before_expiry() -> None:
     """Brokers among themselves are such clients, and a fetch that is cut off is lost. Who is not believed any more is
     told so, and begins anew with another connection."""
 
