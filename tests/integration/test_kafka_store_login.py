@@ -103,10 +103,13 @@ async def test_with_a_name_and_a_password(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ([], "the store has to know who that is"),
-        (["zookeeper.ssl.client.enable=true"], "the store has to know who that is"),
+        ([], "the store must authenticate the creator"),
+        (["zookeeper.ssl.client.enable=true"], "the store must authenticate the creator"),
         (["java.security.auth.login.config=/nowhere"], "No such file"),
-        (["zookeeper.ssl.client.enable=true", "zookeeper.ssl.ocsp.enable=true"], "are not looked for"),
+        (
+            ["zookeeper.ssl.client.enable=true", "zookeeper.ssl.ocsp.enable=true"],
+            "revocation of certificates is not checked",
+        ),
         (["zookeeper.ssl.client.enable=true", "zookeeper.ssl.keystore.location=/nowhere"], "No such file"),
         (["zookeeper.ssl.context.supplier.class=x.Mine"], "would not be safe"),
     ],
