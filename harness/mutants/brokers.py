@@ -36,7 +36,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "commit-answered-before-it-is-written",
         "KAFKA-20634: a consumer that commits is answered when its position is on its way to the log",
         (
-            "replica.runtime.coordinator:Driver._write",
+            "replica.runtime.coordination.coordinator_runtime:CoordinatorRuntime._write",
             "self._storage.append(where, data, timeout_ms, done)",
             "self._storage.append(where, data, 0, lambda *_: None); done(ErrorCode.NONE, 0)",
         ),
@@ -45,7 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "groups-answered-for-unread",
         "a coordinator answers for groups before it has read what is written of them",
         (
-            "replica.runtime.coordinator:Driver._load",
+            "replica.runtime.coordination.coordinator_runtime:CoordinatorRuntime._load",
             "if await read_all(self._storage, where, awaits, take):",
             "if True:",
         ),
@@ -54,7 +54,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "flush-told-and-not-done",
         "what has to be durable before it counts is said to be, and nobody has flushed it",
         (
-            "replica.runtime.replicas:Replication._flush",
+            "replica.runtime.replication.replica_manager_runtime:ReplicaManagerRuntime._flush",
             "upto = await trio.to_thread.run_sync(partition.log.flush)",
             "upto = partition.log.end_offset",
         ),

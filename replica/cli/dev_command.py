@@ -15,9 +15,14 @@ from replica.cli.running import run
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
-from replica.runtime.admin.operators import Operators
+from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker
-from replica.runtime.config import BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
+from replica.runtime.configuration.broker_config import (
+    BrokerConfig,
+    Listener,
+    OffsetsTopicSettings,
+    TransactionsTopicSettings,
+)
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
 from zab.cli.kit.failures import DONE
@@ -135,7 +140,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 pages = []
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
-                    pages.append(await inner.start(Operators(broker, AdminSettings(HOST, port)).run))
+                    pages.append(await inner.start(BrokerOperatorPort(broker, AdminSettings(HOST, port)).run))
                 print(introduction(data, layout, brokers, pages, servers[0].ports.admin), flush=True)
         nursery.cancel_scope.cancel()
 

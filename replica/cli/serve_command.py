@@ -15,7 +15,7 @@ from attrs import evolve
 from kraft_controller.runtime.registration import generated_id, prepare
 from replica.cli.properties.plan import Plan, numbered, read_plan
 from replica.cli.running import run
-from replica.runtime.admin.operators import Operators
+from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker
 from zab.admin.admin_settings import AdminSettings
 from zab.cli.kit.failures import DONE, Misused
@@ -123,7 +123,7 @@ async def _serve(plan: Plan, operators: AdminSettings | None) -> None:
     async with trio.open_nursery() as nursery:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             if operators is not None:
-                await nursery.start(Operators(broker, operators).run)
+                await nursery.start(BrokerOperatorPort(broker, operators).run)
             nursery.start_soon(broker.run)
             nursery.start_soon(LoopMonitor(broker.watchdogs.add("event loop")).run)
             async for number in signals:

@@ -50,14 +50,13 @@ from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl
 from replica.runtime.authentication.user_credentials import UserCredentials, sasl_secret
 from replica.runtime.authorization.authorizer import Authorizer
 from replica.runtime.authorization.guard_table import guard_handlers
-from replica.runtime.config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
-from replica.runtime.configs import TopicConfigs
-from replica.runtime.described import started_with
-from replica.runtime.disk import Disk
-from replica.runtime.dynamic import DynamicConfigs
-from replica.runtime.failed_disks import FailedDisks
-from replica.runtime.fetchers import FetcherSettings
-from replica.runtime.groups import Groups
+from replica.runtime.configuration.broker_config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
+from replica.runtime.configuration.config_layers import started_with
+from replica.runtime.configuration.dynamic_config_manager import DynamicConfigManager
+from replica.runtime.configuration.topic_configs import TopicConfigs
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
+from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
+from replica.runtime.coordination.transaction_marker_sender import TransactionMarkerSender
 from replica.runtime.handlers import acl_requests as acl_handlers
 from replica.runtime.handlers import config_requests as config_handlers
 from replica.runtime.handlers import coordinator_requests as coordinator_handlers
@@ -77,17 +76,18 @@ from replica.runtime.handlers import transaction_requests as transaction_handler
 from replica.runtime.handlers.client_throttling import metered
 from replica.runtime.handlers.consumer_fetch_sessions import in_sessions
 from replica.runtime.logs import Log
-from replica.runtime.markers import Markers
 from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.network.control_plane_listener import ControlPlaneListener
 from replica.runtime.network.descriptor_share import share_descriptors
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
-from replica.runtime.replicas import Pace, Replication
+from replica.runtime.replication.fetcher_tasks import FetcherSettings
+from replica.runtime.replication.log_dir_failures import LogDirFailureHandler
+from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime, ReplicationPace
 from replica.runtime.requests import ApiKey, Handlers, joined
 from replica.runtime.store.internal_topic_size import InternalTopicSize
 from replica.runtime.store.producer_id_manager import ProducerIdManager
 from replica.runtime.store.topic_manager import Defaults, TopicManager
-from replica.runtime.transactions import Transactions
 from zab.core.failed_logins import FailedLogins
 from zab.host.clocks import wall_ms
 from zab.host.process_tuning import open_files_limit
@@ -142,9 +142,9 @@ class Broker:
         self.producer_ids = ProducerIdManager(config.id, self.session)
         self.share = share_descriptors(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
         logs = evolve(config.logs, open_files_max=self.share.logs)
-        self.disk = Disk(config.log_dirs, self.configs, self.log, wall_ms, config.disk, logs)
+        self.disk = LogManagerRuntime(config.log_dirs, self.configs, self.log, wall_ms, config.disk, logs)
         self.disk.cleans = config.cleans
-        self.replication = Replication(
+        self.replication = ReplicaManagerRuntime(
             config.id,
             self.disk,
             self.log,
@@ -152,14 +152,14 @@ class Broker:
             self.session,
             self._address,
             config.replication,
-            Pace(checkpoint_s=config.watermark_checkpoint_s),
+            ReplicationPace(checkpoint_s=config.watermark_checkpoint_s),
             FetcherSettings(answer_s=config.fetch_answer_ms / 1000),
             between=InterBrokerClients(config.peers),
             examining=config.examining,
         )
         self.replication.watchdog = self.watchdogs.add("replica manager", self.replication.poke)
-        self.failed_disks = FailedDisks(config.id, self.disk, self.replication, self.log)
-        self.groups = Groups(
+        self.failed_disks = LogDirFailureHandler(config.id, self.disk, self.replication, self.log)
+        self.groups = GroupCoordinatorRuntime(
             self.replication,
             self.offsets_topic.count,
             self.log,
@@ -169,10 +169,10 @@ class Broker:
         )
         self.groups.watchdog = self.watchdogs.add("group coordinator", self.groups.poke, lambda: self.groups.excused)
         self.replication.role_taken.append(self.groups.role_taken)
-        self.markers = Markers(
+        self.markers = TransactionMarkerSender(
             config.id, self.cache, self.topics.has, self._address, self.log, between=InterBrokerClients(config.peers)
         )
-        self.transactions = Transactions(
+        self.transactions = TransactionCoordinatorRuntime(
             self.replication,
             self.transactions_topic.count,
             self.markers,
@@ -192,7 +192,7 @@ class Broker:
             "log.cleaner.backoff.ms": round(config.disk.clean_pause_s * 1000),
         }
         file = started_with(config.log, config.log_said, bounds, config.said)
-        self.dynamic = DynamicConfigs(config.id, self.configs, self.replication, self.disk, file, self.log)
+        self.dynamic = DynamicConfigManager(config.id, self.configs, self.replication, self.disk, file, self.log)
         self.replication.role_taken.append(self.dynamic.role_taken)
         self.configs.apply = self._reconfigured
         self.registration: Registration | None = None

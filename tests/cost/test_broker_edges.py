@@ -21,7 +21,7 @@ from replica.core.acl_authorization import AclSettings
 from replica.core.coordinator_topic import TopicCoordinator
 from replica.core.errors import ErrorCode as E
 from replica.runtime.admin.overview import health
-from replica.runtime.disk import DiskPace
+from replica.runtime.replication.log_manager_runtime import LogManagerPace
 from replica.wire import batch
 from replica.wire.api import ApiKey as A
 from replica.wire.fields import Api
@@ -38,7 +38,7 @@ RECORDS: Final = batch_of([(b"key", b"value")], 1_700_000_000_000)
 SUBSCRIPTION: Final = b"\0\0\0\0\0\1\0\5edges\xff\xff\xff\xff"
 COMPACTED: Final = "compacted"
 PACE_S: Final = 0.1
-BUSY: Final = DiskPace(PACE_S, PACE_S, PACE_S, PACE_S, PACE_S)
+BUSY: Final = LogManagerPace(PACE_S, PACE_S, PACE_S, PACE_S, PACE_S)
 """Let background work on logs run all the time."""
 PATIENCE_S: Final = 0.2
 """A request that waits is given up after this."""

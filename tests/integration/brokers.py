@@ -18,7 +18,13 @@ from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
-from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener, OffsetsTopicSettings, TransactionsTopicSettings
+from replica.runtime.configuration.broker_config import (
+    PLAINTEXT,
+    BrokerConfig,
+    Listener,
+    OffsetsTopicSettings,
+    TransactionsTopicSettings,
+)
 
 T = TypeVar("T")
 PATIENCE_S = 540.0

@@ -23,7 +23,7 @@ from replica.runtime.authentication.sasl_authenticator import SaslSettings
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.guard_table import GUARDS
 from replica.runtime.broker import Broker
-from replica.runtime.config import Listener
+from replica.runtime.configuration.broker_config import Listener
 from replica.runtime.network.broker_client import Client, connect
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until

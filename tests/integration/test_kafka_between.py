@@ -26,7 +26,7 @@ from replica.core.acls import Entry, Operation, Pattern, Permission, ResourceTyp
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.authorization.authorizer import write_acls
 from replica.runtime.broker import Broker
-from replica.runtime.config import CONTROLLER, Peers
+from replica.runtime.configuration.broker_config import CONTROLLER, Peers
 from replica.runtime.network.broker_client import connect
 from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients

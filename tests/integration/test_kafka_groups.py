@@ -30,7 +30,7 @@ from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause, GroupState
-from replica.runtime.groups import Groups
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
@@ -47,7 +47,7 @@ PATIENCE_S = 240.0
 
 @define(eq=False)
 class Running:
-    groups: Groups
+    groups: GroupCoordinatorRuntime
     storage: Storage
     port: int
     epoch: int = 1
@@ -74,7 +74,7 @@ async def broker() -> AsyncIterator[Running]:
 
     async def make() -> None: ...
 
-    groups = Groups(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=300))
+    groups = GroupCoordinatorRuntime(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=300))
     port = 0
 
     class Picture:

@@ -19,7 +19,7 @@ from bench.ports import free_port
 from kraft_controller.runtime.admin.entity_configs import Entity, read_config
 from replica.cli import main as command
 from replica.runtime.authentication.sasl_authenticator import SaslSettings
-from replica.runtime.config import Listener
+from replica.runtime.configuration.broker_config import Listener
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 
 confluent_admin: Any = confluent_kafka.admin

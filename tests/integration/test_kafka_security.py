@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 
 from bench.ports import free_port
 from replica.runtime.authentication.sasl_authenticator import SaslSettings
-from replica.runtime.config import PLAINTEXT, Listener
+from replica.runtime.configuration.broker_config import PLAINTEXT, Listener
 from tests.integration.brokers import cluster, in_thread
 
 USERS = {"alice": "her password"}

@@ -31,9 +31,14 @@ from replica.core.groups.group_settings import GroupSettings
 from replica.core.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
-from replica.runtime.config import BrokerConfig, OffsetsTopicSettings, Setting, TransactionsTopicSettings
-from replica.runtime.disk import DiskPace
-from replica.runtime.examining import ExaminingSettings
+from replica.runtime.configuration.broker_config import (
+    BrokerConfig,
+    OffsetsTopicSettings,
+    Setting,
+    TransactionsTopicSettings,
+)
+from replica.runtime.replication.batch_examiner import BatchExaminerSettings
+from replica.runtime.replication.log_manager_runtime import LogManagerPace
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.config.config_source import BadConfig
@@ -146,11 +151,11 @@ def plan_of(
         raise BadConfig(source.problems, source.warnings)
     config = BrokerConfig(
         port=_port(settings["port"]),
-        examining=ExaminingSettings(**settings["examining"]),
+        examining=BatchExaminerSettings(**settings["examining"]),
         failed_logins=FailedLoginSettings(**settings["logins"]),
         offsets=OffsetsTopicSettings(**settings["offsets"]),
         replication=ReplicationSettings(min_insync=log.min_insync_replicas, **settings["replication"]),
-        disk=DiskPace(**settings["disk"]),
+        disk=LogManagerPace(**settings["disk"]),
         logs=ManagerSettings(**settings["logs"]),
         groups=GroupSettings(**settings["groups"]),
         transactions_topic=TransactionsTopicSettings(**settings["transactions_topic"]),

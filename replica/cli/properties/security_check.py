@@ -12,7 +12,7 @@ from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security_properties import JAAS, key_store_of
 from replica.core.acl_authorization import AclSettings
 from replica.core.sasl_plain import PLAIN
-from replica.runtime.config import PLAINTEXT, Listener, Peers
+from replica.runtime.configuration.broker_config import PLAINTEXT, Listener, Peers
 from zab.core.errors import ConfigError, WireError
 from zab.wire.certificates import validity_of
 

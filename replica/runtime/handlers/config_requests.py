@@ -16,7 +16,7 @@ from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.admin.entity_configs import Entity, change_config, read_config
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
-from replica.runtime.described import Layers, Said, of_all_brokers, of_broker, of_topic
+from replica.runtime.configuration.config_layers import Layers, Said, of_all_brokers, of_broker, of_topic
 from replica.runtime.requests import ApiKey, Handler, Handlers, Request, Turns
 from replica.runtime.store.store_call import call_store
 from replica.wire.schemas.topic_schemas import (

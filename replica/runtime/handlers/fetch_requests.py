@@ -14,7 +14,7 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.schemas.data_schemas import (
     AbortedTransaction,
@@ -32,7 +32,7 @@ MANY: Final = 500
 """From this number of partitions on the handler yields to other tasks: a tiny request may fetch a whole session."""
 
 
-def handlers(replicas: Replication, inter_broker: str) -> Handlers:
+def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
     """`inter_broker`: the listener at which a request may name a replica id."""
 
     async def fetch(request: Request[FetchRequest]) -> FetchResponse:

@@ -37,7 +37,7 @@ from replica.core.groups.group_messages import (
     Sync,
     Synced,
 )
-from replica.runtime.groups import Groups
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request, Turns
 from replica.wire.schemas.group_schemas import (
     DeletableGroupResult,
@@ -90,7 +90,7 @@ _LOADS_SINCE: Final = 2
 R = TypeVar("R")
 
 
-def handlers(groups: Groups, known: Callable[[TopicPartition], bool]) -> Handlers:
+def handlers(groups: GroupCoordinatorRuntime, known: Callable[[TopicPartition], bool]) -> Handlers:
     """`known`: returns whether a partition exists. Offsets of other partitions are refused."""
     requests = _GroupRequests(groups, known)
     return {
@@ -110,7 +110,7 @@ def handlers(groups: Groups, known: Callable[[TopicPartition], bool]) -> Handler
 
 @frozen
 class _GroupRequests:
-    groups: Groups
+    groups: GroupCoordinatorRuntime
     known: Callable[[TopicPartition], bool]
 
     async def _ask(self, ask: Ask, expected: type[R]) -> R:

@@ -10,7 +10,7 @@ import trio
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.runtime.disk import Disk, Held
+from replica.runtime.replication.log_manager_runtime import LogManagerRuntime, LogSize
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.schemas.topic_schemas import (
     DescribeLogDirsPartition,
@@ -21,7 +21,7 @@ from replica.wire.schemas.topic_schemas import (
 )
 
 
-def handlers(disk: Disk, watermarks: Callable[[], Mapping[TopicPartition, int]]) -> Handlers:
+def handlers(disk: LogManagerRuntime, watermarks: Callable[[], Mapping[TopicPartition, int]]) -> Handlers:
     here = Path.cwd()
 
     async def describe(request: Request[DescribeLogDirsRequest]) -> DescribeLogDirsResponse:
@@ -50,7 +50,7 @@ def handlers(disk: Disk, watermarks: Callable[[], Mapping[TopicPartition, int]])
     return {ApiKey.DESCRIBE_LOG_DIRS: describe}
 
 
-def _by_topic(held: list[Held], committed: Mapping[TopicPartition, int]) -> list[DescribeLogDirsTopic]:
+def _by_topic(held: list[LogSize], committed: Mapping[TopicPartition, int]) -> list[DescribeLogDirsTopic]:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for each in held:
         topics.setdefault(each.where.topic, []).append(

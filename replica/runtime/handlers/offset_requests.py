@@ -12,7 +12,7 @@ from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
 from replica.core.replica_messages import CONSUMER, Deleted
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request, Turns
 from replica.wire.schemas.data_schemas import (
     DeleteRecordsPartitionResult,
@@ -38,7 +38,9 @@ _NOWHERE: Final = ListOffsetsPartitionResponse(
 """The result for a partition that is in the request more than once."""
 
 
-def handlers(replicas: Replication, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True) -> Handlers:
+def handlers(
+    replicas: ReplicaManagerRuntime, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True
+) -> Handlers:
     """`deletes`: returns whether DeleteRecords may shorten a topic. A compacted topic keeps the last of every key."""
 
     def replica_of(request: Request[ListOffsetsRequest]) -> BrokerId:

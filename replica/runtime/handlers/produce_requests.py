@@ -8,7 +8,7 @@ from typing import Final
 from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.replica_messages import Produced
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.schemas.data_schemas import (
@@ -24,7 +24,7 @@ _FLAGS_AT: Final = 22
 """The place of the low byte of a batch's attributes."""
 
 
-def handlers(replicas: Replication) -> Handlers:
+def handlers(replicas: ReplicaManagerRuntime) -> Handlers:
     async def produce(request: Request[ProduceRequest]) -> ProduceResponse | None:
         body = request.body
         places: list[TopicPartition] = []

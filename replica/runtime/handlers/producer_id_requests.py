@@ -6,15 +6,15 @@ from typing import Final
 
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_messages import Init
+from replica.runtime.coordination.transaction_coordinator_runtime import ProducerIdSource, TransactionCoordinatorRuntime
 from replica.runtime.handlers.transaction_requests import for_version
 from replica.runtime.requests import ApiKey, Handlers, Request
-from replica.runtime.transactions import Ids, Transactions
 from replica.wire.schemas.data_schemas import InitProducerIdRequest, InitProducerIdResponse
 
 _FENCED_SINCE: Final = 4
 
 
-def handlers(ids: Ids, transactions: Transactions) -> Handlers:
+def handlers(ids: ProducerIdSource, transactions: TransactionCoordinatorRuntime) -> Handlers:
     async def init(request: Request[InitProducerIdRequest]) -> InitProducerIdResponse:
         body = request.body
         if body.transactional_id is None:

@@ -11,7 +11,7 @@ import trio
 from kraft_controller.core.names import metric_name, wrong_beside
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
-from replica.runtime.described import Layers, of_topic
+from replica.runtime.configuration.config_layers import Layers, of_topic
 from replica.runtime.requests import ApiKey, Handlers, Request
 from replica.runtime.store.topic_manager import Manual, TopicManager
 from replica.wire.schemas.topic_schemas import (

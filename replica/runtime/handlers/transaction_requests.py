@@ -22,8 +22,8 @@ from replica.core.transactions.transaction_messages import (
     TransactionDone,
 )
 from replica.core.transactions.transaction_states import TxnState
+from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from replica.runtime.requests import ApiKey, Handlers, Request, Turns
-from replica.runtime.transactions import Transactions
 from replica.wire.schemas.transaction_schemas import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -51,7 +51,7 @@ R = TypeVar("R")
 
 
 def handlers(
-    transactions: Transactions,
+    transactions: TransactionCoordinatorRuntime,
     known: Callable[[TopicPartition], bool],
     offsets_partitions: Callable[[], Awaitable[int]],
 ) -> Handlers:
@@ -69,7 +69,7 @@ def handlers(
 
 @frozen
 class _TransactionRequests:
-    transactions: Transactions
+    transactions: TransactionCoordinatorRuntime
     known: Callable[[TopicPartition], bool]
     offsets_partitions: Callable[[], Awaitable[int]]
 

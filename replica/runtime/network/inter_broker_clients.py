@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import KafkaError, WireError
-from replica.runtime.config import Peers
+from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings, Unreachable
 from replica.runtime.network.tls_handshake import dial
 

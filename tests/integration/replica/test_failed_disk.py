@@ -16,7 +16,7 @@ from kraft_controller.wire.broker_identity import META
 from replica.cli.produce_command import Producer
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.runtime.broker import Broker
-from replica.runtime.config import PLAINTEXT, BrokerConfig, Listener
+from replica.runtime.configuration.broker_config import PLAINTEXT, BrokerConfig, Listener
 from replica.runtime.network.broker_client import connect
 from replica.storage.files import LOCK, StorageFailure
 from replica.wire.compression import Codec

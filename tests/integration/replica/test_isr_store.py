@@ -12,8 +12,8 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, 
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.replica_messages import WriteIsr
-from replica.runtime import isr_store
-from replica.runtime.isr_store import Outcome
+from replica.runtime.replication import isr_store
+from replica.runtime.replication.isr_store import Outcome
 
 T0 = TopicPartition("t", 0)
 ONE, TWO = BrokerId(1), BrokerId(2)

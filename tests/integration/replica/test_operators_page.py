@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraft_controller.core.names import TopicPartition
 from replica.cli.produce_command import Producer
-from replica.runtime.admin import overview, page
-from replica.runtime.admin.operators import Operators
-from replica.runtime.admin.page import main
+from replica.runtime.admin import broker_page as page
+from replica.runtime.admin import overview
+from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
+from replica.runtime.admin.broker_page import main
 from replica.runtime.admin_client import group_admin
 from replica.runtime.broker import Broker
 from replica.runtime.network.broker_client import connect
@@ -33,7 +34,7 @@ async def told(port: int, path: str = "/status.json") -> Any:
 
 
 async def at(brokers: Cluster, broker: Broker) -> int:
-    port: int = await brokers.nursery.start(Operators(broker, AdminSettings(port=0)).run)
+    port: int = await brokers.nursery.start(BrokerOperatorPort(broker, AdminSettings(port=0)).run)
     return port
 
 

@@ -10,7 +10,7 @@ import trio
 
 from kraft_controller.runtime.admin.topic_requests import create_topic
 from replica.core.errors import ErrorCode
-from replica.runtime.admin.metrics import samples
+from replica.runtime.admin.broker_metrics import samples
 from replica.runtime.network.broker_client import connect
 from replica.wire.api import ApiKey
 from tests.integration.brokers import cluster, until

@@ -23,7 +23,7 @@ from replica.runtime.handlers import fetch_requests, offset_requests, produce_re
 from replica.runtime.logs import Log
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.network.client_listener import ClientListener
-from replica.runtime.replicas import Pace, Replication
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime, ReplicationPace
 from replica.runtime.requests import ApiKey
 from replica.wire import records
 from replica.wire.batch import walk
@@ -63,16 +63,16 @@ class Cluster:
         self.ports: dict[int, int] = {}
         self.epochs: dict[int, BrokerEpoch] = {}
         self.scopes: dict[int, trio.CancelScope] = {}
-        self.replicas: dict[int, Replication] = {}
+        self.replicas: dict[int, ReplicaManagerRuntime] = {}
         self.logs: dict[int, MemoryLogs] = {}
         self.state = PartitionState(BrokerId(1), (BrokerId(1), BrokerId(2), BrokerId(3)), controller_epoch=CE)
 
     async def start(self, number: int, settings: ReplicaSettings, *, task_status: trio.TaskStatus[None]) -> None:
         log = Log(number)
         logs = self.logs[number] = MemoryLogs()
-        replicas = self.replicas[number] = Replication(
+        replicas = self.replicas[number] = ReplicaManagerRuntime(
             BrokerId(number), logs, log, lambda: self.epochs[number], lambda: self.session, self.address, settings,
-            Pace(checkpoint_s=0.05, notices_s=0.05),
+            ReplicationPace(checkpoint_s=0.05, notices_s=0.05),
         )  # fmt: skip
         handlers = {
             **produce_requests.handlers(replicas),

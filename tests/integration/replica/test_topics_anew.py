@@ -20,7 +20,7 @@ from kraft_controller.runtime.controller import Pace
 from kraft_controller.wire import znodes
 from replica.runtime.admin.overview import partitions_of, worries
 from replica.runtime.broker import Broker
-from replica.runtime.config import OffsetsTopicSettings
+from replica.runtime.configuration.broker_config import OffsetsTopicSettings
 from replica.storage.checkpoint_files import METADATA
 from replica.wire import records
 from tests.integration.brokers import cluster, in_thread, until

@@ -14,7 +14,7 @@ from kraft_controller.core.config_keys import KEYS as CONFIGURED
 from replica.cli import main as broker
 from replica.cli.properties.keys import KEYS
 from replica.cli.properties.plan import plan_of
-from replica.runtime.described import Layers, of_all_brokers, of_broker
+from replica.runtime.configuration.config_layers import Layers, of_all_brokers, of_broker
 from zab.cli.kit.failures import Misused
 from zab.cli.root import zab
 from zab.cli.zoo_cfg.dynamic_file import write_membership

@@ -13,7 +13,7 @@ from kraft_controller.core.transitions import PARTITION_FROM, REPLICA_FROM, draw
 from kraft_controller.runtime.controller_metrics import table
 from replica.cli.reference import PAGES
 from replica.cli.root import COMMANDS, zab_broker
-from replica.runtime.admin.metrics import table as brokers_table
+from replica.runtime.admin.broker_metrics import table as brokers_table
 from zab.cli.kit.program import check_command_line
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

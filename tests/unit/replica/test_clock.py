@@ -13,7 +13,7 @@ from kraft_controller.core.state import Assignment, Broker, PartitionState
 from replica.core.errors import ErrorCode
 from replica.core.log_config import LogConfig
 from replica.runtime.logs import Log
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.wire.batch import parse_header
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import MemoryLog
@@ -54,8 +54,8 @@ class Clock:
         return self.now_ms * 1_000_000
 
 
-def leader_of(logs: OneLog) -> Replication:
-    made = Replication(ME, logs, Log(ME), lambda: BrokerEpoch(1), lambda: None, lambda broker: None)
+def leader_of(logs: OneLog) -> ReplicaManagerRuntime:
+    made = ReplicaManagerRuntime(ME, logs, Log(ME), lambda: BrokerEpoch(1), lambda: None, lambda broker: None)
     role = Role(T0, TopicId("t" * 22), PartitionState(ME, (ME,)), Assignment((ME,)))
     broker = Broker(ME, BrokerEpoch(1), ())
     assert not made.obey(LeaderAndIsr(ME, ControllerEpoch(1), BrokerEpoch(1), False, (role,), (broker,)))

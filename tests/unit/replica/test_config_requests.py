@@ -7,8 +7,8 @@ import pytest
 from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode
 from replica.core.metadata_cache import MetadataCache
-from replica.runtime.config import Setting
-from replica.runtime.described import Layers, of_broker
+from replica.runtime.configuration.broker_config import Setting
+from replica.runtime.configuration.config_layers import Layers, of_broker
 from replica.runtime.handlers.config_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from tests.kafka_bodies import on_values

@@ -6,7 +6,7 @@ import trio
 
 from replica.core.connection_limits import ConnectionLimits
 from replica.runtime.authentication.listener_security import NO_SASL
-from replica.runtime.config import CONTROLLER, Listener
+from replica.runtime.configuration.broker_config import CONTROLLER, Listener
 from replica.runtime.logs import Log
 from replica.runtime.network.control_plane_listener import AUTHENTICATING_MAX, QUEUED_MAX, ControlPlaneListener
 

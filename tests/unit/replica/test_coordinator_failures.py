@@ -14,10 +14,10 @@ from replica.core.coordinator_topic import CoordinatorTopic
 from replica.core.errors import ErrorCode as E
 from replica.core.errors import KafkaError
 from replica.core.groups.group_coordinator import GroupCoordinator
-from replica.runtime.coordinator_log import LOAD_AGAIN_S
-from replica.runtime.groups import Groups
+from replica.runtime.coordination.coordinator_log import LOAD_AGAIN_S
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
+from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from replica.runtime.requests import ApiKey
-from replica.runtime.transactions import Transactions
 from replica.wire import group_records
 from replica.wire.record_fields import RecordError, pack, text_field
 from tests.unit.replica.test_group_runtime import Broker, play
@@ -231,7 +231,7 @@ def test_exception_while_something_is_told_rebuilds(monkeypatch: pytest.MonkeyPa
     async def story(broker: Broker, _: trio.Nursery) -> None:
         broker.lead()
         await broker.served()
-        failing(monkeypatch, Groups, "_tell")
+        failing(monkeypatch, GroupCoordinatorRuntime, "_tell")
         with pytest.raises(KafkaError):
             await broker.join(3)
         await broker.served()
@@ -244,7 +244,7 @@ def test_transactions_are_served_again_after_an_exception(monkeypatch: pytest.Mo
     async def story(broker: TransactionBroker) -> None:
         await broker.lead()
         made = await broker.producer()
-        failing(monkeypatch, Transactions, "_carry_out")
+        failing(monkeypatch, TransactionCoordinatorRuntime, "_carry_out")
         with pytest.raises(KafkaError):
             await broker.producer()
         assert broker.transactions.rebuilt == 1
@@ -265,7 +265,7 @@ def test_marker_of_a_rebuilt_coordinator_ends_no_other_transaction(monkeypatch: 
         who = await broker.producer()
         await broker.add(3, who, t=[0])
         assert await broker.end(3, who) == E.NONE
-        failing(monkeypatch, Transactions, "_carry_out")
+        failing(monkeypatch, TransactionCoordinatorRuntime, "_carry_out")
         with pytest.raises(KafkaError):
             await broker.described()
         await trio.sleep(2 * LOAD_AGAIN_S)

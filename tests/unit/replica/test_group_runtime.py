@@ -18,8 +18,8 @@ from replica.core.errors import KafkaError
 from replica.core.groups.group_states import Cause
 from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
-from replica.runtime.admin import groups as group_metrics
-from replica.runtime.groups import Groups
+from replica.runtime.admin import group_metrics
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
@@ -70,7 +70,7 @@ class Broker:
 
     def __init__(self, storage: Storage, still_leads: Callable[[], Awaitable[bool]] = surely) -> None:
         self.storage = storage
-        self.groups = Groups(storage, self._count, Log(1), still_leads=still_leads)
+        self.groups = GroupCoordinatorRuntime(storage, self._count, Log(1), still_leads=still_leads)
         self.handlers = group_handlers.handlers(self.groups, lambda where: where.topic == "t")
 
     async def _count(self) -> int | None:
@@ -192,7 +192,7 @@ def test_one_member_in_every_version(version: int) -> None:
 
 
 async def test_every_api_of_groups_has_its_handler() -> None:
-    broker = on_values(group_handlers.handlers(Groups(Storage(), _nowhere, Log(1)), lambda _: True))
+    broker = on_values(group_handlers.handlers(GroupCoordinatorRuntime(Storage(), _nowhere, Log(1)), lambda _: True))
     keys = {api.key for api in group_schemas.APIS} | {ApiKey.TXN_OFFSET_COMMIT}
     assert keys == {*broker, ApiKey.FIND_COORDINATOR}
     assert set(broker) <= set(APIS)

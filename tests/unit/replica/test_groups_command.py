@@ -18,7 +18,7 @@ from replica.cli import main
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_messages import Commit, GroupIdentity, Join, Joined, Offer, OffsetAndMetadata, Sync
 from replica.core.groups.group_settings import GroupSettings
-from replica.runtime.groups import Groups
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from replica.runtime.handlers import coordinator_requests
 from replica.runtime.handlers import group_requests as group_handlers
 from replica.runtime.logs import Log
@@ -35,7 +35,7 @@ BOUNDS = {0: (10, 100), 1: (0, 50)}
 
 @define(eq=False)
 class Running:
-    groups: Groups
+    groups: GroupCoordinatorRuntime
     port: int
 
     async def command(self, *arguments: str) -> int:
@@ -65,7 +65,7 @@ async def broker() -> AsyncIterator[Running]:
 
     async def make() -> None: ...
 
-    groups = Groups(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=0))
+    groups = GroupCoordinatorRuntime(storage, count, Log(1), GroupSettings(group_initial_rebalance_delay_ms=0))
     port = 0
 
     class Picture:

@@ -13,10 +13,10 @@ import trio.testing
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.log_config import LogConfig
-from replica.runtime.configs import TopicConfigs
-from replica.runtime.disk import Disk, DiskPace
+from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.handlers.log_dir_requests import handlers
 from replica.runtime.logs import Log
+from replica.runtime.replication.log_manager_runtime import LogManagerPace, LogManagerRuntime
 from replica.runtime.requests import ApiKey, Request
 from replica.storage.log_manager import ManagerSettings
 from tests.kafka_bodies import on_values
@@ -28,7 +28,7 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 def test_partitions_are_described_with_size_and_lag(tmp_path: Path) -> None:
     async def main() -> None:
         log = Log(1)
-        disk = Disk((tmp_path / "one", tmp_path / "two"), TopicConfigs(LogConfig(), log), log, lambda: NOW)
+        disk = LogManagerRuntime((tmp_path / "one", tmp_path / "two"), TopicConfigs(LogConfig(), log), log, lambda: NOW)
         await disk.load(BrokerId(1), "cluster")
         for where in (A0, A1, B0):
             disk.open(where, None, begins=True).append_as_leader(batch(b"a", b"b"), 0, NOW)
@@ -68,9 +68,9 @@ def test_retention_deletes_log_by_log_and_keeps_uncommitted_records(tmp_path: Pa
     all records."""
 
     async def main() -> None:
-        log, pace = Log(1), DiskPace(retention_check_s=0.01)
+        log, pace = Log(1), LogManagerPace(retention_check_s=0.01)
         configs = TopicConfigs(LogConfig(segment_bytes=150, retention_ms=1_000), log)
-        disk = Disk((tmp_path,), configs, log, lambda: NOW + 1_001, pace)
+        disk = LogManagerRuntime((tmp_path,), configs, log, lambda: NOW + 1_001, pace)
         await disk.load(BrokerId(1), "cluster")
         logs = {where: disk.open(where, None, begins=True) for where in (A0, A1, B0)}
         for each in logs.values():
@@ -98,9 +98,9 @@ def test_progress_is_logged_while_logs_are_loaded(
     async def main() -> None:
         log = Log(1)
 
-        async def loaded(pause_s: float) -> tuple[Disk, list[str]]:
-            monkeypatch.setattr("replica.runtime.disk.LOADING_S", pause_s)
-            disk = Disk((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW)
+        async def loaded(pause_s: float) -> tuple[LogManagerRuntime, list[str]]:
+            monkeypatch.setattr("replica.runtime.replication.log_manager_runtime.LOADING_S", pause_s)
+            disk = LogManagerRuntime((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW)
             caplog.clear()
             await disk.load(BrokerId(1), "cluster")
             return disk, [line for line in caplog.messages if line.startswith("logs-loading")]
@@ -122,7 +122,9 @@ def test_progress_is_logged_while_logs_are_loaded(
 def test_pause_of_cleaner_changes_at_once(tmp_path: Path) -> None:
     async def main() -> None:
         log, looks = Log(1), 0
-        disk = Disk((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW, DiskPace(clean_pause_s=86_400))
+        disk = LogManagerRuntime(
+            (tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW, LogManagerPace(clean_pause_s=86_400)
+        )
         await disk.load(BrokerId(1), "cluster")
 
         def look(*_: object) -> None:
@@ -149,7 +151,7 @@ def test_full_directory_is_shortened_when_topic_settings_arrive(tmp_path: Path) 
     async def main() -> None:
         log, little = Log(1), ManagerSettings(little_room_bytes=1 << 60)
         configs = TopicConfigs(LogConfig(segment_bytes=150), log)
-        disk = Disk((tmp_path,), configs, log, lambda: NOW, settings=little)
+        disk = LogManagerRuntime((tmp_path,), configs, log, lambda: NOW, settings=little)
         configs.apply = disk.reconfigure
         await disk.load(BrokerId(1), "cluster")
         await disk.make_room()  # there is nothing to delete, and no wait

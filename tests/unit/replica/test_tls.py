@@ -11,7 +11,7 @@ import trustme
 
 from kraft_controller.core.state import Endpoint
 from replica.core.principals import Principals
-from replica.runtime.config import Peers
+from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.network.broker_connection import ClientSettings
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.network.tls_handshake import accept_tls, dial

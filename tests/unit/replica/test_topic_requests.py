@@ -10,7 +10,7 @@ import trio
 from kraft_controller.core.names import BrokerId, TopicId
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.metadata_cache import MetadataCache
-from replica.runtime.described import Layers
+from replica.runtime.configuration.config_layers import Layers
 from replica.runtime.handlers.topic_requests import handlers
 from replica.runtime.requests import ApiKey, Request
 from replica.runtime.store.topic_manager import CreatedTopic, TopicManager

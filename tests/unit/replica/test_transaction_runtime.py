@@ -16,13 +16,13 @@ from replica.core.errors import KafkaError
 from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
 from replica.core.transactions.transaction_effects import Marker
-from replica.runtime.admin import transactions as transaction_metrics
-from replica.runtime.coordinator import surely
+from replica.runtime.admin import transaction_metrics
+from replica.runtime.coordination.coordinator_runtime import surely
+from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
+from replica.runtime.coordination.transaction_marker_sender import MarkerOwner
 from replica.runtime.handlers import producer_id_requests, transaction_requests
 from replica.runtime.logs import Log
-from replica.runtime.markers import Told
 from replica.runtime.requests import ApiKey, Request
-from replica.runtime.transactions import Transactions
 from replica.wire.messages import decode_request, encode_response
 from replica.wire.schemas import APIS
 from tests.kafka_bodies import Body, request_frame, response_values
@@ -72,9 +72,9 @@ class Partitions:
     def __init__(self) -> None:
         self.deaf = False
         self.sent: list[Marker] = []
-        self._told: Told | None = None
+        self._told: MarkerOwner | None = None
 
-    async def run(self, told: Told, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._told = told
         task_status.started()
         await trio.sleep_forever()
@@ -97,7 +97,9 @@ class Broker:
     ) -> None:
         self.storage, self.markers, self.ids = storage, markers, Ids()
         self.offsets: int | None = 50
-        self.transactions = Transactions(storage, self._count, markers, self.ids, Log(1), still_leads=still_leads)
+        self.transactions = TransactionCoordinatorRuntime(
+            storage, self._count, markers, self.ids, Log(1), still_leads=still_leads
+        )
         self.handlers = {
             **transaction_requests.handlers(self.transactions, lambda where: where.topic != "unknown", self._offsets),
             **producer_id_requests.handlers(self.ids, self.transactions),

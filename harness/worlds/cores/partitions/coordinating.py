@@ -1,4 +1,7 @@
-"""A broker's coordinator of groups, as `replica.runtime.groups` turns it, and the offsets topic under it."""
+"""The coordinator of groups of one broker, and the offsets topic under it.
+
+It stands for `replica.runtime.coordination.group_coordinator_runtime`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker's fetching: of each leader one request at a time. It stands for `replica.runtime.fetchers`."""
+"""The fetching of one broker: from each leader one request at a time.
+
+It stands for `replica.runtime.replication.fetcher_tasks`.
+"""
 
 from __future__ import annotations
 

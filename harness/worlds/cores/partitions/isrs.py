@@ -1,4 +1,4 @@
-"""ISRs at the store, as work on its nodes. It stands for `replica.runtime.isr_store`."""
+"""ISRs at the store, as work on its nodes. It stands for `replica.runtime.replication.isr_store`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kraft_controller.core.store_requests import (
 )
 from kraft_controller.wire import znodes
 from replica.core.replica_messages import WriteIsr
-from replica.runtime.isr_store import DISK_NOTICE, NOTICE, Outcome
+from replica.runtime.replication.isr_store import DISK_NOTICE, NOTICE, Outcome
 
 ANY: Final = Version(-1)
 

@@ -34,7 +34,7 @@ from replica.core.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.broker import Broker as Program
-from replica.runtime.config import (
+from replica.runtime.configuration.broker_config import (
     CONTROLLER,
     PLAINTEXT,
     BrokerConfig,

@@ -79,7 +79,7 @@ class FetcherSettings:
     pause_s: float = 0.2
 
 
-class Fetchers:
+class FetcherTasks:
     """address   where a broker is reached by other brokers; None if it is not known
     turned    to be called after each answer
     """

@@ -38,11 +38,11 @@ from replica.core.replica_messages import (
 )
 from replica.core.replica_settings import ReplicaSettings
 from replica.runtime import isr_store
-from replica.runtime.examining import Examiner, ExaminingSettings
-from replica.runtime.fetchers import Fetchers, FetcherSettings
-from replica.runtime.isr_store import Outcome
 from replica.runtime.logs import Log
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
+from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExaminerSettings
+from replica.runtime.replication.fetcher_tasks import FetcherSettings, FetcherTasks
+from replica.runtime.replication.isr_store import Outcome
 from replica.runtime.requests import unheard
 from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED
@@ -67,7 +67,7 @@ class CheckpointedLogs(Logs, Protocol):
 
 
 @frozen
-class Pace:
+class ReplicationPace:
     """checkpoint_s    `replica.high.watermark.checkpoint.interval.ms`
     notices_s       how often it is looked whether the controller is to be told of changed ISRs
     store_s         before the store is asked again, when it could not be
@@ -90,7 +90,7 @@ class _Waiter:
         self.answered.set()
 
 
-class Replication:
+class ReplicaManagerRuntime:
     """One broker's replicas at work.
 
     epoch     of this broker's life
@@ -107,10 +107,10 @@ class Replication:
         session: Callable[[], zab.Session | None],
         address: Callable[[BrokerId], tuple[str, int] | None],
         settings: ReplicaSettings | None = None,
-        pace: Pace | None = None,
+        pace: ReplicationPace | None = None,
         fetching: FetcherSettings | None = None,
         between: InterBrokerClients | None = None,
-        examining: ExaminingSettings | None = None,
+        examining: BatchExaminerSettings | None = None,
     ) -> None:
         self.core = ReplicaManager(me, logs, settings)
         self.role_taken: list[RoleTaken] = []
@@ -118,10 +118,10 @@ class Replication:
         self._logs = logs
         self._log = log
         self._session = session
-        self._pace = pace or Pace()
+        self._pace = pace or ReplicationPace()
         self.now = steady_wall_clock()
-        self._fetchers = Fetchers(self.core, epoch, address, self.now, self._turn, log, fetching, between)
-        self._examiner = Examiner(examining or ExaminingSettings())
+        self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
+        self._examiner = BatchExaminer(examining or BatchExaminerSettings())
         self._waiting: dict[int, Callable[[Results], None]] = {}
         self._last_token = 0
         self.fetches_refused = 0

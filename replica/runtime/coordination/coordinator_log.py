@@ -23,7 +23,7 @@ LOAD_AGAIN_S: Final = 1.0
 Take = Callable[[batch.Header, Iterator[records.Record]], None]
 
 
-class Storage(Protocol):
+class CoordinatorStorage(Protocol):
     """What is asked of the replica manager."""
 
     def append(
@@ -36,7 +36,7 @@ class Storage(Protocol):
         """Its log, and its high watermark now; None where this broker has no replica of it."""
 
 
-async def read_all(storage: Storage, where: TopicPartition, wanted: Callable[[], bool], take: Take) -> bool:
+async def read_all(storage: CoordinatorStorage, where: TopicPartition, wanted: Callable[[], bool], take: Take) -> bool:
     """Batch by batch. False: it is not here, or not wanted any more."""
     found = storage.held(where)
     if found is None:

@@ -19,13 +19,13 @@ from kraft_controller.runtime.config_feed import ConfigFeed
 from replica.core.client_quotas import ClientQuotaManager
 from replica.core.errors import KafkaError
 from replica.core.log_config import NAMES, LogConfig
-from replica.runtime.configs import TopicConfigs
-from replica.runtime.described import Layers, Said
-from replica.runtime.disk import Disk
+from replica.runtime.configuration.config_layers import Layers, Said
+from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.handlers import client_throttling
 from replica.runtime.logs import Log
 from replica.runtime.network.client_listener import ClientListener
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 
 TOPIC_KEY: Final[Mapping[str, str]] = {
     key.broker: name for name, key in TOPIC.items() if key.broker is not None and name in NAMES
@@ -33,7 +33,7 @@ TOPIC_KEY: Final[Mapping[str, str]] = {
 """Of a broker's key, which of a topic's it is the default of."""
 
 
-class DynamicConfigs:
+class DynamicConfigManager:
     """feed    runs while a session lasts; what it said stays in force without one
     doors   whose bounds can be changed
     file    what this broker was started with
@@ -41,7 +41,13 @@ class DynamicConfigs:
     """
 
     def __init__(
-        self, me: BrokerId, topics: TopicConfigs, replication: Replication, disk: Disk, file: Said, log: Log
+        self,
+        me: BrokerId,
+        topics: TopicConfigs,
+        replication: ReplicaManagerRuntime,
+        disk: LogManagerRuntime,
+        file: Said,
+        log: Log,
     ) -> None:
         self.doors: list[ClientListener] = []
         self.file = file

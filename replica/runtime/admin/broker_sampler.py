@@ -17,7 +17,7 @@ BEATS_MAX: Final = 120
 
 
 @frozen
-class Beat:
+class BrokerSample:
     """records   written to partitions that are led here, since the beat before
     behind    partitions of the cluster that are under-replicated
     lag       of all groups that are coordinated here, as far as it is known
@@ -28,9 +28,9 @@ class Beat:
     lag: int
 
 
-class Pulse:
+class BrokerSampler:
     def __init__(self, broker: Broker) -> None:
-        self.beats: deque[Beat] = deque(maxlen=BEATS_MAX)
+        self.beats: deque[BrokerSample] = deque(maxlen=BEATS_MAX)
         self._broker = broker
         self._ends: dict[object, int] = {}
 
@@ -52,4 +52,4 @@ class Pulse:
             for where, position in group.offsets.positions.items()
         )
         under_replicated = sum(behind(self._broker, role) for role in roles(self._broker))
-        self.beats.append(Beat(written, under_replicated, lag))
+        self.beats.append(BrokerSample(written, under_replicated, lag))

@@ -9,25 +9,25 @@ from functools import partial
 import trio
 
 from kraft_controller.runtime.operator_port import OperatorPort, Source, of_candidate
-from replica.runtime.admin import groups, metrics, page, transactions
+from replica.runtime.admin import broker_metrics, broker_page, group_metrics, transaction_metrics
+from replica.runtime.admin.broker_sampler import BrokerSampler
 from replica.runtime.admin.overview import health, overview
-from replica.runtime.admin.pulse import Pulse
 from replica.runtime.broker import Broker
 from zab.admin.admin_settings import AdminSettings
 from zab.admin.http import JSON, AdminReply
 from zab.admin.markup import html
 
 
-class Operators:
+class BrokerOperatorPort:
     def __init__(self, broker: Broker, settings: AdminSettings) -> None:
         self._broker = broker
-        self._pulse = Pulse(broker)
+        self._pulse = BrokerSampler(broker)
         sources, _ = of_candidate(lambda: broker.controller)
         every: list[Source] = [
             *sources,
-            partial(metrics.samples, broker),
-            partial(groups.samples, broker.groups),
-            partial(transactions.samples, broker.transactions),
+            partial(broker_metrics.samples, broker),
+            partial(group_metrics.samples, broker.groups),
+            partial(transaction_metrics.samples, broker.transactions),
         ]
         pages = {"/": self._page, "/status.html": self._main, "/status.json": self._json}
         self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages, self._names)
@@ -44,10 +44,10 @@ class Operators:
                 yield from (listener.host, listener.told_host)
 
     def _page(self) -> AdminReply:
-        return html(page.whole(overview(self._broker), self._pulse.beats))
+        return html(broker_page.whole(overview(self._broker), self._pulse.beats))
 
     def _main(self) -> AdminReply:
-        return html(page.main(overview(self._broker), self._pulse.beats).encode())
+        return html(broker_page.main(overview(self._broker), self._pulse.beats).encode())
 
     def _json(self) -> AdminReply:
         return AdminReply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

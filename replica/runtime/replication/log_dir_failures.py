@@ -14,9 +14,9 @@ import trio
 import zab
 from kraft_controller.core.names import BrokerId
 from kraft_controller.wire import znodes
-from replica.runtime.disk import Disk
 from replica.runtime.logs import Log
-from replica.runtime.replicas import Replication
+from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.storage.files import StorageFailure
 from zab.net.wakeup import Wakeup
 
@@ -24,8 +24,8 @@ CHECK_S: Final = 1.0
 NOTE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
 
 
-class FailedDisks:
-    def __init__(self, me: BrokerId, disk: Disk, replication: Replication, log: Log) -> None:
+class LogDirFailureHandler:
+    def __init__(self, me: BrokerId, disk: LogManagerRuntime, replication: ReplicaManagerRuntime, log: Log) -> None:
         self._me = me
         self._disk = disk
         self._replication = replication

@@ -12,8 +12,8 @@ from attrs import define, field
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode as E
 from replica.core.transactions.transaction_effects import Marker, MarkerId
+from replica.runtime.coordination.transaction_marker_sender import MarkerSenderSettings, TransactionMarkerSender
 from replica.runtime.logs import Log
-from replica.runtime.markers import Markers, MarkerSettings
 from replica.runtime.network.broker_connection import ClientSettings, Unreachable
 from replica.runtime.requests import ApiKey
 from replica.wire.fields import Api
@@ -112,12 +112,14 @@ def marker(world: World, number: int, *partitions: TopicPartition, commit: bool 
     return Marker(ident, f"id{number}", 0, 100 + number, 3, 7, commit, partitions)
 
 
-def play(world: World, story: Callable[[Markers], Awaitable[None]], **settings: Any) -> None:
+def play(world: World, story: Callable[[TransactionMarkerSender], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
         def address(broker: BrokerId) -> tuple[str, int]:
             return "host", broker
 
-        made = Markers(BrokerId(1), world, world.exists, address, Log(1), world, MarkerSettings(**settings))
+        made = TransactionMarkerSender(
+            BrokerId(1), world, world.exists, address, Log(1), world, MarkerSenderSettings(**settings)
+        )
         async with trio.open_nursery() as nursery:
             await nursery.start(made.run, Told(world))
             with trio.fail_after(1_000):
@@ -135,7 +137,7 @@ async def until(true: Callable[[], object]) -> None:
 def test_each_leader_is_told_of_its_partitions_and_many_ends_go_together() -> None:
     world = World({T0: BrokerId(1), T1: BrokerId(2), U0: BrokerId(2)})
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0, T1, U0))
         markers.send(marker(world, 2, T1, commit=False))
         await until(lambda: len(world.marked) == 4)
@@ -160,7 +162,7 @@ def test_no_more_than_so_many_partitions_are_in_one_request() -> None:
     wheres = [TopicPartition("t", number) for number in range(7)]
     world = World(dict.fromkeys(wheres, BrokerId(1)))
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, *wheres))
         await until(lambda: len(world.marked) == 7)
 
@@ -173,7 +175,7 @@ def test_what_one_leader_does_not_take_goes_to_the_next() -> None:
     world = World({T0: BrokerId(1), T1: None}, there={T0, T1})
     world.errors[T0] = [E.NOT_LEADER_OR_FOLLOWER, E.NOT_ENOUGH_REPLICAS, E.REQUEST_TIMED_OUT]
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0, T1))
         await until(lambda: world.marked)
         assert len(world.asked) == 4
@@ -190,7 +192,7 @@ def test_what_one_leader_does_not_take_goes_to_the_next() -> None:
 def test_a_partition_of_which_nothing_is_known_here_is_waited_for_and_one_that_is_gone_is_not() -> None:
     world = World(there={T0})
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0, GONE))
         await until(lambda: world.marked)
         assert world.marked == [(1, GONE)]
@@ -207,7 +209,7 @@ def test_who_will_never_listen_is_not_asked_again() -> None:
     world.errors[T0] = [E.TRANSACTION_COORDINATOR_FENCED]
     world.errors[T1] = [E.UNSUPPORTED_VERSION]
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0, T1))
         await until(lambda: world.refused and world.marked)
         await trio.sleep(60)
@@ -221,7 +223,7 @@ def test_who_will_never_listen_is_not_asked_again() -> None:
 def test_what_nobody_waits_for_is_not_said() -> None:
     world = World({T0: BrokerId(1), T1: None})
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0))
         markers.send(marker(world, 2, T1))
         world.awaited.clear()
@@ -248,7 +250,7 @@ def test_an_answer_about_something_else_is_no_answer() -> None:
 
     world.connection = connection  # type: ignore[method-assign]
 
-    async def story(markers: Markers) -> None:
+    async def story(markers: TransactionMarkerSender) -> None:
         markers.send(marker(world, 1, T0))
         await until(lambda: world.marked)
         assert len(world.asked) == 2

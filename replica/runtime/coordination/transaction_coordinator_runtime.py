@@ -1,6 +1,6 @@
 """Drives the coordinator of transactions: what stands in its topic, and which partitions are told how one ended.
 
-transactions = Transactions(storage, count, markers, ids, log, settings)
+transactions = TransactionCoordinatorRuntime(storage, count, markers, ids, log, settings)
 """
 
 from __future__ import annotations
@@ -31,33 +31,35 @@ from replica.core.transactions.transaction_effects import (
 )
 from replica.core.transactions.transaction_messages import Ask, Init, Initialized, NeedsId, Reply
 from replica.core.transactions.transaction_settings import TransactionSettings
-from replica.runtime.coordinator import Driver, surely
-from replica.runtime.coordinator_log import Storage
+from replica.runtime.coordination.coordinator_log import CoordinatorStorage
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, surely
+from replica.runtime.coordination.transaction_marker_sender import MarkerOwner
 from replica.runtime.logs import Log
-from replica.runtime.markers import Told
 from replica.wire import transaction_records
 from replica.wire.batch import Header
 from replica.wire.records import Record, batch_of
 
 
-class Ids(Protocol):
+class ProducerIdSource(Protocol):
     async def take(self) -> int:
         """One that nobody ever had. `KafkaError` while there is none to be had."""
 
 
-class Spreads(Protocol):
-    async def run(self, told: Told, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None: ...
+class MarkerSender(Protocol):
+    async def run(
+        self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None: ...
     def send(self, marker: Marker) -> None: ...
     def __len__(self) -> int: ...
 
 
-class Transactions(Driver[TransactionCoordinator, Ask, Reply]):
+class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, Ask, Reply]):
     def __init__(
         self,
-        storage: Storage,
+        storage: CoordinatorStorage,
         count: Callable[[], Awaitable[int | None]],
-        markers: Spreads,
-        ids: Ids,
+        markers: MarkerSender,
+        ids: ProducerIdSource,
         log: Log,
         settings: TransactionSettings | None = None,
         still_leads: Callable[[], Awaitable[bool]] = surely,

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from kraft_controller.core.config_keys import BROKER, LONG_MAX, TOPIC, ConfigError, Key
 from replica.core.log_config import LogConfig
-from replica.runtime.config import Setting
+from replica.runtime.configuration.broker_config import Setting
 from replica.wire.schemas.topic_schemas import DescribeConfigsResourceResult, DescribeConfigsSynonym
 from zab.core.secrets import is_secret
 

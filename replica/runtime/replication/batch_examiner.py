@@ -28,7 +28,7 @@ from replica.wire.validation import RECORDS_MAX
 
 
 @frozen
-class ExaminingSettings:
+class BatchExaminerSettings:
     """batch_bytes_max     of one batch when it is unpacked; a larger one is refused
     batch_records_max   records of one batch, with their headers; a batch of more is refused
     light_bytes_max     of plain batches of one request, that are not examined before they are appended
@@ -77,8 +77,8 @@ _CODEC_AT: Final = 22
 """The low byte of a batch's attributes."""
 
 
-class Examiner:
-    def __init__(self, settings: ExaminingSettings) -> None:
+class BatchExaminer:
+    def __init__(self, settings: BatchExaminerSettings) -> None:
         self._settings = settings
         self._bounds, self._bounds_at_once = settings.bounds, settings.bounds_at_once
         self._ordinary = trio.CapacityLimiter(settings.threads_max)

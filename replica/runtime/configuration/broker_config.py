@@ -22,8 +22,8 @@ from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.authentication.sasl_authenticator import SaslSettings
 from replica.runtime.authentication.sasl_client import Identity
-from replica.runtime.disk import DiskPace
-from replica.runtime.examining import ExaminingSettings
+from replica.runtime.replication.batch_examiner import BatchExaminerSettings
+from replica.runtime.replication.log_manager_runtime import LogManagerPace
 from replica.runtime.store.store_login import StoreLogin
 from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings
@@ -142,8 +142,8 @@ class BrokerConfig:
     """`replica.socket.timeout.ms`: of a leader, beside what it is told to wait."""
     watermark_checkpoint_s: float = 5.0
     """`replica.high.watermark.checkpoint.interval.ms`"""
-    examining: ExaminingSettings = field(factory=ExaminingSettings)
-    disk: DiskPace = field(factory=DiskPace)
+    examining: BatchExaminerSettings = field(factory=BatchExaminerSettings)
+    disk: LogManagerPace = field(factory=LogManagerPace)
     logs: ManagerSettings = field(factory=ManagerSettings)
     cleans: bool = True
     """`log.cleaner.enable`"""

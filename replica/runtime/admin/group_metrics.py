@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from replica.core.groups.group_states import Cause, GroupState
-from replica.runtime.groups import Groups
+from replica.runtime.coordination.group_coordinator_runtime import GroupCoordinatorRuntime
 from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
 PREFIX: Final = "kafka_coordinator_group"
 
 
-def samples(groups: Groups) -> Iterator[MetricSample]:
+def samples(groups: GroupCoordinatorRuntime) -> Iterator[MetricSample]:
     """As of now. It looks at every group, so not more often than a person or an exporter would."""
     states: Counter[GroupState] = Counter()
     members = offsets = 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, Final
 
-from replica.runtime.admin.pulse import Beat
+from replica.runtime.admin.broker_sampler import BrokerSample
 from zab.admin.markup import (
     NONE,
     SIGNS,
@@ -27,11 +27,11 @@ SHOWN_MAX: Final = 200
 """Rows of a table; the rest is counted."""
 
 
-def whole(told: dict[str, Any], beats: Sequence[Beat]) -> bytes:
+def whole(told: dict[str, Any], beats: Sequence[BrokerSample]) -> bytes:
     return framed(f"{SIGNS[told['health']]} broker {told['broker']}", main(told, beats))
 
 
-def main(told: dict[str, Any], beats: Sequence[Beat]) -> str:
+def main(told: dict[str, Any], beats: Sequence[BrokerSample]) -> str:
     warned = warnings([escape(each) for each in told["warnings"]])
     parts = [_head(told), warned, _brokers(told), _troubled(told), _topics(told), _groups(told), _beats(beats)]
     return "".join([*parts, _foot(told)])
@@ -139,7 +139,7 @@ def _elsewhere(count: int) -> str:
     return f" <small>and {count} partition{'s' * (count > 1)} held elsewhere</small>" if count else ""
 
 
-def _beats(beats: Sequence[Beat]) -> str:
+def _beats(beats: Sequence[BrokerSample]) -> str:
     return charts(
         card("Records", "written a second, led here", [beat.records for beat in beats], number),
         card("Under-replicated", "partitions of the cluster", [beat.behind for beat in beats], number),

@@ -40,7 +40,7 @@ _NEVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTI
 
 
 @frozen
-class MarkerSettings:
+class MarkerSenderSettings:
     """connect_s      for a connection to a leader
     answer_s       for one answer: replicas in sync have to have what was written
     again_s        before what could not be said is looked at again
@@ -75,7 +75,7 @@ class Dials(Protocol):
     async def connection(self, address: tuple[str, int], settings: ClientSettings) -> Asks: ...
 
 
-class Told(Protocol):
+class MarkerOwner(Protocol):
     """Who wants partitions to be told."""
 
     def awaits_marks(self, number: MarkerId) -> bool: ...
@@ -94,7 +94,7 @@ class _Line:
     bell: Wakeup = field(factory=Wakeup)
 
 
-class Markers:
+class TransactionMarkerSender:
     """exists    whether there is such a partition, as the store knows it; True where it does not answer
     address   where a broker is reached by other brokers; None if it is not known
     """
@@ -107,9 +107,9 @@ class Markers:
         address: Callable[[BrokerId], tuple[str, int] | None],
         log: Log,
         between: Dials | None = None,
-        settings: MarkerSettings | None = None,
+        settings: MarkerSenderSettings | None = None,
     ) -> None:
-        self.settings = settings or MarkerSettings()
+        self.settings = settings or MarkerSenderSettings()
         self._me = me
         self._cluster = cluster
         self._exists = exists
@@ -120,14 +120,14 @@ class Markers:
         self._some = Wakeup()
         self._left = Wakeup()
         self._lines: dict[BrokerId, _Line] = {}
-        self._told: Told | None = None
+        self._told: MarkerOwner | None = None
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
         """Partitions that are to be told of something, and wait for that."""
         return len(self._unplaced) + sum(len(line.waiting) for line in self._lines.values())
 
-    async def run(self, told: Told, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self._told = told
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._look_for_the_gone)

@@ -21,7 +21,7 @@ from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.log_config import LogConfig
 from replica.core.partition_log import PartitionLog
-from replica.runtime.configs import TopicConfigs
+from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.logs import Log
 from replica.runtime.requests import unheard
 from replica.storage import log_manager
@@ -42,7 +42,7 @@ be thousands, each of which waits for the disk: twenty milliseconds, where it is
 
 
 @frozen
-class Held:
+class LogSize:
     """A log: how much it takes, and where it ends."""
 
     where: TopicPartition
@@ -59,7 +59,7 @@ LOADING_S: Final = 2.0
 
 
 @frozen
-class DiskPace:
+class LogManagerPace:
     """flush_check_s       how often it is looked whose records have waited for long enough
     checkpoint_s        how often it is written down how far all is durable
     retention_check_s   `log.retention.check.interval.ms`
@@ -79,7 +79,7 @@ def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
     return cast("Mapping[tuple[str, int], int]", watermarks)
 
 
-class Disk:
+class LogManagerRuntime:
     """Its own lock on each directory is taken when it is made."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Disk:
         configs: TopicConfigs,
         log: Log,
         now: Callable[[], int],
-        pace: DiskPace | None = None,
+        pace: LogManagerPace | None = None,
         settings: ManagerSettings | None = None,
     ) -> None:
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
@@ -100,7 +100,7 @@ class Disk:
         self._configs = configs
         self._log = log
         self._now = now
-        self._pace = pace or DiskPace()
+        self._pace = pace or LogManagerPace()
         self._clean_pause_s = self._pace.clean_pause_s
         self._clean_pause_changed = Wakeup()
 
@@ -156,11 +156,11 @@ class Disk:
         """Each directory, and why it cannot be used; None: it can."""
         return {each.files.where: self.failed.get(each.files.where) for each in self._logs.directories}
 
-    def held_in(self, directory: str) -> list[Held]:
+    def held_in(self, directory: str) -> list[LogSize]:
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(
             (
-                Held(TopicPartition(*where), log.size, log.end_offset)
+                LogSize(TopicPartition(*where), log.size, log.end_offset)
                 for each in found
                 for where, log in each.logs.items()
             ),

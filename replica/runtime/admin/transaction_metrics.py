@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from replica.core.transactions.transaction_states import WRITTEN, TxnState
-from replica.runtime.transactions import Transactions
+from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
 PREFIX: Final = "kafka_coordinator_transaction"
 _OPEN: Final = (TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
 
-def samples(transactions: Transactions) -> Iterator[MetricSample]:
+def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSample]:
     """As of now. It looks at every transactional id, so not more often than a person or an exporter would."""
     states: Counter[TxnState] = Counter()
     longest = 0

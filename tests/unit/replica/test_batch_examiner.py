@@ -19,7 +19,7 @@ from replica.core.log_config import LogConfig
 from replica.core.offset_lookup import GREATEST
 from replica.core.partition_log import BatchBounds, ExaminedBatch, TimestampAndOffset
 from replica.core.replica_messages import Produced
-from replica.runtime.examining import Examiner, ExaminingSettings
+from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExaminerSettings
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, parse_header, seal
 from replica.wire.compression import INFLATED_BYTES_MAX, Codec, deflate, inflate
 from replica.wire.records import Record, build, read_records
@@ -27,7 +27,7 @@ from tests.unit.replica.storage.logs import MemoryLog
 
 NOW = 1_700_000_000_000
 WHERE = TopicPartition("t", 0)
-SMALL = ExaminingSettings(unpacked_bytes_max=1_000, records_max=50, light_bytes_max=500)
+SMALL = BatchExaminerSettings(unpacked_bytes_max=1_000, records_max=50, light_bytes_max=500)
 COMPRESSED = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
 
@@ -67,9 +67,9 @@ def bomb(codec: Codec, size: int) -> bytes:
     return seal(fields, packed)
 
 
-def examined(log: Watched, batch: bytes, settings: ExaminingSettings = SMALL) -> bytes | ExaminedBatch:
+def examined(log: Watched, batch: bytes, settings: BatchExaminerSettings = SMALL) -> bytes | ExaminedBatch:
     async def ask() -> bytes | ExaminedBatch:
-        [(where, found)] = await Examiner(settings).all_examined([(WHERE, batch)], lambda where: log)
+        [(where, found)] = await BatchExaminer(settings).all_examined([(WHERE, batch)], lambda where: log)
         assert where == WHERE
         return found
 
@@ -83,7 +83,7 @@ def test_the_records_that_one_answer_names_are_bounded() -> None:
     refused[1] = Produced(entries[1][0], ErrorCode.MESSAGE_TOO_LARGE)
 
     async def ask() -> list[Produced]:
-        return await Examiner(ExaminingSettings(record_errors_max=50)).with_record_errors(
+        return await BatchExaminer(BatchExaminerSettings(record_errors_max=50)).with_record_errors(
             refused, entries, lambda where: log, NOW
         )
 
@@ -123,7 +123,7 @@ def test_many_batches_in_one_request_let_others_run_in_between(codec: Codec) -> 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
-            found = await Examiner(SMALL).all_examined([(WHERE, batch)] * 100, lambda where: log)
+            found = await BatchExaminer(SMALL).all_examined([(WHERE, batch)] * 100, lambda where: log)
             assert len(found) == 100
             nursery.cancel_scope.cancel()
 
@@ -184,7 +184,7 @@ def test_a_batch_of_many_records_goes_to_a_thread(codec: Codec) -> None:
 def test_a_bomb_is_refused_and_never_unpacked_on_the_loop(codec: Codec) -> None:
     log, batch = Watched(), bomb(codec, INFLATED_BYTES_MAX + 1)
     assert len(batch) < 100_000
-    found = examined(log, batch, ExaminingSettings())
+    found = examined(log, batch, BatchExaminerSettings())
     assert log.asked == [("some", True), ("all", False), ("all", False)]
     assert isinstance(found, ExaminedBatch)
     with pytest.raises(KafkaError) as caught:
@@ -225,7 +225,7 @@ def honest(codec: Codec) -> bytes:
 
 
 async def examined_beside(
-    log: Held, examiner: Examiner, batch: bytes, other: Callable[[], Awaitable[object]]
+    log: Held, examiner: BatchExaminer, batch: bytes, other: Callable[[], Awaitable[object]]
 ) -> bytes | ExaminedBatch | None:
     """Examine the batch while eight calls of `other` are held. Return None if the batch waits for them."""
     found = None
@@ -245,7 +245,7 @@ def test_a_batch_does_not_wait_for_batches_that_unpack_to_much_more(codec: Codec
     size = 60_000_000 if not headers else 10
     large = build([Record(0, NOW, b"k", bytes(size), (("", None),) * headers)], codec=codec)
     batch = honest(codec)
-    log, examiner, found = Held(large), Examiner(ExaminingSettings()), []
+    log, examiner, found = Held(large), BatchExaminer(BatchExaminerSettings()), []
 
     async def bomb() -> None:
         found.append(await examiner.examined(log, large))
@@ -255,12 +255,12 @@ def test_a_batch_does_not_wait_for_batches_that_unpack_to_much_more(codec: Codec
 
 
 def test_a_batch_does_not_wait_for_searches() -> None:
-    log, examiner, batch = Held(), Examiner(ExaminingSettings()), honest(Codec.GZIP)
+    log, examiner, batch = Held(), BatchExaminer(BatchExaminerSettings()), honest(Codec.GZIP)
     assert trio.run(examined_beside, log, examiner, batch, partial(examiner.searched, log, NOW)) == ExaminedBatch(batch)
 
 
 def test_a_batch_does_not_wait_for_the_errors_of_records() -> None:
-    log, examiner, batch = Held(), Examiner(ExaminingSettings()), honest(Codec.GZIP)
+    log, examiner, batch = Held(), BatchExaminer(BatchExaminerSettings()), honest(Codec.GZIP)
     entries = [(WHERE, records(10))]
     refused = [Produced(WHERE, ErrorCode.INVALID_RECORD)]
 
@@ -272,7 +272,7 @@ def test_a_batch_does_not_wait_for_the_errors_of_records() -> None:
 
 @pytest.mark.parametrize("large", [records(1, 60_000_000, Codec.GZIP), bomb(Codec.GZIP, INFLATED_BYTES_MAX + 1)])
 def test_the_ordinary_lane_gives_a_batch_up_at_its_bound(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, examiner, unpacked = Held(large), Examiner(ExaminingSettings()), 0
+    log, examiner, unpacked = Held(large), BatchExaminer(BatchExaminerSettings()), 0
 
     class Counted:
         def __init__(self, wbits: int) -> None:
@@ -388,7 +388,7 @@ def test_whoever_asks_for_a_time_has_it_looked_up_in_a_thread() -> None:
     log.append_as_leader(records(10, codec=Codec.GZIP), 1, NOW)
 
     async def ask(timestamp: int) -> TimestampAndOffset | None:
-        search = await Examiner(SMALL).searched(log, timestamp)
+        search = await BatchExaminer(SMALL).searched(log, timestamp)
         return search(log, timestamp)
 
     assert trio.run(ask, NOW + 4) == TimestampAndOffset(NOW + 4, 4, 1)

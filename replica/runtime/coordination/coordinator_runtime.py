@@ -23,7 +23,7 @@ from attrs import define, field
 from kraft_controller.core.names import TopicPartition
 from replica.core.coordinator_topic import AppendId, CoordinatorReady, Load, Ticket, TopicCoordinator
 from replica.core.errors import ErrorCode, KafkaError
-from replica.runtime.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, Storage, read_all
+from replica.runtime.coordination.coordinator_log import LOAD_AGAIN_S, LOOK_AGAIN_S, CoordinatorStorage, read_all
 from replica.runtime.logs import Log
 from replica.wire.batch import Header
 from replica.wire.record_fields import RecordError
@@ -62,7 +62,7 @@ async def surely() -> bool:
     return True
 
 
-class Driver(ABC, Generic[C, K, R]):
+class CoordinatorRuntime(ABC, Generic[C, K, R]):
     """One broker's.
 
     what         is coordinated, as the log calls it
@@ -77,7 +77,7 @@ class Driver(ABC, Generic[C, K, R]):
         what: str,
         topic: str,
         make: Callable[[int], C],
-        storage: Storage,
+        storage: CoordinatorStorage,
         count: Callable[[], Awaitable[int | None]],
         log: Log,
         still_leads: Callable[[], Awaitable[bool]],

@@ -1,6 +1,6 @@
 """Drives the coordinator of groups: what stands in the offsets topic, and what is told of it.
 
-groups = Groups(storage, count, log, settings)
+groups = GroupCoordinatorRuntime(storage, count, log, settings)
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from replica.core.groups.group_effects import (
 from replica.core.groups.group_messages import Ask, Reply
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause
-from replica.runtime.coordinator import Driver, surely
-from replica.runtime.coordinator_log import Storage
+from replica.runtime.coordination.coordinator_log import CoordinatorStorage
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, surely
 from replica.runtime.logs import Log
 from replica.wire import group_records
 from replica.wire.batch import Header
 from replica.wire.records import ControlType, Record, batch_of, read_control
 
 
-class Groups(Driver[GroupCoordinator, Ask, Reply]):
+class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
     def __init__(
         self,
-        storage: Storage,
+        storage: CoordinatorStorage,
         count: Callable[[], Awaitable[int | None]],
         log: Log,
         settings: GroupSettings | None = None,
