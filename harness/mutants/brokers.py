@@ -54,7 +54,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "flush-told-and-not-done",
         "what has to be durable before it counts is said to be, and nobody has flushed it",
         (
-            "replica.runtime.replication.replica_manager_runtime:ReplicaManagerRuntime._flush",
+            "replica.runtime.replication.replica_durability:ReplicaDurability._flush",
             "upto = await trio.to_thread.run_sync(partition.log.flush)",
             "upto = partition.log.end_offset",
         ),

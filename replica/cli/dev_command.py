@@ -150,7 +150,7 @@ def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[
     counted = f"{len(brokers)} broker{'s' * (len(brokers) > 1)} and {layout.servers} server{'s' * (layout.servers > 1)}"
     broker, store = own_command("zab-broker", "replica.cli"), own_command("zab", "zab")
     return f"""\
-{counted} of the store run in this process; the controller is broker {brokers[0].who_controls()}.
+{counted} of the store run in this process; the controller is broker {brokers[0].parts.membership.acting_controller()}.
 
   Kafka clients       {hosts}
   ZooKeeper clients   {layout.hosts}

@@ -231,7 +231,8 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, text)
         done = log.append_as_leader(records, leading.epoch, clock, origin=origin)
         if not done.duplicate:
-            self.purgatory.appended[where] = None
+            if leading.followers:
+                self.purgatory.appended[where] = None
             self.request_flush()
             self.advance(now)
         return Produced(where, ErrorCode.NONE, "", done.first, done.append_time, log.start_offset), done.last + 1

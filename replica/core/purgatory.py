@@ -132,7 +132,7 @@ class DelayedOperationPurgatory:
         self._timers: list[tuple[int, int]] = []
         """A heap of deadlines and tokens. Tokens of answered operations are skipped."""
         self.appended: dict[TopicPartition, None] = {}
-        """Partitions that got records in this turn."""
+        """Partitions with followers that got records in this turn."""
         self.committed: dict[TopicPartition, None] = {}
         """Partitions whose high watermark moved in this turn."""
         self.changed: dict[TopicPartition, None] = {}

@@ -130,7 +130,7 @@ class ReplicaManager:
     def _end_turn(self, now: int) -> None:
         """Answer the delayed operations that this turn has completed."""
         purgatory = self.purgatory
-        if purgatory.appended:
+        if not purgatory.appended.keys() <= self.alter_partition.lagging.keys():
             self.alter_partition.watch(purgatory.appended, now)
         if purgatory.appended or purgatory.committed or purgatory.changed:
             self.fetches.complete(now)

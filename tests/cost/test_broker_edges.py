@@ -344,8 +344,8 @@ async def test_no_request_at_an_edge_of_its_type_stops_service(
                 assert found["healthy"], f"after {api.key.name} v{version}: {found}"
         await hostile.aclose()
         assert hostile.answered > hostile.sent // 2, "most of the requests are to be understood"
-        assert running.brokers[1].controller is not None
-        assert running.brokers[1].controller.counts.gave_up == 0
+        assert running.brokers[1].parts.membership.controller is not None
+        assert running.brokers[1].parts.membership.controller.counts.gave_up == 0
         # What was written must not stop the next start either, nor what is done with logs in the background.
         await running.stop(1)
         await running.start(1)
@@ -369,7 +369,15 @@ async def control(running: Cluster) -> AsyncIterator[Control]:
         for kind in (0, 1):
             await client.ask(A.FIND_COORDINATOR, 1, key="x", key_type=kind)
         broker = running.brokers[1]
-        await until(lambda: all(_loaded(each) for each in (broker.groups.coordinator, broker.transactions.coordinator)))
+        await until(
+            lambda: all(
+                _loaded(each)
+                for each in (
+                    broker.parts.group_coordinator.coordinator,
+                    broker.parts.transaction_coordinator.coordinator,
+                )
+            )
+        )
         yield client
 
 

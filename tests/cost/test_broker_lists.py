@@ -101,7 +101,7 @@ async def test_records_of_a_topic_that_is_none_are_not_looked_for(
 ) -> None:
     async with connected(tmp_path) as (broker, connection):
         wanted: list[str] = []
-        monkeypatch.setattr(broker.configs, "want", wanted.append)
+        monkeypatch.setattr(broker.parts.dynamic_configs, "topic_wanted", wanted.append)
         asked = topics({"partition_index": 0, "offset": 0}, 100)
         nameless = [{"name": "", "partitions": [{"partition_index": 0, "offset": 0}]}, {"name": "", "partitions": []}]
         reply = await ask(connection, ApiKey.DELETE_RECORDS, {"timeout_ms": 0, "topics": [*asked, *nameless]})
@@ -117,13 +117,13 @@ async def test_a_partition_that_is_named_again_is_not_searched_again(
     """A search for a time may unpack a whole batch. Kafka's brokers answer with the same error."""
     async with connected(tmp_path) as (broker, connection):
         searched: list[str] = []
-        look_up = broker.replication.look_up
+        look_up = broker.parts.replica_manager.look_up
 
         async def counted(asked: Lookup, **more: Any) -> OffsetAnswer:
             searched.append(asked.where.topic)
             return await look_up(asked, **more)
 
-        monkeypatch.setattr(broker.replication, "look_up", counted)
+        monkeypatch.setattr(broker.parts.replica_manager, "look_up", counted)
         part = {**AT, "timestamp": 5}
         asked = [{"name": "a", "partitions": [part] * 100}, {"name": "b", "partitions": [part]}]
         reply = await ask(connection, ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": asked})

@@ -77,11 +77,15 @@ class Cluster:
     def roles(self, topic: str) -> list[Role]:
         """Of its partitions, as some broker knows them."""
         broker = next(iter(self.brokers.values()))
-        return list(broker.cache.topics[topic].partitions.values())
+        return list(broker.parts.metadata_cache.topics[topic].partitions.values())
 
     async def all_know_all(self) -> None:
         """Each broker has heard of each."""
-        await until(lambda: all(broker.cache.brokers.keys() == self.brokers.keys() for broker in self.brokers.values()))
+        await until(
+            lambda: all(
+                broker.parts.metadata_cache.brokers.keys() == self.brokers.keys() for broker in self.brokers.values()
+            )
+        )
 
 
 @asynccontextmanager

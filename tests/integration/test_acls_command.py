@@ -37,7 +37,7 @@ class Desk:
         return [(one["resource"], one["name"], one["principal"], one["operation"]) for one in said.json]
 
     def may(self, user: str, operation: Operation, name: str, kind: ResourceType = TOPIC) -> bool:
-        authorizer = self.running.brokers[1].authorizer
+        authorizer = self.running.brokers[1].parts.access.authorizer
         assert authorizer is not None
         request: Request[Any] = Request(ApiKey.METADATA, 0, 0, None, {}, principal=f"User:{user}", host="10.0.0.1")
         return authorizer.allows(request, operation, kind, name, quiet=True)
@@ -83,13 +83,18 @@ async def test_acls_are_added_and_listed_and_removed_and_brokers_heed_them(tmp_p
 async def test_returning_broker_reads_all_acls(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, acls=AclSettings(frozenset({"User:ANONYMOUS"}))) as running:
         desk = Desk(running)
-        authorizer, broker = running.brokers[1].authorizer, running.brokers[1]
+        authorizer, broker = running.brokers[1].parts.access.authorizer, running.brokers[1]
         assert authorizer is not None
-        assert broker.registration is not None
-        assert broker.registration.session is not None
-        before = broker.registration.session
+        assert broker.parts.membership.registration is not None
+        assert broker.parts.membership.registration.session is not None
+        before = broker.parts.membership.registration.session
         running.store._server.clients.sessions.close(before.id)
-        await until(lambda: broker.registration is not None and broker.registration.session is not before)
+        await until(
+            lambda: (
+                broker.parts.membership.registration is not None
+                and broker.parts.membership.registration.session is not before
+            )
+        )
         assert (await desk.acls("--add --allow-principal User:ann --operation Read --topic t")).code == 0
         await until(lambda: desk.may("ann", Operation.READ, "t"))
 
@@ -145,14 +150,15 @@ async def test_kafkas_own_tools_write_and_read_the_same(tmp_path: Path) -> None:
             at_broker = ("--bootstrap-server", running.hosts)
             await in_thread(java, "kafka.admin.AclCommand", *at_broker, "--remove", "--force", *ann)
             await until(lambda: not desk.may("ann", Operation.READ, "t-1"))
-            assert running.brokers[1].authorizer is not None
+            authorizer = running.brokers[1].parts.access.authorizer
+            assert authorizer is not None
             prefixed = Pattern(TOPIC, "t", PatternType.PREFIXED)
-            left = [acl.entry.principal for acl in running.brokers[1].authorizer.acls if acl.pattern == prefixed]
+            left = [acl.entry.principal for acl in authorizer.acls if acl.pattern == prefixed]
             assert left == ["User:bob"]
 
             words = ["--alter", "--entity-type", "users", "--entity-name", "ann", "--add-config", SECRET]
             await in_thread(java, "kafka.admin.ConfigCommand", "--zookeeper", desk.store, *words)
-            await until(lambda: "ann" in running.brokers[1].users._known)
+            await until(lambda: "ann" in running.brokers[1].parts.access.users._known)
             told = await desk_configs(desk)
             assert json.loads(told.out)[0]["value"] == "iterations=4096"
 

@@ -25,6 +25,7 @@ from replica.runtime.authorization.guard_table import GUARDS
 from replica.runtime.broker import Broker
 from replica.runtime.configuration.broker_config import Listener
 from replica.runtime.network.broker_client import Client, connect
+from replica.runtime.request_table import request_handlers
 from replica.runtime.requests import ApiKey
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.kafka_bodies import Body, ask
@@ -204,7 +205,7 @@ async def test_each_request_by_who_may_not_and_by_who_may(tmp_path: Path) -> Non
     async with guarded(tmp_path) as (running, port):
         open_to_all = evolve(running.brokers[1].config, acls=None, log_dirs=(tmp_path / "another",))
         unguarded = Broker(open_to_all, running.store.session)
-        assert unguarded._handlers().keys() <= GUARDS.keys()
+        assert request_handlers(open_to_all, unguarded.parts, "", unguarded.log).keys() <= GUARDS.keys()
         async with as_user(port, "root") as root, as_user(port, "ann") as ann:
             await root.patiently(lambda: root.coordinator("g"))
             await ask(root, ApiKey.CREATE_TOPICS, {"topics": [T]})
@@ -329,7 +330,7 @@ def test_clients_that_we_did_not_write(tmp_path: Path) -> None:
                 await ask(root, ApiKey.CREATE_TOPICS, {"topics": [T]})
             assert await in_thread(produce, "ann") == "TOPIC_AUTHORIZATION_FAILED"
             assert await in_thread(grant) == ["User:ann", "User:bob", "User:bob"]
-            await until(lambda: len(list(running.brokers[1].authorizer.acls)) == 3)  # type: ignore[union-attr]
+            await until(lambda: len(list(running.brokers[1].parts.access.authorizer.acls)) == 3)  # type: ignore[union-attr]
             assert await in_thread(produce, "ann") is None
             assert await in_thread(lambda: produce("ann", **{"enable.idempotence": True})) is None
             assert await in_thread(produce, "bob") == "TOPIC_AUTHORIZATION_FAILED"

@@ -117,7 +117,7 @@ def test_librdkafka_configures_topics(tmp_path: Path) -> None:
         async with cluster(tmp_path, 1) as running:
             await in_thread(work, running.hosts)
             broker = running.brokers[1]
-            await until(lambda: broker.configs["t"].retention_ms == 2000)
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == 2000)
 
     trio.run(main)
 
@@ -162,7 +162,9 @@ def test_aiokafka_sees_leaders_move_when_a_broker_ends_and_comes_back(tmp_path: 
             await in_thread(asyncio.run, made(running.hosts))
             while await in_thread(asyncio.run, leaders(running.hosts)) != {1, 2, 3}:
                 await trio.sleep(0.05)  # whoever is asked may not have heard of the topic already
-            controller = next(number for number in running.brokers if running.brokers[number].controls)
+            controller = next(
+                number for number in running.brokers if running.brokers[number].parts.membership.is_controller
+            )
             await running.stop(controller)
             others = set(running.brokers)
             while await in_thread(asyncio.run, leaders(running.hosts)) != others:
@@ -225,9 +227,9 @@ def test_librdkafka_configures_brokers_while_they_run_and_sees_who_said_what(tmp
             )
             await in_thread(work, running.hosts)
             broker = running.brokers[1]
-            await until(lambda: broker.configs["t"].retention_ms == 1000)
-            await until(lambda: broker.configs["other"].retention_ms == 2000)
-            await until(lambda: not broker.disk.cleans)
-            await until(lambda: broker.dynamic.doors[0].settings.connections_per_host_max == 77)
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == 1000)
+            await until(lambda: broker.parts.topic_configs["other"].retention_ms == 2000)
+            await until(lambda: not broker.parts.log_manager.cleans)
+            await until(lambda: broker.listeners[0].settings.connections_per_host_max == 77)
 
     trio.run(main)

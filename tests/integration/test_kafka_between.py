@@ -86,7 +86,7 @@ async def replicated(here: Site, tls: ssl.SSLContext | None, identity: Identity 
         new = {"name": "t", "num_partitions": 3, "replication_factor": 3}
         made = await ask(client, ApiKey.CREATE_TOPICS, {"topics": [new], "timeout_ms": 60_000})
         assert made["topics"][0]["error_code"] == 0, made
-        await until(lambda: all("t" in broker.cache.topics for broker in here.brokers.values()))
+        await until(lambda: all("t" in broker.parts.metadata_cache.topics for broker in here.brokers.values()))
         described = await client.metadata(["t"])
         assert [len(part.isr_nodes) for part in described.topics[0].partitions] == [3, 3, 3]
         # A group makes its topic, whose replicas only count when they have fetched.
@@ -96,7 +96,7 @@ async def replicated(here: Site, tls: ssl.SSLContext | None, identity: Identity 
 
 
 def _has_offsets(broker: Broker) -> bool:
-    return "__consumer_offsets" in broker.cache.topics
+    return "__consumer_offsets" in broker.parts.metadata_cache.topics
 
 
 def keys(store: StoreFile, trust: StoreFile, auth: str = "required") -> list[str]:
@@ -162,8 +162,8 @@ async def test_a_certificate_has_to_name_the_host_that_is_dialled(tmp_path: Path
     rules = "listener.security.protocol.map=IN:SSL"
     async with site(tmp_path, rules, *keys(elsewhere, authority.trust)) as here:
         here.begin(1)
-        await until(lambda: here.brokers[1].controls)
-        links = here.brokers[1].links
+        await until(lambda: here.brokers[1].parts.membership.is_controller)
+        links = here.brokers[1].parts.membership.connections
         assert links is not None
         await until(lambda: any(queue.resent >= 3 for queue in links.queues() if queue.broker.id == 1))
         assert not here.brokers[1].started.is_set()  # it cannot even speak to itself

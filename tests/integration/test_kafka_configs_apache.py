@@ -40,7 +40,7 @@ def test_topics_brokers_and_clients(tmp_path: Path) -> None:
         async with cluster(tmp_path, 1) as made, made.store.session() as session:
             broker = made.brokers[1]
             await create_topic(session, "t", {0: [broker.config.id]}, {}, lambda size: bytes(range(1, size + 1)))
-            await until(lambda: "t" in broker.cache.topics)
+            await until(lambda: "t" in broker.parts.metadata_cache.topics)
             everybody, topic, client = await in_thread(work, made.hosts)
             assert "log.retention.ms=3000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG" in everybody
             assert "cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG" in topic
@@ -49,7 +49,11 @@ def test_topics_brokers_and_clients(tmp_path: Path) -> None:
                 in topic
             )
             assert "consumer_byte_rate=2048.0" in client
-            await until(lambda: broker.dynamic.quotas.rate(QuotaType.FETCH, QuotaClient("ann", "x")) == 2048.0)
-            await until(lambda: broker.configs["t"].compact and broker.configs["t"].retention_ms == 3000)
+            await until(
+                lambda: broker.parts.dynamic_configs.quotas.rate(QuotaType.FETCH, QuotaClient("ann", "x")) == 2048.0
+            )
+            await until(
+                lambda: broker.parts.topic_configs["t"].compact and broker.parts.topic_configs["t"].retention_ms == 3000
+            )
 
     trio.run(main)

@@ -37,7 +37,7 @@ def coordinator(running: Cluster) -> int:
     def look() -> BrokerId | None:
         [broker, *_] = running.brokers.values()
         where = TopicPartition(OFFSETS_TOPIC, partition_of(GROUP, running.base.offsets.partitions))
-        return broker.cache.leader(where)
+        return broker.parts.metadata_cache.leader(where)
 
     found = trio.from_thread.run_sync(look)
     assert found is not None
@@ -45,7 +45,9 @@ def coordinator(running: Cluster) -> int:
 
 
 def rebalances(running: Cluster, cause: Cause) -> int:
-    return trio.from_thread.run_sync(lambda: sum(each.groups.rebalances[cause] for each in running.brokers.values()))
+    return trio.from_thread.run_sync(
+        lambda: sum(each.parts.group_coordinator.rebalances[cause] for each in running.brokers.values())
+    )
 
 
 def until(true: Callable[[], bool], meanwhile: Callable[[], object]) -> None:

@@ -92,7 +92,7 @@ def described(hosts: str, *names: str) -> dict[str, list[tuple[str, int]]]:
 
 
 async def all_know(running: Cluster, count: int) -> None:
-    await until(lambda: all(len(broker.users._known) == count for broker in running.brokers.values()))
+    await until(lambda: all(len(broker.parts.access.users._known) == count for broker in running.brokers.values()))
 
 
 def test_users_come_and_go(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_users_come_and_go(tmp_path: Path) -> None:
                 "ann": None, "eve": "UNACCEPTABLE_CREDENTIAL",
             }  # fmt: skip
             assert await in_thread(alter, running.hosts, gone) == {"ann": "RESOURCE_NOT_FOUND"}
-            await until(lambda: len(running.brokers[1].users._known["ann"]) == 1)
+            await until(lambda: len(running.brokers[1].parts.access.users._known["ann"]) == 1)
             with pytest.raises(aiokafka.errors.KafkaError):
                 await in_thread(aio, port, "SCRAM-SHA-256", "ann", "ann's, long=one")
 

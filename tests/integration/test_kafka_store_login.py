@@ -36,7 +36,7 @@ async def acls(text: str, store: zab.StoreServer, login: str | None = None) -> d
         async with trio.open_nursery() as nursery:
             broker = Broker(plan_of("server.properties", text).config)
             await nursery.start(broker.run)
-            own = broker.session()
+            own = broker.parts.membership.session()
             assert own is not None
             for node in NODES:
                 acl, _ = await own.acl(f"/{node}")

@@ -94,7 +94,7 @@ def text_of(message: Message) -> str:
 def leads(running: Cluster, topic: str, number: int) -> int:
     def look() -> int | None:
         [broker, *_] = running.brokers.values()
-        return broker.cache.leader(TopicPartition(topic, number))
+        return broker.parts.metadata_cache.leader(TopicPartition(topic, number))
 
     found = until(lambda: trio.from_thread.run_sync(look))
     assert isinstance(found, int)
@@ -112,7 +112,7 @@ def state(running: Cluster, ident: str = ID) -> TxnState | None:
         found = [
             each.state
             for broker in running.brokers.values()
-            for each in broker.transactions.coordinator.transactions
+            for each in broker.parts.transaction_coordinator.coordinator.transactions
             if each.id == ident
         ]
         return found[0] if found else None
@@ -230,7 +230,7 @@ class Deaf:
     sent: list[Marker] = field(factory=list)
 
     def put_before(self, broker: Broker) -> None:
-        broker.markers.send = self.sent.append  # type: ignore[assignment,method-assign]
+        broker.parts.transaction_coordinator._markers.send = self.sent.append  # type: ignore[assignment,method-assign]
 
 
 def test_what_was_decided_is_done_by_the_next_coordinator(tmp_path: Path) -> None:

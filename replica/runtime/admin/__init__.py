@@ -1,1 +1,1 @@
-"""Where a broker tells its operators how it is."""
+"""The pages and metrics of a broker for its operators."""

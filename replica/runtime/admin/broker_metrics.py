@@ -1,7 +1,7 @@
-"""Measurements of one broker's replicas, and of how far groups are behind.
+"""Metrics of one broker's replicas, and the lag of groups.
 
-Names are Kafka's own of its JMX beans, in small letters with underscores; those of the groups are the ones that
-exporters beside Kafka use. What is counted of leaders only is 0 elsewhere, so that sums over all brokers are right.
+The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
+exporters. Metrics of leaders are 0 at followers, so that sums over all brokers are right.
 """
 
 from __future__ import annotations
@@ -21,55 +21,64 @@ LOG: Final = "kafka_log_log"
 GROUP: Final = "kafka_consumergroup"
 
 OF_BROKER: Final = (
-    (f"{MANAGER}_partition_count", "replicas that it holds"),
-    (f"{MANAGER}_leader_count", "partitions that it leads"),
-    (f"{MANAGER}_under_replicated_partitions", "of these, of which some replica is not in sync"),
-    (f"{MANAGER}_under_min_isr_partition_count", "of these, that refuse acks=all: too few are in sync"),
-    (f"{MANAGER}_at_min_isr_partition_count", "of these, that will, if one more falls behind"),
+    (f"{MANAGER}_partition_count", "replicas on this broker"),
+    (f"{MANAGER}_leader_count", "partitions led by this broker"),
+    (f"{MANAGER}_under_replicated_partitions", "partitions led here with an out-of-sync replica"),
+    (
+        f"{MANAGER}_under_min_isr_partition_count",
+        "partitions led here that refuse acks=all: the ISR is too small",
+    ),
+    (
+        f"{MANAGER}_at_min_isr_partition_count",
+        "partitions led here that refuse acks=all without one more replica",
+    ),
     (
         f"{MANAGER}_partitions_with_open_transactions",
-        "of these, in which one holds back who reads only what is committed",
+        "partitions led here in which an open transaction holds back read_committed consumers",
     ),
     (
         f"{MANAGER}_oldest_open_transaction_ms",
-        "of any of them: how long ago its producer has written, by the times of its records; 0 without any",
+        "the longest time since the last record of such a transaction's producer, by record timestamps; 0 without any",
     ),
     (f"{MANAGER}_damaged_log_count", "logs that could not be opened"),
     (
         "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
-        "logs that are left uncompacted, as they are damaged",
+        "damaged logs that the cleaner has given up",
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
-    ("kafka_server_delayed_operation_purgatory_size", "produces and fetches that wait"),
+    ("kafka_server_delayed_operation_purgatory_size", "delayed operations: produces and fetches that wait"),
     (
         "kafka_server_refused_fetches_count",
-        "partitions that a leader refused to this follower since the start: some, whenever leaders change",
+        "partitions for which a leader refused this follower's fetch, since the start: some, whenever leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",
-        "requests since the start that ended their connection: clients that do not ask which versions are spoken",
+        "requests of unsupported versions since the start; each ended its connection",
     ),
-    ("kafka_server_stalled_loops_count", "times since the start that a loop which serves many was held up for 200 ms"),
-    ("kafka_server_broker_serves", "1: clients are answered, and the session with the store lasts"),
+    (
+        "kafka_server_stalled_loops_count",
+        "stalls of 200 ms or more of a loop that serves clients, since the start",
+    ),
+    ("kafka_server_broker_serves", "1 while the broker answers clients and has a session with the store"),
 )
 OF_PARTITION: Final = (
-    (f"{LOG}_log_start_offset", "the first offset that can be read"),
-    (f"{LOG}_log_end_offset", "of the next record"),
-    (f"{LOG}_high_watermark", "everything before it is committed"),
-    (f"{LOG}_last_stable_offset", "no transaction is open before it: so far read_committed reads"),
+    (f"{LOG}_log_start_offset", "the first readable offset"),
+    (f"{LOG}_log_end_offset", "the offset of the next record"),
+    (f"{LOG}_high_watermark", "every record before it is committed"),
+    (f"{LOG}_last_stable_offset", "no transaction is open before it: read_committed consumers read up to here"),
 )
 OF_LED_PARTITION: Final = (
-    (f"{PARTITION}_replicas_count", "replicas of a partition that is led here"),
-    (f"{PARTITION}_in_sync_replicas_count", "of these, that are in sync"),
+    (f"{PARTITION}_replicas_count", "replicas of a partition led here"),
+    (f"{PARTITION}_in_sync_replicas_count", "in-sync replicas of a partition led here"),
 )
 OF_GROUP: Final = (
-    (f"{GROUP}_current_offset", "what a group that is coordinated here has committed"),
-    (f"{GROUP}_lag", "how much is left of that partition, as far as this broker knows: it has to hold a replica"),
+    (f"{GROUP}_current_offset", "the committed offset of a group coordinated here"),
+    (f"{GROUP}_lag", "the records between that offset and the high watermark; only if this broker holds a replica"),
 )
 
 
 def samples(broker: Broker) -> Iterator[MetricSample]:
-    """As of now. It looks at every partition, so not more often than a person or an exporter would."""
+    """Return the metrics as of now. The cost grows with the number of partitions: call it once a scrape."""
     yield from _of_broker(broker)
     yield from _of_partitions(broker)
     yield from _of_groups(broker)
@@ -79,7 +88,7 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
     found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
         isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.target)
-        for held in broker.replication.core.partitions.values()
+        for held in broker.parts.replica_manager.core.partitions.values()
     )
     values = (
         found.held_here,
@@ -89,23 +98,23 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
         found.at_min_isr,
         len(waiting),
         max(waiting, default=0),
-        len(broker.disk.damaged),
-        len(broker.disk.uncleanable),
-        len(broker.disk.failed),
-        len(broker.replication.core.purgatory),
-        broker.replication.fetches_refused,
-        sum(door.context.unsupported_requests for door in broker.dynamic.doors),
+        len(broker.parts.log_manager.damaged),
+        len(broker.parts.log_manager.uncleanable),
+        len(broker.parts.log_manager.failed),
+        len(broker.parts.replica_manager.core.purgatory),
+        broker.parts.replica_manager.notes.fetches_refused,
+        sum(each.context.unsupported_requests for each in broker.listeners),
         broker.watchdogs.stalls,
-        broker.started.is_set() and broker.session() is not None,
+        broker.started.is_set() and broker.parts.membership.session() is not None,
     )
     for (name, about), value in zip(OF_BROKER, values, strict=True):
         yield MetricSample(name, GAUGE, about, value)
 
 
 def _open_for_ms(broker: Broker) -> Iterator[int]:
-    """Of each partition that is led here and in which something holds back those who read only what is committed."""
-    now = broker.replication.now()
-    for held in broker.replication.core.partitions.values():
+    """Return the age of the oldest open transaction of each partition led here that has one."""
+    now = broker.parts.replica_manager.now()
+    for held in broker.parts.replica_manager.core.partitions.values():
         if isinstance(held.role, LeaderRole) and held.stable_offset < held.high_watermark:
             begun = [each for each in held.log.active_producers() if each.txn_start >= 0]
             oldest = min(begun, key=lambda each: each.txn_start, default=None)
@@ -113,7 +122,7 @@ def _open_for_ms(broker: Broker) -> Iterator[int]:
 
 
 def _of_partitions(broker: Broker) -> Iterator[MetricSample]:
-    for where, held in sorted(broker.replication.core.partitions.items()):
+    for where, held in sorted(broker.parts.replica_manager.core.partitions.items()):
         labels = _labels(where)
         values = (held.log.start_offset, held.log.end_offset, held.high_watermark, held.stable_offset)
         for (name, about), value in zip(OF_PARTITION, values, strict=True):
@@ -125,7 +134,7 @@ def _of_partitions(broker: Broker) -> Iterator[MetricSample]:
 
 
 def _of_groups(broker: Broker) -> Iterator[MetricSample]:
-    for group in broker.groups.coordinator.groups:
+    for group in broker.parts.group_coordinator.coordinator.groups:
         for where, position in sorted(group.offsets.positions.items()):
             labels = {"consumergroup": group.id, **_labels(where)}
             values = (position.offset, lag_of(broker, where, position.offset))
@@ -139,6 +148,6 @@ def _labels(where: TopicPartition) -> dict[str, str]:
 
 
 def table() -> str:
-    """For the docs."""
+    """Return the table of the docs."""
     every = (*OF_BROKER, *OF_PARTITION, *OF_LED_PARTITION, *OF_GROUP)
     return "\n".join(["| Name | What it says |", "|---|---|", *(f"| `{name}` | {about} |" for name, about in every)])

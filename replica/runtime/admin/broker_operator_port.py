@@ -1,4 +1,4 @@
-"""Where a broker's operator looks: a page at `/`, the same as JSON at `/status.json`, `/metrics` and `/health`."""
+"""The port for a broker's operators: a page at `/`, the same as JSON at `/status.json`, `/metrics` and `/health`."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from zab.admin.markup import html
 
 
 class BrokerOperatorPort:
+    """Serves the pages and metrics of one broker."""
+
     def __init__(self, broker: Broker, settings: AdminSettings) -> None:
         self._broker = broker
-        self._pulse = BrokerSampler(broker)
-        sources, _ = of_candidate(lambda: broker.controller)
+        self._sampler = BrokerSampler(broker)
+        sources, _ = of_candidate(lambda: broker.parts.membership.controller)
         every: list[Source] = [
             *sources,
             partial(broker_metrics.samples, broker),
-            partial(group_metrics.samples, broker.groups),
-            partial(transaction_metrics.samples, broker.transactions),
+            partial(group_metrics.samples, broker.parts.group_coordinator),
+            partial(transaction_metrics.samples, broker.parts.transaction_coordinator),
         ]
         pages = {"/": self._page, "/status.html": self._main, "/status.json": self._json}
         self._port = OperatorPort(settings, every, partial(health, broker), broker.config.id, pages, self._names)
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Started with the number of the port."""
+        """Run until cancelled. Started with the number of the port."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._pulse.run)
+            nursery.start_soon(self._sampler.run)
             task_status.started(await nursery.start(self._port.run))
 
     def _names(self) -> Iterator[str | None]:
@@ -44,10 +46,10 @@ class BrokerOperatorPort:
                 yield from (listener.host, listener.told_host)
 
     def _page(self) -> AdminReply:
-        return html(broker_page.whole(overview(self._broker), self._pulse.beats))
+        return html(broker_page.whole(overview(self._broker), self._sampler.samples))
 
     def _main(self) -> AdminReply:
-        return html(broker_page.main(overview(self._broker), self._pulse.beats).encode())
+        return html(broker_page.main(overview(self._broker), self._sampler.samples).encode())
 
     def _json(self) -> AdminReply:
         return AdminReply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

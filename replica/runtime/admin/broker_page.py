@@ -1,4 +1,4 @@
-"""The page of a broker: the cluster as it knows it. Framed and brought up to date like the store's."""
+"""The page of a broker: the cluster as this broker knows it. It has the frame and the updates of the store's page."""
 
 from __future__ import annotations
 
@@ -27,38 +27,34 @@ SHOWN_MAX: Final = 200
 """Rows of a table; the rest is counted."""
 
 
-def whole(told: dict[str, Any], beats: Sequence[BrokerSample]) -> bytes:
-    return framed(f"{SIGNS[told['health']]} broker {told['broker']}", main(told, beats))
+def whole(state: dict[str, Any], samples: Sequence[BrokerSample]) -> bytes:
+    return framed(f"{SIGNS[state['health']]} broker {state['broker']}", main(state, samples))
 
 
-def main(told: dict[str, Any], beats: Sequence[BrokerSample]) -> str:
-    warned = warnings([escape(each) for each in told["warnings"]])
-    parts = [_head(told), warned, _brokers(told), _troubled(told), _topics(told), _groups(told), _beats(beats)]
-    return "".join([*parts, _foot(told)])
+def main(state: dict[str, Any], samples: Sequence[BrokerSample]) -> str:
+    warned = warnings([escape(each) for each in state["warnings"]])
+    parts = [_head(state), warned, _brokers(state), _troubled(state), _topics(state), _groups(state), _samples(samples)]
+    return "".join([*parts, _foot(state)])
 
 
-def _head(told: dict[str, Any]) -> str:
-    found = told["partitions"]
-    alive = sum(each["alive"] for each in told["brokers"])
-    controller = told["controller"]
-    who = (
-        "Nobody is the controller, as far as it knows"
-        if controller is None
-        else f"Broker {controller} is the controller"
-    )
+def _head(state: dict[str, Any]) -> str:
+    found = state["partitions"]
+    alive = sum(each["alive"] for each in state["brokers"])
+    controller = state["controller"]
+    controlled = "No controller is known" if controller is None else f"Broker {controller} is the controller"
     facts = (
-        ("brokers here", f"{alive} of {len(told['brokers'])}"),
-        ("topics", number(told["topics_total"])),
+        ("brokers here", f"{alive} of {len(state['brokers'])}"),
+        ("topics", number(state["topics_total"])),
         ("partitions", number(found["total"])),
         ("without a leader", number(found["offline"])),
         ("under-replicated", number(found["under_replicated"])),
     )
-    return header(told["health"], f"Broker {told['broker']} tells. {escape(who)}.", facts)
+    return header(state["health"], f"As seen by broker {state['broker']}. {escape(controlled)}.", facts)
 
 
-def _brokers(told: dict[str, Any]) -> str:
+def _brokers(state: dict[str, Any]) -> str:
     rows = []
-    for each in told["brokers"]:
+    for each in state["brokers"]:
         here = " <small>this one</small>" if each["me"] else ""
         sign, word, kind = ("●", "alive", "follower") if each["alive"] else ("✕", "gone", "lost")
         if each["controller"]:
@@ -74,28 +70,28 @@ def _brokers(told: dict[str, Any]) -> str:
             "<br>".join(f"<code>{escape(one)}</code>" for one in each["listeners"]) or NONE,
         )
         rows.append(member("broker", each["id"], each["alive"], cells))
-    return members("Brokers", ("Broker", "", "Leads", "Holds", "Of these in sync", "Rack", "Listeners"), rows)
+    return members("Brokers", ("Broker", "", "Leads", "Replicas", "In sync", "Rack", "Listeners"), rows)
 
 
-def _troubled(told: dict[str, Any]) -> str:
-    if not told["troubled"]:
+def _troubled(state: dict[str, Any]) -> str:
+    if not state["troubled"]:
         return ""
     rows = [
         (
             f"{escape(each['topic'])}-{each['partition']}",
-            "<b>✕ nobody</b>" if each["leader"] is None else str(each["leader"]),
+            "<b>✕ none</b>" if each["leader"] is None else str(each["leader"]),
             str(each["epoch"]),
             _listed(each["replicas"]),
             _listed(each["isr"]),
             _listed(each["gone"]),
         )
-        for each in told["troubled"]
+        for each in state["troubled"]
     ]
-    title = "Partitions that are not well"
-    return table(title, ("Partition", "Leader", "Epoch", "Replicas", "In sync", "On brokers that are gone"), rows, "")
+    title = "Unhealthy partitions"
+    return table(title, ("Partition", "Leader", "Epoch", "Replicas", "In sync", "On dead brokers"), rows, "")
 
 
-def _topics(told: dict[str, Any]) -> str:
+def _topics(state: dict[str, Any]) -> str:
     rows = [
         (
             f"<b>{escape(each['topic'])}</b>{' <small>internal</small>' if each['internal'] else ''}",
@@ -106,13 +102,13 @@ def _topics(told: dict[str, Any]) -> str:
             number(each["led_here"]),
             number(each["offsets_here"]) if each["held_here"] else NONE,
         )
-        for each in told["topics"][:SHOWN_MAX]
+        for each in state["topics"][:SHOWN_MAX]
     ]
     head = ("Topic", "Partitions", "Replicas", "Without a leader", "Under-replicated", "Led here", "Offsets held here")
-    return table("Topics", head, rows, "there are none yet", _hidden(told, "topics"))
+    return table("Topics", head, rows, "no topics yet", _hidden(state, "topics"))
 
 
-def _groups(told: dict[str, Any]) -> str:
+def _groups(state: dict[str, Any]) -> str:
     rows = [
         (
             f"<b>{escape(each['group'])}</b>",
@@ -122,35 +118,34 @@ def _groups(told: dict[str, Any]) -> str:
             (NONE if each["lag"] is None else f"<b>{number(each['lag'])}</b>" if each["lag"] else "0")
             + _elsewhere(each["lag_unknown"]),
         )
-        for each in told["groups"][:SHOWN_MAX]
+        for each in state["groups"][:SHOWN_MAX]
     ]
-    head = ("Group", "State", "Members", "Has read of", "Behind by")
-    return table(
-        "Groups coordinated here", head, rows, "there are none: other brokers may have some", _hidden(told, "groups")
-    )
+    head = ("Group", "State", "Members", "Topics", "Lag")
+    return table("Groups coordinated here", head, rows, "none; other brokers may have some", _hidden(state, "groups"))
 
 
-def _hidden(told: dict[str, Any], kind: str) -> int:
+def _hidden(state: dict[str, Any], kind: str) -> int:
     """Return how many of them the page does not show."""
-    return max(len(told[kind]) - SHOWN_MAX, 0) + int(told["omitted"][kind])
+    return max(len(state[kind]) - SHOWN_MAX, 0) + int(state["omitted"][kind])
 
 
 def _elsewhere(count: int) -> str:
     return f" <small>and {count} partition{'s' * (count > 1)} held elsewhere</small>" if count else ""
 
 
-def _beats(beats: Sequence[BrokerSample]) -> str:
+def _samples(samples: Sequence[BrokerSample]) -> str:
     return charts(
-        card("Records", "written a second, led here", [beat.records for beat in beats], number),
-        card("Under-replicated", "partitions of the cluster", [beat.behind for beat in beats], number),
-        card("Behind", "records, of groups coordinated here", [beat.lag for beat in beats], number),
+        card("Records", "written per second, led here", [sample.records for sample in samples], number),
+        card("Under-replicated", "partitions of the cluster", [sample.behind for sample in samples], number),
+        card("Lag", "records, of groups coordinated here", [sample.lag for sample in samples], number),
     )
 
 
-def _foot(told: dict[str, Any]) -> str:
-    places = ", ".join(f"{escape(each['path'])}{' (failed)' if each['failed'] else ''}" for each in told["directories"])
-    where = f"Broker {told['broker']} of cluster {escape(told['cluster'])}, logs in {places}."
-    return footer(where, "health", told["now_ms"])
+def _foot(state: dict[str, Any]) -> str:
+    directories = (f"{escape(each['path'])}{' (failed)' if each['failed'] else ''}" for each in state["directories"])
+    places = ", ".join(directories)
+    where = f"Broker {state['broker']} of cluster {escape(state['cluster'])}, logs in {places}."
+    return footer(where, "health", state["now_ms"])
 
 
 def _trouble(count: int) -> str:

@@ -1,4 +1,4 @@
-"""The last two minutes of a broker, a beat for each second: what the page draws."""
+"""Samples of the last two minutes of a broker, one a second, for the charts of its page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from replica.core.leader_role import LeaderRole
 from replica.runtime.admin.overview import behind, lag_of, roles
 from replica.runtime.broker import Broker
 
-BEAT_S: Final = 1.0
-BEATS_MAX: Final = 120
+SAMPLE_S: Final = 1.0
+SAMPLES_MAX: Final = 120
 
 
 @frozen
 class BrokerSample:
-    """records   written to partitions that are led here, since the beat before
-    behind    partitions of the cluster that are under-replicated
-    lag       of all groups that are coordinated here, as far as it is known
+    """records   records written to partitions led here, since the sample before
+    behind    under-replicated partitions of the cluster
+    lag       the known lag of all groups coordinated here
     """
 
     records: int
@@ -29,27 +29,29 @@ class BrokerSample:
 
 
 class BrokerSampler:
+    """Takes a sample every second."""
+
     def __init__(self, broker: Broker) -> None:
-        self.beats: deque[BrokerSample] = deque(maxlen=BEATS_MAX)
+        self.samples: deque[BrokerSample] = deque(maxlen=SAMPLES_MAX)
         self._broker = broker
         self._ends: dict[object, int] = {}
 
     async def run(self) -> None:
         while True:
-            self._beat()
-            await trio.sleep(BEAT_S)
+            self._sample()
+            await trio.sleep(SAMPLE_S)
 
-    def _beat(self) -> None:
+    def _sample(self) -> None:
         before = self._ends
-        partitions = self._broker.replication.core.partitions
+        partitions = self._broker.parts.replica_manager.core.partitions
         self._ends = {
             where: held.log.end_offset for where, held in partitions.items() if isinstance(held.role, LeaderRole)
         }
         written = sum(max(end - before[where], 0) for where, end in self._ends.items() if where in before)
         lag = sum(
             lag_of(self._broker, where, position.offset) or 0
-            for group in self._broker.groups.coordinator.groups
+            for group in self._broker.parts.group_coordinator.coordinator.groups
             for where, position in group.offsets.positions.items()
         )
         under_replicated = sum(behind(self._broker, role) for role in roles(self._broker))
-        self.beats.append(BrokerSample(written, under_replicated, lag))
+        self.samples.append(BrokerSample(written, under_replicated, lag))

@@ -1,4 +1,4 @@
-"""Measurements of the groups that one broker coordinates: how many, in which state, and why they rebalance."""
+"""Metrics of the groups that one broker coordinates: their number, states and rebalances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFIX: Final = "kafka_coordinator_group"
 
 
 def samples(groups: GroupCoordinatorRuntime) -> Iterator[MetricSample]:
-    """As of now. It looks at every group, so not more often than a person or an exporter would."""
+    """Return the metrics as of now. The cost grows with the number of groups: call it once a scrape."""
     states: Counter[GroupState] = Counter()
     members = offsets = 0
     for group in groups.coordinator.groups:
@@ -24,16 +24,16 @@ def samples(groups: GroupCoordinatorRuntime) -> Iterator[MetricSample]:
     for state in GroupState:
         if state is not GroupState.DEAD:
             labels = {"state": state.value}
-            yield MetricSample(f"{PREFIX}_num_groups", GAUGE, "groups that are coordinated here", states[state], labels)
-    yield MetricSample(f"{PREFIX}_num_members", GAUGE, "their members", members)
-    yield MetricSample(f"{PREFIX}_num_offsets", GAUGE, "positions that are kept for them", offsets)
+            yield MetricSample(f"{PREFIX}_num_groups", GAUGE, "groups coordinated here", states[state], labels)
+    yield MetricSample(f"{PREFIX}_num_members", GAUGE, "members of groups coordinated here", members)
+    yield MetricSample(f"{PREFIX}_num_offsets", GAUGE, "committed offsets kept for groups coordinated here", offsets)
     yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
-        "partitions of the offsets topic that are led here, and whose groups are not served yet",
+        "partitions of the offsets topic led here that are still loaded: their groups are not served yet",
         len(groups.coordinator.topic.loading),
     )
     for cause in Cause:
         labels = {"cause": cause.value}
-        about = "rebalances that began, by what they began with"
+        about = "rebalances since the start, by cause"
         yield MetricSample(f"{PREFIX}_rebalances_total", COUNTER, about, groups.rebalances[cause], labels)

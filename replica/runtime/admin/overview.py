@@ -1,5 +1,5 @@
-"""Everything that one look at a broker should show, as plain values: the cluster as this broker knows it, what it holds
-and leads, and the groups that it coordinates."""
+"""The state of a broker as plain values: the cluster as this broker knows it, its replicas, and the groups that it
+coordinates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from zab.host.clocks import wall_ms
 
 HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
 TROUBLED_MAX: Final = 100
-"""Partitions that are not well and are told one by one."""
+"""Unhealthy partitions that are listed."""
 LISTED_MAX: Final = 1_000
-"""Topics that are listed, those of clients first; and groups, those that are furthest behind first."""
+"""Topics that are listed, those of clients first; and groups, those with the largest lag first."""
 
 
 @define
 class Partitions:
-    """As this broker knows them from the controller; what only a leader or a holder knows, of its own."""
+    """Counts of the cluster's partitions, by the controller's metadata. Some count only partitions led or held here."""
 
     total: int = 0
     offline: int = 0
@@ -33,9 +33,9 @@ class Partitions:
     led_here: int = 0
     held_here: int = 0
     under_min_isr: int = 0
-    """Led here, and refusing acks=all."""
+    """Partitions led here that refuse acks=all."""
     at_min_isr: int = 0
-    """And these will, if one more falls behind."""
+    """Partitions led here that refuse acks=all if one more replica falls out of sync."""
     leads: Counter[int] = field(factory=Counter)
     holds: Counter[int] = field(factory=Counter)
     in_sync: Counter[int] = field(factory=Counter)
@@ -43,7 +43,7 @@ class Partitions:
 
 def partitions_of(broker: Broker) -> Partitions:
     found = Partitions()
-    live = broker.cache.brokers
+    live = broker.parts.metadata_cache.brokers
     for role in roles(broker):
         found.total += 1
         found.offline += role.state.leader not in live
@@ -52,7 +52,7 @@ def partitions_of(broker: Broker) -> Partitions:
         found.leads[role.state.leader] += 1
         found.holds.update(role.assignment.replicas)
         found.in_sync.update(role.state.isr)
-    for held in broker.replication.core.partitions.values():
+    for held in broker.parts.replica_manager.core.partitions.values():
         found.held_here += 1
         if isinstance(held.role, LeaderRole):
             found.led_here += 1
@@ -63,57 +63,58 @@ def partitions_of(broker: Broker) -> Partitions:
 
 
 def roles(broker: Broker) -> Iterator[Role]:
-    for topic in broker.cache.topics.values():
+    for topic in broker.parts.metadata_cache.topics.values():
         yield from topic.partitions.values()
 
 
 def behind(broker: Broker, role: Role) -> bool:
-    """Some replica is not in sync, or is on a broker that is gone."""
-    in_sync = sum(each in broker.cache.brokers for each in role.state.isr)
+    """Return whether some replica is out of sync, or its broker is gone."""
+    in_sync = sum(each in broker.parts.metadata_cache.brokers for each in role.state.isr)
     return in_sync < len(role.assignment.target)
 
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
-    """As far as is known here: None where this broker has no replica."""
-    held = broker.replication.held(where)
+    """Return the number of records behind an offset; None if this broker holds no replica."""
+    held = broker.parts.replica_manager.held(where)
     return None if held is None else max(held[1] - offset, 0)
 
 
 def worries(broker: Broker, found: Partitions) -> list[str]:
-    """Those of the cluster are told by every broker, so that it does not matter whom somebody looks at."""
-    said = broker.problems() + broker.stalls()
-    if broker.session() is None:
-        said.append("it has no session with the store: to all others it is gone")
-    elif broker.who_controls() is None:
-        said.append("nobody is the controller, as far as it knows: no leader is elected")
+    """List the warnings. Every broker lists those of the cluster, so that operators may look at any of them."""
+    warnings = broker.problems() + broker.stalls()
+    if broker.parts.membership.session() is None:
+        warnings.append("no session with the store: the other brokers take this one for dead")
+    elif broker.parts.membership.acting_controller() is None:
+        warnings.append("no controller is known: no leaders are elected")
     for count, what in (
-        (found.offline, "led by nobody: they can be neither written nor read"),
+        (found.offline, "without a leader: they can be neither written nor read"),
         (found.under_min_isr, "led here refuse acks=all: too few replicas are in sync"),
         (found.under_replicated, "under-replicated: some replica is not in sync"),
     ):
         if count:
-            said.append(f"{count} partition{'s' * (count > 1)} {what}")
-    gone = sorted(set(found.holds) - set(broker.cache.brokers))
+            warnings.append(f"{count} partition{'s' * (count > 1)} {what}")
+    gone = sorted(set(found.holds) - set(broker.parts.metadata_cache.brokers))
     if gone:
-        said.append(f"broker {', '.join(map(str, gone))} is gone and holds replicas")
-    said += [f"log directory {where} has failed: {why}" for where, why in broker.disk.failed.items()]
-    said += [f"the log of {where} is damaged: {why}" for where, why in broker.disk.damaged.items()]
-    said += [f"the log of {where} is not compacted any more: {why}" for where, why in broker.disk.uncleanable.items()]
-    said += [f"{where} has no replica here: {why}" for where, why in broker.disk.anothers.items()]
-    return said
+        warnings.append(f"broker {', '.join(map(str, gone))} is gone and holds replicas")
+    log_manager = broker.parts.log_manager
+    warnings += [f"log directory {where} has failed: {why}" for where, why in log_manager.failed.items()]
+    warnings += [f"the log of {where} is damaged: {why}" for where, why in log_manager.damaged.items()]
+    warnings += [f"the log of {where} is no longer compacted: {why}" for where, why in log_manager.uncleanable.items()]
+    warnings += [f"{where} has no replica here: {why}" for where, why in log_manager.anothers.items()]
+    return warnings
 
 
 def health(broker: Broker) -> dict[str, object]:
-    """For whoever restarts what is not well, or keeps clients away from it: `worries` of the cluster are no reason."""
-    usable = not broker.disk.failed or len(broker.disk.failed) < len(broker.config.log_dirs)
-    serves = broker.started.is_set() and broker.session() is not None and usable
-    controller = broker.who_controls()
+    """Return the health for supervisors and load balancers. Warnings about the cluster do not make it unhealthy."""
+    usable = not broker.parts.log_manager.failed or len(broker.parts.log_manager.failed) < len(broker.config.log_dirs)
+    serves = broker.started.is_set() and broker.parts.membership.session() is not None and usable
+    controller = broker.parts.membership.acting_controller()
     return {
         "healthy": serves and controller is not None and not broker.problems(),
         "broker": broker.config.id,
         "serves": serves,
         "controller": controller,
-        "active": broker.controls,
+        "active": broker.parts.membership.is_controller,
         "worries": worries(broker, partitions_of(broker)),
     }
 
@@ -122,16 +123,19 @@ def overview(broker: Broker) -> dict[str, Any]:
     found = partitions_of(broker)
     warnings = worries(broker, found)
     serves = health(broker)["serves"] and not broker.problems()
-    topics = sorted(broker.cache.topics, key=lambda name: (name in INTERNAL, name))
+    topics = sorted(broker.parts.metadata_cache.topics, key=lambda name: (name in INTERNAL, name))
     groups = sorted(_groups(broker), key=lambda group: (-(group["lag"] or 0), group["group"]))
     return {
         "broker": broker.config.id,
         "cluster": broker.cluster,
         "now_ms": wall_ms(),
         "health": DOWN if not serves else DEGRADED if warnings else HEALTHY,
-        "controller": broker.who_controls(),
+        "controller": broker.parts.membership.acting_controller(),
         "warnings": warnings,
-        "brokers": [_broker(broker, BrokerId(each), found) for each in sorted({*broker.cache.brokers, *found.holds})],
+        "brokers": [
+            _broker(broker, BrokerId(each), found)
+            for each in sorted({*broker.parts.metadata_cache.brokers, *found.holds})
+        ],
         "partitions": {
             "total": found.total,
             "offline": found.offline,
@@ -147,19 +151,20 @@ def overview(broker: Broker) -> dict[str, Any]:
         "groups": groups[:LISTED_MAX],
         "omitted": {"topics": max(len(topics) - LISTED_MAX, 0), "groups": max(len(groups) - LISTED_MAX, 0)},
         "directories": [
-            {"path": str(each), "failed": broker.disk.failed.get(str(each))} for each in broker.config.log_dirs
+            {"path": str(each), "failed": broker.parts.log_manager.failed.get(str(each))}
+            for each in broker.config.log_dirs
         ],
     }
 
 
 def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any]:
-    described = broker.cache.brokers.get(ident)
+    described = broker.parts.metadata_cache.brokers.get(ident)
     endpoints = () if described is None else described.endpoints
     return {
         "id": ident,
         "me": ident == broker.config.id,
         "alive": described is not None,
-        "controller": ident == broker.who_controls(),
+        "controller": ident == broker.parts.membership.acting_controller(),
         "rack": None if described is None else described.rack,
         "listeners": [f"{each.listener}://{each.host}:{each.port}" for each in endpoints],
         "leads": found.leads[ident],
@@ -169,15 +174,15 @@ def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> dict[str, Any
 
 
 def _topic(broker: Broker, name: str) -> dict[str, Any]:
-    partitions = broker.cache.topics[name].partitions.values()
-    held = [broker.replication.held(role.where) for role in partitions]
+    partitions = broker.parts.metadata_cache.topics[name].partitions.values()
+    held = [broker.parts.replica_manager.held(role.where) for role in partitions]
     known = [each for each in held if each is not None]
     return {
         "topic": name,
         "internal": name in INTERNAL,
         "partitions": len(partitions),
         "replicas": max((len(role.assignment.replicas) for role in partitions), default=0),
-        "offline": sum(role.state.leader not in broker.cache.brokers for role in partitions),
+        "offline": sum(role.state.leader not in broker.parts.metadata_cache.brokers for role in partitions),
         "under_replicated": sum(behind(broker, role) for role in partitions),
         "led_here": sum(role.state.leader == broker.config.id for role in partitions),
         "held_here": len(known),
@@ -186,14 +191,14 @@ def _topic(broker: Broker, name: str) -> dict[str, Any]:
 
 
 def _troubled(broker: Broker) -> list[Role]:
-    """Those without a leader first."""
-    live = broker.cache.brokers
+    """List the unhealthy partitions, those without a leader first."""
+    live = broker.parts.metadata_cache.brokers
     found = [role for role in roles(broker) if role.state.leader not in live or behind(broker, role)]
     return sorted(found, key=lambda role: (role.state.leader in live, role.where))[:TROUBLED_MAX]
 
 
 def _partition(broker: Broker, role: Role) -> dict[str, Any]:
-    live = broker.cache.brokers
+    live = broker.parts.metadata_cache.brokers
     return {
         "topic": role.where.topic,
         "partition": role.where.partition,
@@ -206,7 +211,7 @@ def _partition(broker: Broker, role: Role) -> dict[str, Any]:
 
 
 def _groups(broker: Broker) -> Iterator[dict[str, Any]]:
-    for group in broker.groups.coordinator.groups:
+    for group in broker.parts.group_coordinator.coordinator.groups:
         lags = [lag_of(broker, where, position.offset) for where, position in group.offsets.positions.items()]
         known = [lag for lag in lags if lag is not None]
         yield {

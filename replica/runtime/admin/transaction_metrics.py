@@ -1,4 +1,4 @@
-"""Measurements of the transactions that one broker coordinates: how many, in which state, and how long they take."""
+"""Metrics of the transactions that one broker coordinates: their number, states and age."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPEN: Final = (TxnState.ONGOING, TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABOR
 
 
 def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSample]:
-    """As of now. It looks at every transactional id, so not more often than a person or an exporter would."""
+    """Return the metrics as of now. The cost grows with the number of transactional ids: call it once a scrape."""
     states: Counter[TxnState] = Counter()
     longest = 0
     for each in transactions.coordinator.transactions:
@@ -24,26 +24,29 @@ def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSampl
             longest = max(longest, transactions.now() - each.now.started_ms)
     for state in WRITTEN:
         labels = {"state": state.value}
-        about = "transactional ids that are coordinated here, by the state of their last transaction"
+        about = "transactional ids coordinated here, by the state of their last transaction"
         yield MetricSample(f"{PREFIX}_num_transactions", GAUGE, about, states[state], labels)
     yield MetricSample(
         f"{PREFIX}_longest_open_seconds",
         GAUGE,
-        "how long the oldest transaction has been open, or has been telling partitions that it is over",
+        "age of the oldest transaction that is open, or whose end some partition has no marker of",
         longest / 1000,
     )
     yield MetricSample(
-        f"{PREFIX}_markers_waiting", GAUGE, "partitions that are to be told of an end", transactions.untold
+        f"{PREFIX}_markers_waiting",
+        GAUGE,
+        "partitions that wait for an end marker",
+        transactions.markers_pending,
     )
     yield MetricSample(
         f"{PREFIX}_partitions_loading",
         GAUGE,
-        "partitions of the topic of transactions that are led here, and whose ids are not served yet",
+        "partitions of the transactions topic led here that are still loaded: their ids are not served yet",
         len(transactions.coordinator.topic.loading),
     )
     yield MetricSample(
         f"{PREFIX}_timed_out_total",
         COUNTER,
-        "transactions that were aborted because they were open for too long",
+        "transactions aborted after their timeout, since the start",
         transactions.timed_out,
     )

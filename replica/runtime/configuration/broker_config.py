@@ -1,4 +1,4 @@
-"""What a broker is told at its start."""
+"""The configuration with which a broker starts."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from replica.storage.log_manager import ManagerSettings
 from zab.core.failed_logins import FailedLoginSettings
 
 CONTROLLER: Final = "CONTROLLER"
-"""The name of the listener where brokers hear the controller. Clients are never told of it."""
+"""The name of the listener for the controller's commands. Metadata responses never contain it."""
 PLAINTEXT: Final = "PLAINTEXT"
 EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
-"""Hosts that say where to listen, and not whom to dial."""
+"""Hosts that mean every interface: brokers can listen there, and clients cannot dial them."""
 
 
 @frozen
 class Listener:
-    """host, port    where it listens; host None: on all interfaces; port 0: whichever is free
-    told_host     what clients are told to dial; None: `host`, or this machine's name where that is none
-    told_port     None: the port where it listens
+    """host, port    the address to bind; host None: all interfaces; port 0: any free port
+    told_host     the host that clients dial; None: `host`, or this machine's name if `host` means every interface
+    told_port     the port that clients dial; None: the bound port
     """
 
     name: str
@@ -50,16 +50,16 @@ class Listener:
     told_port: int | None = None
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
-    """Where clients have to say who they are."""
+    """None: clients do not log in."""
     principals: Principals = field(factory=Principals)
 
 
 @frozen
 class Peers:
-    """How this broker comes in at a listener of other brokers.
+    """How this broker connects to a listener of other brokers.
 
-    tls        None: in plain text
-    identity   who it is there; None: nobody asks
+    tls        None: plaintext
+    identity   its login there; None: no login
     """
 
     tls: ssl.SSLContext | None = None
@@ -69,9 +69,9 @@ class Peers:
 class Setting(NamedTuple):
     """The value of one key with which a broker was started.
 
-    text    None: a secret if it was said, else nothing
-    said    the file says so
-    usual   what holds where the file says nothing; None: nothing, or it is not known
+    text    None: a secret if the file has the key, else no value
+    said    whether the file has the key
+    usual   the default; None: no default, or it is not known
     """
 
     text: str | None = None
@@ -81,9 +81,9 @@ class Setting(NamedTuple):
 
 @frozen
 class OffsetsTopicSettings:
-    """partitions      `offsets.topic.num.partitions`: once positions are in them there can never be another number
-    factor          `offsets.topic.replication.factor`: until there are so many brokers no group can be coordinated
-    segment_bytes   `offsets.topic.segment.bytes`: small, so that compaction gets at most of it
+    """partitions      `offsets.topic.num.partitions`: it cannot change once the topic holds offsets
+    factor          `offsets.topic.replication.factor`: with fewer brokers no group can be coordinated
+    segment_bytes   `offsets.topic.segment.bytes`: small, so that compaction reaches most of the log
     """
 
     partitions: int = 50
@@ -93,10 +93,10 @@ class OffsetsTopicSettings:
 
 @frozen
 class TransactionsTopicSettings:
-    """partitions      `transaction.state.log.num.partitions`: once ids are in them there can never be another number
-    factor          `transaction.state.log.replication.factor`: until there are so many brokers there are none
+    """partitions      `transaction.state.log.num.partitions`: it cannot change once the topic holds transactional ids
+    factor          `transaction.state.log.replication.factor`: with fewer brokers there are no transactions
     min_insync      `transaction.state.log.min.isr`
-    segment_bytes   `transaction.state.log.segment.bytes`: small, so that compaction gets at most of it
+    segment_bytes   `transaction.state.log.segment.bytes`: small, so that compaction reaches most of the log
     """
 
     partitions: int = 50
@@ -108,12 +108,12 @@ class TransactionsTopicSettings:
 @frozen
 class BrokerConfig:
     """store            `zookeeper.connect`
-    listeners         where clients and other brokers come in
-    inter_broker      the name of the listener at which other brokers fetch; None: of the first
-    peers             how this one comes in there
-    controllers       how it comes in at `controller` of another
-    controller        the listener of commands, if it is to be at a certain place
-    said              every key of the file, as `DescribeConfigs` tells them
+    listeners         the listeners of clients and of other brokers
+    inter_broker      the name of the listener at which other brokers fetch; None: the first one
+    peers             how this broker connects to that listener of others
+    controllers       how this broker connects to `controller` of others
+    controller        the listener of the controller's commands
+    said              every key of the file, as `DescribeConfigs` returns it
     """
 
     id: BrokerId
@@ -126,7 +126,7 @@ class BrokerConfig:
     peers: Peers = field(factory=Peers)
     controllers: Peers = field(factory=Peers)
     acls: AclSettings | None = None
-    """None: whoever is in may do everything."""
+    """None: every client may do everything."""
     rack: str | None = None
     session_timeout_ms: int = 18_000
     partitions: int = 1
@@ -136,10 +136,10 @@ class BrokerConfig:
     offsets: OffsetsTopicSettings = field(factory=OffsetsTopicSettings)
     log: LogConfig = field(factory=LogConfig)
     log_said: frozenset[str] = frozenset()
-    """Which keys of `log` the configuration has set."""
+    """The keys of `log` that the file has."""
     replication: ReplicationSettings = field(factory=ReplicationSettings)
     fetch_answer_ms: int = 30_000
-    """`replica.socket.timeout.ms`: of a leader, beside what it is told to wait."""
+    """`replica.socket.timeout.ms`: the timeout of a leader's response, beyond the wait that the fetch allows."""
     watermark_checkpoint_s: float = 5.0
     """`replica.high.watermark.checkpoint.interval.ms`"""
     examining: BatchExaminerSettings = field(factory=BatchExaminerSettings)
@@ -154,9 +154,14 @@ class BrokerConfig:
     transactions_topic: TransactionsTopicSettings = field(factory=TransactionsTopicSettings)
     transactions: TransactionSettings = field(factory=TransactionSettings)
     fetch_sessions: int = 1_000
-    """`max.incremental.fetch.session.cache.slots`: of clients that say only what is different; 0: none."""
+    """`max.incremental.fetch.session.cache.slots`: incremental fetch sessions of consumers; 0: none."""
     leaving: ShutdownSettings | None = field(factory=ShutdownSettings)
-    """None: it goes without a word (`controlled.shutdown.enable=false`)."""
+    """None: no controlled shutdown (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
     said: Mapping[str, Setting] = field(factory=dict)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener at which other brokers fetch."""
+        return self.inter_broker or self.listeners[0].name

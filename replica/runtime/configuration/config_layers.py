@@ -1,6 +1,6 @@
-"""What is configured, and who said it: for a client that asks, key by key, the first that counts before the others.
+"""The layers of a configuration, as DescribeConfigs returns them: each key with its value and all its sources.
 
-topic > this broker > all brokers > the file that this broker was started with > what is usual
+A layer takes precedence over those behind it: topic > this broker > all brokers > the broker's file > the default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from zab.core.secrets import is_secret
 
 
 class Source(IntEnum):
-    """As Kafka's clients number them."""
+    """Sources of a value, by the numbers of Kafka's protocol."""
 
     TOPIC = 1
     BROKER = 2
@@ -31,21 +31,23 @@ class Source(IntEnum):
 
 KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "short": 4, "long": 5, "double": 6, "list": 7}
 Said = Mapping[str, Setting]
-"""The values with which a broker was started, by key."""
+"""The settings with which a broker was started, by key."""
 _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.retention.ms": (("log.retention.minutes", None), ("log.retention.hours", "168")),
     "log.roll.ms": (("log.roll.hours", "168"),),
     "log.roll.jitter.ms": (("log.roll.jitter.hours", "0"),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
 }
-"""Keys that have no default, and the keys that count where nobody says them, with theirs."""
+"""Keys without a default, and the coarser keys that count if nothing sets them, with the defaults of those."""
 
 
 @frozen
 class Layers:
-    """mine   what is configured for this broker while it runs
-    all    for all brokers
-    file   what it was started with
+    """The layers of a broker's configuration.
+
+    mine   the dynamic settings of this broker
+    all    the dynamic settings of all brokers
+    file   the settings with which it was started
     """
 
     mine: Mapping[str, str]
@@ -53,7 +55,7 @@ class Layers:
     file: Said
 
     def value(self, key: Key) -> str | None:
-        """Return what holds for a broker's key."""
+        """Return the value in force of a broker's key."""
         for values in (self.mine, self.all):
             if key.name in values and _makes_sense(key, values[key.name]):
                 return values[key.name]
@@ -61,14 +63,14 @@ class Layers:
         return setting.text if setting.said or setting.text is not None else key.default
 
     def says(self, name: str) -> bool:
-        """Return whether the broker's key itself has a value, and not only a coarser one that stands in for it."""
+        """Return whether any layer sets the key itself, and not only a coarser key in its place."""
         setting = self.file.get(name, Setting())
         return name in self.mine or name in self.all or setting.said
 
     def synonyms(self, key: Key) -> list[DescribeConfigsSynonym]:
-        """List where a broker's key gets its value from, the first that counts first, as Kafka does.
+        """List the sources of a broker's key in the order of precedence, as Kafka does.
 
-        A coarser key is listed only behind the key itself: the list is empty while only the coarser one is said.
+        A coarser key follows the key itself. The list is empty if only the coarser key is set.
         """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
@@ -88,7 +90,11 @@ class Layers:
 
 
 def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, object], said: Said) -> Said:
-    """`more`: what holds of other keys that can be changed; `said`: all keys of the file, as a person reads them."""
+    """Return the settings of a broker at its start.
+
+    more   the values of other keys that can be changed dynamically
+    said   all keys of the file, as written
+    """
     texts, in_file = log.as_text(), set(log_said)
     made = dict(said)
     for name, key in TOPIC.items():
@@ -104,7 +110,7 @@ def started_with(log: LogConfig, log_said: Iterable[str], more: Mapping[str, obj
 def of_topic(
     values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | None = None
 ) -> list[DescribeConfigsResourceResult]:
-    """Entries with all their synonyms; `wanted` None: all keys. A key that is not known here is shown as it stands."""
+    """Return entries with their synonyms; `wanted` None: all keys. An unknown key is returned as it is."""
     made = []
     for name in sorted({*TOPIC, *values}):
         if wanted is not None and name not in wanted:
@@ -122,7 +128,7 @@ def of_topic(
 
 
 def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[DescribeConfigsResourceResult]:
-    """What can be changed while it runs, and what is said in its file and cannot."""
+    """Return the keys that can be changed dynamically, and those of the file that cannot."""
     made = []
     for name in sorted({*BROKER, *layers.file}):
         if wanted is not None and name not in wanted:
@@ -147,7 +153,7 @@ def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[Descr
 def of_all_brokers(
     values: Mapping[str, str], wanted: Iterable[str] | None = None
 ) -> list[DescribeConfigsResourceResult]:
-    """Only what is configured: what else holds is each broker's own."""
+    """Return only the dynamic settings: everything else differs between brokers."""
     return [
         _entry(name, BROKER.get(name) or Key(name, "string", None, ""), text, [_said(name, text, Source.ALL_BROKERS)])
         for name, text in sorted(values.items())
@@ -174,7 +180,7 @@ def _said(name: str, text: str | None, source: Source) -> DescribeConfigsSynonym
 
 
 def _makes_sense(key: Key, text: str) -> bool:
-    """Where it does not, brokers go by what comes next."""
+    """Return whether a value is valid. The next layer takes the place of an invalid one."""
     try:
         key.value(text)
     except ConfigError:

@@ -1,12 +1,13 @@
-"""What holds for topics, as far as it has been heard: a topic's own settings, and else the broker's.
+"""The configuration of each topic, as far as this broker has read it: the topic's own settings over the broker's.
 
-A topic's settings are wanted the moment a replica is opened, and that moment waits for nobody: until they are read,
-which takes one round trip, the broker's own hold.
+A replica that is opened requests the settings of its topic and does not wait for them. Until they are read, which takes
+one round trip, the broker's defaults hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 import trio
 
@@ -15,63 +16,78 @@ from replica.core.errors import KafkaError
 from replica.core.log_config import LogConfig
 from replica.runtime.logs import Log
 
-Apply = Callable[[str, LogConfig], None]
-"""Of a topic."""
+
+class TopicConfigListener(Protocol):
+    """Reads the settings of topics, and applies changes to what is open."""
+
+    def topic_wanted(self, topic: str) -> None:
+        """Read the settings of a topic soon, and pass them to `TopicConfigs.set`."""
+
+    def topic_configured(self, topic: str, config: LogConfig) -> None:
+        """Apply a topic's new configuration."""
 
 
 class TopicConfigs:
-    """defaults   what holds for a topic that says nothing: the broker's own"""
+    """Maps each topic to its configuration."""
 
     def __init__(self, defaults: LogConfig, log: Log) -> None:
         self.defaults = defaults
-        self.apply: Apply = lambda topic, config: None
-        """Called whenever a topic's settings are heard."""
-        self.want: Callable[[str], None] = lambda topic: None
-        """Called for a topic of which nothing is known: it is to be `heard` soon."""
+        """The broker's configuration: it holds for what a topic does not set."""
         self._log = log
+        self._listeners: list[TopicConfigListener] = []
         self._known: dict[str, Mapping[str, str]] = {}
-        self._bell = trio.Event()
+        """The settings of each topic whose settings were read; empty if it has none."""
+        self._read = trio.Event()
+        """Set, and replaced, whenever settings were read."""
+
+    def add_listener(self, listener: TopicConfigListener) -> None:
+        self._listeners.append(listener)
 
     def __getitem__(self, topic: str) -> LogConfig:
-        """As far as it is known. The first who asks has it read."""
+        """Return what holds as far as it is known. The first access has the topic's settings read."""
         values = self._known.get(topic)
         if values is None:
-            self.want(topic)
+            for listener in self._listeners:
+                listener.topic_wanted(topic)
             return self.defaults
         return self._config(topic, values)
 
     def __contains__(self, topic: object) -> bool:
-        """What is set for it has been heard, and be it nothing."""
+        """Return whether the settings of the topic were read."""
         return topic in self._known
 
-    def heard(self, topic: str, values: Mapping[str, str]) -> None:
+    def set(self, topic: str, values: Mapping[str, str]) -> None:
         self._known[topic] = values
-        self.apply(topic, self._config(topic, values))
-        bell, self._bell = self._bell, trio.Event()
-        bell.set()
+        self._apply(topic, values)
+        read, self._read = self._read, trio.Event()
+        read.set()
 
-    async def until_heard(self, topics: Collection[str]) -> None:
-        """Of each of them what is set for it."""
-        while not self._known.keys() >= set(topics):
-            await self._bell.wait()
+    async def until_known(self, topics: Collection[str]) -> None:
+        """Wait until the settings of all these topics were read."""
+        while not self._known.keys() >= {*topics}:
+            await self._read.wait()
 
     def set_defaults(self, defaults: LogConfig) -> None:
-        """Other ones, while topics are open: what they did not say themselves has changed."""
+        """Replace the broker's configuration while topics are open."""
         if defaults == self.defaults:
             return
         self.defaults = defaults
         for topic, values in self._known.items():
-            self.apply(topic, self._config(topic, values))
+            self._apply(topic, values)
 
     def forget(self, topic: str) -> None:
         self._known.pop(topic, None)
 
+    def _apply(self, topic: str, values: Mapping[str, str]) -> None:
+        for listener in self._listeners:
+            listener.topic_configured(topic, self._config(topic, values))
+
     def _config(self, topic: str, values: Mapping[str, str]) -> LogConfig:
-        """One key at a time: what makes no sense is as if nobody had said it."""
+        """Apply the settings one by one. An invalid one is logged and counts as not set."""
         made = self.defaults
         for key, text in values.items():
             if key not in KEYS["topics"]:
-                continue  # another broker's, which knows more
+                continue  # a key of a newer broker
             try:
                 made = LogConfig.of({key: text}, made)
             except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The log of an internal topic, as the coordinator that lives on it needs it: written by it alone, and read once."""
+"""The partitions of a coordinator's topic. The coordinator alone writes them, and reads each once, when it loads it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from replica.core.partition_log import PartitionLog
 from replica.wire import batch, records
 
 READ_BYTES: Final = 64 * 1024
-"""A few hundred records: while they are taken in nobody else is served."""
+"""A few hundred records. No other task runs while they are replayed."""
 LOOK_AGAIN_S: Final = 0.05
-"""How often it is looked whether followers have what a load has read, and whether there is the topic by now."""
+"""The interval of checks whether followers have what a load has read, and whether the topic exists by now."""
 LOAD_AGAIN_S: Final = 1.0
-"""A partition whose log cannot be read is tried again after this, for as long as it is led here."""
+"""The pause before an unreadable partition is loaded again, while this broker leads it."""
 
 Take = Callable[[batch.Header, Iterator[records.Record]], None]
 
 
 class CoordinatorStorage(Protocol):
-    """What is asked of the replica manager."""
+    """The part of the replica manager that coordinators use."""
 
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
     ) -> None:
-        """With acks = all. What is called first is written first. `done` is called once, at once or later: NONE and the
+        """Append with acks=all, in the order of the calls. `done` is called once, now or later: with NONE and the
         offset of the first record, or the error."""
 
     def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
-        """Its log, and its high watermark now; None where this broker has no replica of it."""
+        """Return the log of a replica and its high watermark; None if this broker holds no replica."""
 
 
 async def read_all(storage: CoordinatorStorage, where: TopicPartition, wanted: Callable[[], bool], take: Take) -> bool:
-    """Batch by batch. False: it is not here, or not wanted any more."""
+    """Read a partition batch by batch. Return whether all of it was read; not if it is gone or not wanted any more."""
     found = storage.held(where)
     if found is None:
         return False
@@ -57,8 +57,8 @@ async def read_all(storage: CoordinatorStorage, where: TopicPartition, wanted: C
 
 
 def _taken(take: Take, data: bytes, at: int, end: int) -> int:
-    """Returns where to go on."""
-    following = end  # behind the last batch there may be nothing, where the cleaner was
+    """Pass batches on. Return the offset to read from next."""
+    following = end  # the cleaner may have left nothing up to the end
     for position, header in batch.walk(data):
         following = header.next_offset
         take(header, (record for record in records.read_records(data, position) if record.offset >= at))

@@ -1,4 +1,4 @@
-"""Drives the coordinator of groups: what stands in the offsets topic, and what is told of it.
+"""The runtime side of the `GroupCoordinator`: the records of the offsets topic, and the log.
 
 groups = GroupCoordinatorRuntime(storage, count, log, settings)
 """
@@ -29,14 +29,17 @@ from replica.core.groups.group_messages import Ask, Reply
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import Cause
 from replica.runtime.coordination.coordinator_log import CoordinatorStorage
-from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, surely
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, always
 from replica.runtime.logs import Log
 from replica.wire import group_records
 from replica.wire.batch import Header
 from replica.wire.records import ControlType, Record, batch_of, read_control
+from zab.host.watchdog import Watchdogs
 
 
 class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
+    """Runs the coordinator of the groups of one broker."""
+
     def __init__(
         self,
         storage: CoordinatorStorage,
@@ -44,23 +47,24 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
         log: Log,
         settings: GroupSettings | None = None,
         commit_timeout_ms: int = 5_000,
-        still_leads: Callable[[], Awaitable[bool]] = surely,
+        still_leads: Callable[[], Awaitable[bool]] = always,
+        watchdogs: Watchdogs | None = None,
     ) -> None:
         self.settings = settings or GroupSettings()
         self.rebalances: Counter[Cause] = Counter()
-        """By what they began with, since this broker was started."""
+        """Rebalances by cause, since the start."""
         self._commit_timeout_ms = commit_timeout_ms
 
         def make(now: int) -> GroupCoordinator:
             return GroupCoordinator(self.settings, now, _new_id, group_records.topics_of)
 
-        super().__init__("groups", OFFSETS_TOPIC, make, storage, count, log, still_leads)
+        super().__init__("groups", OFFSETS_TOPIC, make, storage, count, log, still_leads, watchdogs)
 
-    # -- what happens to other topics, and to transactions ---------------------------------------------------
+    # -- other topics, and transactions ---------------------------------------------------
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """The end of the producer's transaction stands in this partition of the offsets topic, at that offset, and
-        every replica in sync has it. Not to be called before; once more does no harm."""
+        """Apply or drop the offsets of a transaction. Its end marker has this offset in this partition of the offsets
+        topic, and every in-sync replica has it. A repetition does no harm."""
         self._change(
             "the end of a transaction",
             lambda: self.coordinator.groups.complete_transaction(partition, producer, committed, offset),
@@ -69,7 +73,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
     def topics_deleted(self, topics: Collection[str]) -> None:
         self._change("deleted topics", lambda: self.coordinator.forget_topics(topics, self.now()))
 
-    # -- what the coordinator wants --------------------------------------------------------------------------
+    # -- effects --------------------------------------------------------------------------
 
     def _act(self) -> None:
         self._carry_out(self.coordinator.ready(), self._tell, self._append)
@@ -92,7 +96,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             elif (entry := self._read(load, record, group_records.decode)) is not None:
                 self.coordinator.replay(load, record.offset, entry, producer)
 
-    # -- telling -------------------------------------------------------------------------------------------------
+    # -- the log -------------------------------------------------------------------------------------------------
 
     def _tell(self, note: Note) -> None:
         say = self._log.say
@@ -121,7 +125,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             case OffsetsExpired(group, offsets, group_too):
                 say("group-offsets-forgotten", group=group, offsets=offsets, group_too=group_too)
             case GroupsLoaded(partition, epoch, groups, offsets):
-                # Most of them are empty in a young cluster, and there are fifty of them.
+                # A young cluster has fifty partitions, most of them empty.
                 level = logging.INFO if groups else logging.DEBUG
                 say("groups-loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
             case GroupsUnloaded(partition, groups):

@@ -1,4 +1,4 @@
-"""Drives the coordinator of transactions: what stands in its topic, and which partitions are told how one ended.
+"""The runtime side of the `TransactionCoordinator`: the records of its topic, producer ids, markers, and the log.
 
 transactions = TransactionCoordinatorRuntime(storage, count, markers, ids, log, settings)
 """
@@ -32,28 +32,33 @@ from replica.core.transactions.transaction_effects import (
 from replica.core.transactions.transaction_messages import Ask, Init, Initialized, NeedsId, Reply
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.coordination.coordinator_log import CoordinatorStorage
-from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, surely
+from replica.runtime.coordination.coordinator_runtime import CoordinatorRuntime, always
 from replica.runtime.coordination.transaction_marker_sender import MarkerOwner
 from replica.runtime.logs import Log
 from replica.wire import transaction_records
 from replica.wire.batch import Header
 from replica.wire.records import Record, batch_of
+from zab.host.watchdog import Watchdogs
 
 
 class ProducerIdSource(Protocol):
     async def take(self) -> int:
-        """One that nobody ever had. `KafkaError` while there is none to be had."""
+        """Return an unused producer id. Raise `KafkaError` while the store gives none."""
 
 
 class MarkerSender(Protocol):
+    """Writes markers to partitions, and reports the outcomes to their owner."""
+
     async def run(
-        self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, owner: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None: ...
     def send(self, marker: Marker) -> None: ...
     def __len__(self) -> int: ...
 
 
 class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, Ask, Reply]):
+    """Runs the coordinator of the transactions of one broker."""
+
     def __init__(
         self,
         storage: CoordinatorStorage,
@@ -62,22 +67,23 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
         ids: ProducerIdSource,
         log: Log,
         settings: TransactionSettings | None = None,
-        still_leads: Callable[[], Awaitable[bool]] = surely,
+        still_leads: Callable[[], Awaitable[bool]] = always,
+        watchdogs: Watchdogs | None = None,
     ) -> None:
         self.settings = settings or TransactionSettings()
         self.timed_out = 0
-        """Transactions that were aborted because they were open for too long, since this broker was started."""
+        """Transactions that were aborted after their timeout, since the start."""
         self._markers = markers
         self._ids = ids
 
         def make(now: int) -> TransactionCoordinator:
             return TransactionCoordinator(self.settings, now)
 
-        super().__init__("transactions", TRANSACTIONS_TOPIC, make, storage, count, log, still_leads)
+        super().__init__("transactions", TRANSACTIONS_TOPIC, make, storage, count, log, still_leads, watchdogs)
 
     @property
-    def untold(self) -> int:
-        """Partitions that are to be told of the end of a transaction, and wait for their turn."""
+    def markers_pending(self) -> int:
+        """The number of partitions that have not got a marker yet."""
         return len(self._markers)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
@@ -93,9 +99,9 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
         assert isinstance(reply, Initialized)
         return reply
 
-    # -- partitions that are told ----------------------------------------------------------------------------
+    # -- markers ----------------------------------------------------------------------------
 
-    def awaits_marks(self, number: MarkerId) -> bool:
+    def awaits_marker(self, number: MarkerId) -> bool:
         return self.coordinator.completion.awaits(number)
 
     def marked(self, number: MarkerId, where: TopicPartition) -> None:
@@ -104,7 +110,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
     def refused(self, number: MarkerId, where: TopicPartition, error: ErrorCode) -> None:
         self._change("a marker", lambda: self.coordinator.completion.refused(number, where, error))
 
-    # -- what the coordinator wants --------------------------------------------------------------------------
+    # -- effects --------------------------------------------------------------------------
 
     def _act(self) -> None:
         ready = self.coordinator.ready()
@@ -126,7 +132,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
             if (entry := self._read(load, record, transaction_records.decode)) is not None:
                 self.coordinator.replay(load, entry)
 
-    # -- telling ---------------------------------------------------------------------------------------------
+    # -- the log ---------------------------------------------------------------------------------------------
 
     def _tell(self, note: Note) -> None:
         say = self._log.say

@@ -1,8 +1,8 @@
-"""Tells partitions how transactions ended: `WriteTxnMarkers` to their leaders, until each has it.
+"""Sends the markers of ended transactions to the leaders of their partitions, until each partition has its marker.
 
-For each leader a task, a connection, and one request under way; many ends go in one request. Who leads may change at
-any time: what could not be said is looked at again, and goes to whoever leads then. Our own partitions are told in the
-same way, over our own listener.
+As Kafka's TransactionMarkerChannelManager: for each leader one task, one connection and one WriteTxnMarkers request
+under way, with the markers of many transactions. Leaders change at any time, so a marker that was not written goes to
+whichever broker leads the partition then. This broker's own partitions get theirs in the same way.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ from zab.net.wakeup import Wakeup
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-_DOES_NOT_CONCERN_IT: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
-"""It never had a part of a transaction."""
+_WITHOUT_TRANSACTIONS: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
+"""The partition's log cannot hold a part of a transaction, so it needs no marker."""
 _EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
-"""Whatever else is raised for one leader is logged with a traceback, and tried again all the same."""
-_NEVER: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Errors of an unreachable or departing leader. Any other is logged with a traceback and retried as well."""
+_FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""The partition knows a newer producer epoch or a newer coordinator. A retry is useless."""
 
 
 @frozen
 class MarkerSenderSettings:
-    """connect_s      for a connection to a leader
-    answer_s       for one answer: replicas in sync have to have what was written
-    again_s        before what could not be said is looked at again
-    gone_s         how often it is asked whether partitions of which nothing is known here are there at all
-    idle_s         after which a connection is closed that nobody needs
-    partitions_max of one request
+    """connect_s       the timeout of a connection attempt
+    answer_s        the timeout of a response: in-sync replicas have to replicate the markers first
+    again_s         the pause before markers that were not written are placed again
+    gone_s          the interval of checks whether unknown partitions exist at all
+    idle_s          the idle time after which a connection is closed
+    partitions_max  the limit of partitions in one request
     """
 
     connect_s: float = 5.0
@@ -58,27 +59,29 @@ class MarkerSenderSettings:
 
 
 class Cluster(Protocol):
-    """The broker's picture of it."""
+    """The part of the metadata cache that is used here."""
 
     def __contains__(self, where: TopicPartition) -> bool: ...
     def leader(self, where: TopicPartition) -> BrokerId | None: ...
 
 
-class Asks(Protocol):
+class LeaderConnection(Protocol):
     """A connection to a leader."""
 
     async def ask(self, api: Api[Q, R], body: Q) -> R: ...
     async def aclose(self) -> None: ...
 
 
-class Dials(Protocol):
-    async def connection(self, address: tuple[str, int], settings: ClientSettings) -> Asks: ...
+class LeaderDialer(Protocol):
+    """Opens connections to leaders."""
+
+    async def connection(self, address: tuple[str, int], settings: ClientSettings) -> LeaderConnection: ...
 
 
 class MarkerOwner(Protocol):
-    """Who wants partitions to be told."""
+    """The coordinator whose markers are sent."""
 
-    def awaits_marks(self, number: MarkerId) -> bool: ...
+    def awaits_marker(self, number: MarkerId) -> bool: ...
     def marked(self, number: MarkerId, where: TopicPartition) -> None: ...
     def refused(self, number: MarkerId, where: TopicPartition, error: ErrorCode) -> None: ...
 
@@ -87,16 +90,18 @@ _Key = tuple[MarkerId, TopicPartition]
 
 
 @define(eq=False)
-class _Line:
-    """What waits to be said to one leader."""
+class _LeaderQueue:
+    """The markers that wait for one leader."""
 
     waiting: dict[_Key, Marker] = field(factory=dict)
-    bell: Wakeup = field(factory=Wakeup)
+    wakeup: Wakeup = field(factory=Wakeup)
 
 
 class TransactionMarkerSender:
-    """exists    whether there is such a partition, as the store knows it; True where it does not answer
-    address   where a broker is reached by other brokers; None if it is not known
+    """Sends markers, and reports each outcome to the owner.
+
+    exists    returns whether the store has such a partition; True while the store is unreachable
+    address   returns where other brokers reach a broker; None if it is unknown
     """
 
     def __init__(
@@ -106,7 +111,7 @@ class TransactionMarkerSender:
         exists: Callable[[TopicPartition], Awaitable[bool]],
         address: Callable[[BrokerId], tuple[str, int] | None],
         log: Log,
-        between: Dials | None = None,
+        between: LeaderDialer | None = None,
         settings: MarkerSenderSettings | None = None,
     ) -> None:
         self.settings = settings or MarkerSenderSettings()
@@ -115,25 +120,27 @@ class TransactionMarkerSender:
         self._exists = exists
         self._address = address
         self._log = log
-        self._between: Dials = between or InterBrokerClients()
+        self._between: LeaderDialer = between or InterBrokerClients()
         self._unplaced: dict[_Key, Marker] = {}
-        self._some = Wakeup()
-        self._left = Wakeup()
-        self._lines: dict[BrokerId, _Line] = {}
-        self._told: MarkerOwner | None = None
+        """Markers of partitions without a known leader, and those to be sent again."""
+        self._retry = Wakeup()
+        self._check_existence = Wakeup()
+        self._queues: dict[BrokerId, _LeaderQueue] = {}
+        """The leaders with a task."""
+        self._owner: MarkerOwner | None = None
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
-        """Partitions that are to be told of something, and wait for that."""
-        return len(self._unplaced) + sum(len(line.waiting) for line in self._lines.values())
+        """Return the number of markers that wait, by partition."""
+        return len(self._unplaced) + sum(len(queue.waiting) for queue in self._queues.values())
 
-    async def run(self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        self._told = told
+    async def run(self, owner: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self._owner = owner
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._look_for_the_gone)
+            self._nursery.start_soon(self._drop_deleted)
             task_status.started()
             while True:
-                await self._some.wait()
+                await self._retry.wait()
                 await trio.sleep(self.settings.again_s)
                 unplaced, self._unplaced = self._unplaced, {}
                 self._place(unplaced)
@@ -141,30 +148,30 @@ class TransactionMarkerSender:
     def send(self, marker: Marker) -> None:
         self._place({(marker.number, where): marker for where in marker.partitions})
 
-    # -- to whom ---------------------------------------------------------------------------------------------
+    # -- placing ---------------------------------------------------------------------------------------------
 
     def _place(self, markers: Mapping[_Key, Marker]) -> None:
-        assert self._told is not None
+        assert self._owner is not None
         assert self._nursery is not None
         for key, marker in markers.items():
-            if not self._told.awaits_marks(marker.number):
+            if not self._owner.awaits_marker(marker.number):
                 continue
             leader = self._cluster.leader(key[1])
             if leader is None:
                 self._again({key: marker})
                 continue
-            line = self._lines.get(leader)
-            if line is None:
-                line = self._lines[leader] = _Line()
-                self._nursery.start_soon(self._serve, leader, line)
-            line.waiting[key] = marker
-            line.bell.ring()
+            queue = self._queues.get(leader)
+            if queue is None:
+                queue = self._queues[leader] = _LeaderQueue()
+                self._nursery.start_soon(self._serve, leader, queue)
+            queue.waiting[key] = marker
+            queue.wakeup.ring()
 
-    async def _look_for_the_gone(self) -> None:
-        """A topic that was deleted cannot be told; and nobody reads in it how the transaction ended."""
-        assert self._told is not None
+    async def _drop_deleted(self) -> None:
+        """Count partitions of deleted topics as marked: there is no log to write to."""
+        assert self._owner is not None
         while True:
-            await self._left.wait()  # who has nothing to say does not wake up for it
+            await self._check_existence.wait()
             await trio.sleep(self.settings.gone_s)
             unknown = sorted({where for _, where in self._unplaced if where not in self._cluster})
             for where in unknown:
@@ -173,21 +180,21 @@ class TransactionMarkerSender:
                 for number, each in [key for key in self._unplaced if key[1] == where]:
                     del self._unplaced[number, each]
                     self._log.say("marker-for-nobody", partition=where)
-                    self._told.marked(number, where)
+                    self._owner.marked(number, where)
 
     # -- one leader ------------------------------------------------------------------------------------------
 
-    async def _serve(self, leader: BrokerId, line: _Line) -> None:
-        connection: Asks | None = None
+    async def _serve(self, leader: BrokerId, queue: _LeaderQueue) -> None:
+        connection: LeaderConnection | None = None
         try:
             while True:
-                if not line.waiting:
-                    line.bell.answer()
+                if not queue.waiting:
+                    queue.wakeup.answer()
                     with trio.move_on_after(self.settings.idle_s):
-                        await line.bell.wait()
-                    if not line.waiting:
+                        await queue.wakeup.wait()
+                    if not queue.waiting:
                         return
-                asked = self._next(line)
+                asked = self._next(queue)
                 if not asked:
                     continue
                 try:
@@ -203,35 +210,35 @@ class TransactionMarkerSender:
                     if connection is not None:
                         await connection.aclose()
                         connection = None
-                    # Perhaps somebody else leads by now, also of what has not been asked yet.
-                    self._again(asked | line.waiting)
-                    line.waiting.clear()
+                    # Leaders may have changed, also those of the markers that still wait.
+                    self._again(asked | queue.waiting)
+                    queue.waiting.clear()
         finally:
-            del self._lines[leader]
+            del self._queues[leader]
             if connection is not None:
                 with trio.CancelScope(shield=True):
                     await connection.aclose()
 
-    def _next(self, line: _Line) -> dict[_Key, Marker]:
-        assert self._told is not None
+    def _next(self, queue: _LeaderQueue) -> dict[_Key, Marker]:
+        assert self._owner is not None
         asked: dict[_Key, Marker] = {}
-        for key in list(line.waiting)[: self.settings.partitions_max]:
-            marker = line.waiting.pop(key)
-            if self._told.awaits_marks(marker.number):
+        for key in list(queue.waiting)[: self.settings.partitions_max]:
+            marker = queue.waiting.pop(key)
+            if self._owner.awaits_marker(marker.number):
                 asked[key] = marker
         return asked
 
-    async def _dial(self, leader: BrokerId) -> Asks:
+    async def _dial(self, leader: BrokerId) -> LeaderConnection:
         address = self._address(leader)
         if address is None:
-            raise Unreachable(f"nobody has said where broker {leader} is")
+            raise Unreachable(f"the address of broker {leader} is not known yet")
         with trio.move_on_after(self.settings.connect_s):
             settings = ClientSettings(f"broker-{self._me}-transactions", request_s=self.settings.answer_s)
             return await self._between.connection(address, settings)
         raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
 
     def _answered(self, asked: dict[_Key, Marker], reply: WriteTxnMarkersResponse) -> None:
-        assert self._told is not None
+        assert self._owner is not None
         numbers = {marker.producer: marker.number for marker in asked.values()}
         left = dict(asked)
         for each in reply.markers:
@@ -240,29 +247,31 @@ class TransactionMarkerSender:
                     number = numbers.get(each.producer_id)
                     where = TopicPartition(topic.name, part.partition_index)
                     if number is None or (marker := left.pop((number, where), None)) is None:
-                        raise WireError(f"an answer about producer {each.producer_id} in {where}, who was not named")
+                        raise WireError(
+                            f"the response names producer {each.producer_id} in {where}, the request does not"
+                        )
                     self._one(number, where, marker, _error(part.error_code))
         self._again(left)
 
     def _one(self, number: MarkerId, where: TopicPartition, marker: Marker, error: ErrorCode) -> None:
-        assert self._told is not None
-        if error is ErrorCode.NONE or error in _DOES_NOT_CONCERN_IT:
-            self._told.marked(number, where)
-        elif error in _NEVER:
-            self._told.refused(number, where, error)
+        assert self._owner is not None
+        if error is ErrorCode.NONE or error in _WITHOUT_TRANSACTIONS:
+            self._owner.marked(number, where)
+        elif error in _FENCED:
+            self._owner.refused(number, where, error)
         else:
             self._log.warn_rate_limited("marker-not-written", where, partition=where, id=marker.id, error=error.name)
             self._again({(number, where): marker})
 
     def _again(self, left: dict[_Key, Marker]) -> None:
-        """A little later."""
+        """Place these markers again a little later."""
         if left:
             self._unplaced |= left
-            self._some.ring()
-            self._left.ring()
+            self._retry.ring()
+            self._check_existence.ring()
 
 
-# -- in the words of the protocol --------------------------------------------------------------------------
+# -- translation --------------------------------------------------------------------------
 
 
 def _body(asked: dict[_Key, Marker]) -> WriteTxnMarkersRequest:

@@ -17,7 +17,7 @@ from replica.core.connection_limits import ConnectionLimits
 from replica.core.errors import WireError
 from replica.core.principals import NoPrincipal
 from replica.runtime.authentication.listener_security import Authenticator, ListenerSecurity
-from replica.runtime.config import Listener
+from replica.runtime.configuration.broker_config import Listener
 from replica.runtime.logs import Log
 from replica.runtime.network.tls_handshake import accept_tls
 from replica.runtime.requests import ANONYMOUS, ApiKey, Request

@@ -1,12 +1,12 @@
-"""What takes long about single batches is done in threads, so that nobody else waits for it.
+"""Examines batches of records before they are appended: large ones in threads, so that no other request waits.
 
-A few kilobytes may be unpacked to many megabytes, or hold a million records. Neither can be known before it is tried:
-so what is compressed is unpacked at once up to a bound, and given to a thread when it goes beyond.
+A few kilobytes may be decompressed to many megabytes, or hold a million records. The size is known only afterwards. So
+a compressed batch is decompressed at once up to a bound, and goes to a thread beyond it.
 
 The threads form two lanes. The ordinary lane bounds a batch by its compressed size, and gives it up beyond that bound.
 The oversized lane then examines it again, with one thread and the full bounds. So a batch of a few kilobytes that
-unpacks to 64 MiB costs the ordinary lane no more than an honest batch, and honest batches do not queue behind it.
-Searches for a timestamp have a thread of their own: they unpack stored batches, which may be as large.
+decompresses to 64 MiB costs the ordinary lane no more than an honest batch, and honest batches do not queue behind it.
+Searches for a timestamp have a thread of their own: they decompress stored batches, which may be as large.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ from replica.wire.validation import RECORDS_MAX
 
 @frozen
 class BatchExaminerSettings:
-    """batch_bytes_max     of one batch when it is unpacked; a larger one is refused
-    batch_records_max   records of one batch, with their headers; a batch of more is refused
-    light_bytes_max     of plain batches of one request, that are not examined before they are appended
-    unpacked_bytes_max  of one batch, that are unpacked at once
-    records_max         of one batch, with their headers, that are stepped through at once
-    record_errors_max   refused records that the answer to one request names
-    threads_max         threads of the ordinary lane; the oversized lane and searches have one more thread each, which
-                        may take twice `batch_bytes_max` of memory
-    ordinary_bytes_max  unpacked bytes of one batch in the ordinary lane, whatever its compressed size
-    ordinary_ratio_max  the same bound for each compressed byte, if that allows more
-    ordinary_record_bytes  unpacked bytes for each record or header that the ordinary lane steps through
+    """Limits by batch, unless stated otherwise. A header counts as a record.
+
+    batch_bytes_max        the decompressed size; a larger batch is refused
+    batch_records_max      the number of records; a batch with more is refused
+    light_bytes_max        uncompressed batches of one request, up to this size together, are not examined in advance
+    unpacked_bytes_max     the decompressed size up to which a batch is examined at once
+    records_max            the number of records up to which a batch is examined at once
+    record_errors_max      refused records that the response to one request names
+    threads_max            threads of the ordinary lane; the oversized lane and searches have one more thread each, and
+                           each may take twice `batch_bytes_max` of memory
+    ordinary_bytes_max     the decompressed size in the ordinary lane, whatever the compressed size
+    ordinary_ratio_max     the same limit for each compressed byte, if that allows more
+    ordinary_record_bytes  decompressed bytes for each record that the ordinary lane steps through
     """
 
     batch_bytes_max: int = INFLATED_BYTES_MAX
@@ -72,12 +74,14 @@ class BatchExaminerSettings:
 
 
 _OF_RECORDS: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
-"""Errors for which single records may be to blame."""
+"""Errors that single records may cause."""
 _CODEC_AT: Final = 22
 """The low byte of a batch's attributes."""
 
 
 class BatchExaminer:
+    """Examines batches in two lanes of threads."""
+
     def __init__(self, settings: BatchExaminerSettings) -> None:
         self._settings = settings
         self._bounds, self._bounds_at_once = settings.bounds, settings.bounds_at_once
@@ -88,10 +92,10 @@ class BatchExaminer:
     async def all_examined(
         self, entries: Sequence[tuple[TopicPartition, bytes]], log_of: Callable[[TopicPartition], PartitionLog | None]
     ) -> list[tuple[TopicPartition, bytes | ExaminedBatch]]:
-        """Return the entries of one request with what the logs are to be given in place of their batches.
+        """Return the entries of one request, with examined batches in place of large or compressed ones.
 
-        Most requests are light: small, not compressed. The batches of a larger one are examined one after the other,
-        and others have their turn in between.
+        Most requests are light: small and not compressed. The batches of a larger one are examined one after the other,
+        and other tasks run in between.
         """
         ready: list[tuple[TopicPartition, bytes | ExaminedBatch]] = []
         left = self._settings.light_bytes_max
@@ -109,7 +113,7 @@ class BatchExaminer:
         return ready
 
     async def examined(self, log: PartitionLog, records: bytes) -> bytes | ExaminedBatch:
-        """What the log is to be given in its place."""
+        """Return the examined batch; the batch itself if the log has to refuse it."""
         if len(records) < HEADER_BYTES:
             return records
         if parse_header(records).record_count <= self._bounds_at_once.records_max:
@@ -129,7 +133,7 @@ class BatchExaminer:
         log_of: Callable[[TopicPartition], PartitionLog | None],
         clock: int,
     ) -> list[Produced]:
-        """Name the records for which batches were refused, so that clients fail those and send the others again."""
+        """Name the records that caused refusals, so that clients fail those and send the others again."""
         left = self._settings.record_errors_max
         named = []
         for result, (where, records) in zip(results, entries, strict=True):
@@ -144,7 +148,7 @@ class BatchExaminer:
         return named
 
     async def searched(self, log: PartitionLog, timestamp: int) -> Search:
-        """A whole batch may have to be unpacked for it; who searches with this gets what was found."""
+        """Search in a thread, since a whole batch may have to be decompressed. Return a search with a fixed result."""
         found: TimestampAndOffset | None = None
         wrong: KafkaError | None = None
         try:
@@ -166,5 +170,5 @@ def _is_beyond_bounds(found: ExaminedBatch | None) -> bool:
 
 
 def _is_plain(records: bytes) -> bool:
-    """Not compressed: its records and their headers are no more than half its bytes."""
+    """Return whether a batch is uncompressed: then it has at most one record or header for each two bytes."""
     return len(records) < HEADER_BYTES or not records[_CODEC_AT] & 7

@@ -1,5 +1,4 @@
-"""ISRs at the store: written under a condition, read when it is not known what became of a write, and noted for the
-controller."""
+"""ISRs at the store: a conditional write, a read after an unknown outcome, and the notification of the controller."""
 
 from __future__ import annotations
 
@@ -7,34 +6,35 @@ from enum import Enum, auto
 from typing import Final
 
 import zab
-from kraft_controller.core.names import BrokerId, TopicPartition, Version
+from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 from kraft_controller.wire import znodes
 from replica.core.replica_messages import WriteIsr
 
 ANY_VERSION: Final = -1
-"""It is there, whatever it holds."""
+"""A check with this version only requires that the node exists."""
 NOTICE: Final = f"{znodes.ISR_CHANGES}/isr_change_"
-DISK_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
 
 
 class Outcome(Enum):
+    """Why a write of an ISR is not known to be in force."""
+
     REFUSED = auto()
-    """The node is at another version."""
+    """The node has another version."""
     LOST = auto()
-    """Nobody knows."""
+    """The reply was lost: the write may be in force."""
     UNWANTED = auto()
-    """Who was to join is not registered."""
+    """A broker that was to join is not registered."""
     GONE = auto()
-    """There is no such node."""
+    """The node does not exist."""
 
 
 async def write(session: zab.Session, asked: WriteIsr) -> Version | Outcome:
-    """The version afterwards, if it stands. Other errors say that there is no store to be asked now: `zab.ZabError`.
+    """Write an ISR. Return the node's new version. Raise `zab.ZabError` while the store is unreachable.
 
-    Which life of a broker is registered is told by the zxid that made its node, and no condition of a multi asks for
-    that: so it is read. Who dies between the reading and the write, and is back by then, is let in only if the
-    controller has not seen it yet, for it writes the state anew then; and when it sees it, it takes him out.
+    The zxid that created a broker's node identifies its registration. A multi cannot check that zxid, so it is read
+    first. If a broker dies and returns between the read and the write, it joins only until the controller has noticed
+    its death: the controller then writes the state again, without that broker.
     """
     lives = [(broker, life) for broker, life in zip(asked.joins, asked.lives, strict=False) if life != -1]
     if lives:
@@ -60,7 +60,7 @@ async def write(session: zab.Session, asked: WriteIsr) -> Version | Outcome:
 
 
 async def read(session: zab.Session, where: TopicPartition) -> PartitionState | None:
-    """As it is now, whatever server answers. None: there is none. `znodes.DamagedNode` if it makes no sense."""
+    """Return the state as of now; None if the node does not exist. Raise `znodes.DamagedNode` if it is unreadable."""
     path = znodes.state_path(where)
     await session.sync(path)
     try:
@@ -70,11 +70,7 @@ async def read(session: zab.Session, where: TopicPartition) -> PartitionState | 
     return znodes.read_partition_state(where, data, Version(stat.version))
 
 
-async def tell_of_disk(session: zab.Session, broker: BrokerId) -> None:
-    """A log of this broker failed. The controller asks which, and has others lead. One note too many does no harm."""
-    await session.create(DISK_NOTICE, znodes.log_dir_event(broker), sequential=True)
-
-
-async def tell(session: zab.Session, changed: tuple[TopicPartition, ...]) -> None:
-    """A note too many does no harm, so one whose answer is lost is written again by whoever calls again."""
+async def notify_of_isr_changes(session: zab.Session, changed: tuple[TopicPartition, ...]) -> None:
+    """Have the controller read these states again. Repeat it after a lost reply: one notification too many does no
+    harm."""
     await session.create(NOTICE, znodes.partitions(changed), sequential=True)

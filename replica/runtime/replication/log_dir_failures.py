@@ -1,7 +1,7 @@
-"""A disk that fails under a running broker: what was on it is given up here, and led by others.
+"""The failure of a disk: the broker gives up the logs on it, and the controller elects other leaders.
 
-Nobody else can know. So the controller is told by a note in the store; it asks this broker what is left, and elects
-others where something is missing. A broker whose last directory has failed ends: it would only be in the way.
+Only this broker can notice the failure. It leaves a notification in the store; the controller then asks the broker
+which replicas are left. A broker without any working directory ends, since it could serve nothing.
 """
 
 from __future__ import annotations
@@ -18,44 +18,60 @@ from replica.runtime.logs import Log
 from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.storage.files import StorageFailure
-from zab.net.wakeup import Wakeup
 
 CHECK_S: Final = 1.0
-NOTE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
+AGAIN_S: Final = 0.5
+"""The pause before a notification that failed is written again."""
+LOG_DIR_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
 
 
 class LogDirFailureHandler:
-    def __init__(self, me: BrokerId, disk: LogManagerRuntime, replication: ReplicaManagerRuntime, log: Log) -> None:
+    """Gives up failed directories, and notifies the controller of each failure of a directory or a log."""
+
+    def __init__(
+        self, me: BrokerId, log_manager: LogManagerRuntime, replica_manager: ReplicaManagerRuntime, log: Log
+    ) -> None:
         self._me = me
-        self._disk = disk
-        self._replication = replication
+        self._log_manager = log_manager
+        self._replica_manager = replica_manager
         self._log = log
         self._given_up: dict[str, str] = {}
-        self._bell = Wakeup()
+        """Failed directories whose replicas are given up, and the reason."""
 
     async def run(self) -> None:
-        """For the life of the broker. Raises `StorageFailure` when no directory is left."""
+        """Check until cancelled. Raise `StorageFailure` when no directory is left."""
         while True:
             await trio.sleep(CHECK_S)
-            for directory, why in self._disk.failed.items():
+            for directory, why in self._log_manager.failed.items():
                 if directory not in self._given_up:
                     self._give_up(directory, why)
-            if len(self._given_up) == self._disk.directories:
+            if len(self._given_up) == self._log_manager.directories:
                 raise StorageFailure(f"no log directory is left: {'; '.join(self._given_up.values())}")
 
     def _give_up(self, directory: str, why: str) -> None:
-        lost = self._disk.partitions_in(directory)
+        lost = self._log_manager.partitions_in(directory)
         self._log.say("directory-failed", logging.ERROR, directory=directory, partitions=len(lost), why=why)
         for where in lost:
-            self._replication.disk_failed(where, why)
+            self._replica_manager.disk_failed(where, why)
         self._given_up[directory] = why
-        self._bell.ring()
+        self._replica_manager.log_failed.ring()
 
-    async def tell(self, session: zab.Session) -> None:
-        """For as long as the session lasts. With the next one it is said again: a note may have been lost."""
-        told = 0
+    async def notify_controller(self, session: zab.Session) -> None:
+        """Notify the controller while the session lasts. A new session repeats the notification: the last may be
+        lost, and one too many does no harm."""
+        failed = self._replica_manager.log_failed
+        if self._given_up:
+            failed.ring()
         while True:
-            while len(self._given_up) == told:
-                await self._bell.wait()
-            told = len(self._given_up)
-            await session.create(NOTE, znodes.log_dir_event(self._me), sequential=True)
+            await failed.wait()
+            try:
+                await notify_of_log_failure(session, self._me)
+            except zab.ZabError as error:
+                self._log.warn_rate_limited("disk-failure-not-told", "", why=error)
+                failed.ring()
+                await trio.sleep(AGAIN_S)
+
+
+async def notify_of_log_failure(session: zab.Session, broker: BrokerId) -> None:
+    """Have the controller ask this broker which replicas are left, and elect other leaders."""
+    await session.create(LOG_DIR_NOTICE, znodes.log_dir_event(broker), sequential=True)

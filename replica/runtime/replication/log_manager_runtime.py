@@ -1,6 +1,6 @@
-"""The logs of a broker as its replicas want them, and what has to be done with them now and then.
+"""The runtime side of a broker's `LogManager`: its replicas' logs, retention, cleaning, flushes and checkpoints.
 
-Short calls are made in the loop; what takes long, a flush, a round of cleaning, the start, in a thread.
+Short calls run in the event loop. Flushes, cleaning and loading run in threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from attrs import frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.log_config import LogConfig
 from replica.core.partition_log import PartitionLog
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.runtime.logs import Log
@@ -33,17 +32,17 @@ Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
-"""After the start; then one interval after the other."""
-KNOWN_S: Final = 30.0
-"""For settings to be heard of, before a full directory is used as it is."""
+"""The first check of retention after the start; then it follows the interval."""
+CONFIGS_KNOWN_S: Final = 30.0
+"""How long to wait for the settings of topics before a full directory is used as it is."""
 REST: Final = 3
-"""So long logs lose what is too old, one after the other; then others are served for so many times as long. There may
-be thousands, each of which waits for the disk: twenty milliseconds, where it is busy."""
+"""Retention runs for `SLICE_S`, then pauses for this many times as long. There may be thousands of logs, and each may
+wait twenty milliseconds for a busy disk."""
 
 
 @frozen
 class LogSize:
-    """A log: how much it takes, and where it ends."""
+    """The size of a log in bytes, and its end offset."""
 
     where: TopicPartition
     size: int
@@ -51,20 +50,20 @@ class LogSize:
 
 
 CLEAN_PAUSE_LEAST_S: Final = 0.01
-"""Also with `log.cleaner.backoff.ms=0`, which would look for something to clean without a pause."""
+"""The least pause, also with `log.cleaner.backoff.ms=0`, which would keep the cleaner busy without end."""
 
 
 LOADING_S: Final = 2.0
-"""At least, between two lines about logs that are being loaded."""
+"""The least time between two log lines about the progress of loading."""
 
 
 @frozen
 class LogManagerPace:
-    """flush_check_s       how often it is looked whose records have waited for long enough
-    checkpoint_s        how often it is written down how far all is durable
+    """flush_check_s       the interval of checks for logs whose records have waited for long enough
+    checkpoint_s        the interval of checkpoints of the recovery points
     retention_check_s   `log.retention.check.interval.ms`
-    clean_pause_s       `log.cleaner.backoff.ms`: between two looks for something to clean
-    sweep_s             how often files whose time has come are deleted
+    clean_pause_s       `log.cleaner.backoff.ms`: the interval of checks for logs to compact
+    sweep_s             the interval of deletions of files whose delay is over
     """
 
     flush_check_s: float = log_manager.FLUSH_CHECK_MS / _MS
@@ -75,12 +74,12 @@ class LogManagerPace:
 
 
 def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
-    """The same: a partition is a pair."""
+    """Return the same mapping with plainer types: a partition is a pair."""
     return cast("Mapping[tuple[str, int], int]", watermarks)
 
 
 class LogManagerRuntime:
-    """Its own lock on each directory is taken when it is made."""
+    """Owns the log directories of a broker. The constructor locks each of them."""
 
     def __init__(
         self,
@@ -90,24 +89,28 @@ class LogManagerRuntime:
         now: Callable[[], int],
         pace: LogManagerPace | None = None,
         settings: ManagerSettings | None = None,
+        *,
+        cleans: bool = True,
     ) -> None:
         self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
-        self.cleans = True
-        """`log.cleaner.enable`: whether logs that are to be compacted are."""
+        self.cleans = cleans
+        """`log.cleaner.enable`: whether logs with cleanup.policy=compact are compacted."""
         self.anothers: dict[TopicPartition, str] = {}
-        """Logs that say that they are of another topic than the store says, so that no role was taken; and why."""
+        """Logs whose topic id differs from the store's, so that no role was taken; and the reason."""
         self._told_uncleanable: set[TopicPartition] = set()
+        """Uncleanable logs that the broker's log mentions already."""
         self._configs = configs
         self._log = log
         self._now = now
         self._pace = pace or LogManagerPace()
-        self._clean_pause_s = self._pace.clean_pause_s
+        self.clean_pause_s = self._pace.clean_pause_s
+        """`log.cleaner.backoff.ms`"""
         self._clean_pause_changed = Wakeup()
 
     # -- the start and the end -------------------------------------------------------------------------------
 
     async def load(self, me: BrokerId, cluster: str) -> None:
-        """Every log that is there. Raises where a directory is another's, or where none can be used."""
+        """Load every log. Raise if a directory belongs to another broker or cluster, or if none is usable."""
         began = trio.current_time()
         await trio.to_thread.run_sync(self._logs.load, me, cluster, self._progress_of_loading())
         for note in self._logs.notes:
@@ -118,7 +121,7 @@ class LogManagerRuntime:
             self._log.say("log-damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
-        """Return what the thread that loads the logs calls after each of them."""
+        """Return the callback of the loading thread: it is called after each log."""
         said = began = time.monotonic()
 
         def progress(done: int, total: int) -> None:
@@ -131,12 +134,15 @@ class LogManagerRuntime:
         return progress
 
     async def make_room(self) -> None:
-        """Before the first records come: a directory that is full would fail with them, again at each start, though
-        somebody has said meanwhile that less is to be kept. Retention is by what is set for a topic, so that has to be
-        heard first; a log of which it is not keeps all it has."""
+        """Delete old segments of full directories before the first records arrive.
+
+        A full directory would fail with the first record, again at each start, even if an administrator has shortened
+        the retention meanwhile. Retention depends on the settings of topics, so they are awaited. A log without known
+        settings keeps everything.
+        """
         topics = self._logs.topics_short_of_room()
-        with trio.move_on_after(KNOWN_S):
-            await self._configs.until_heard(topics)
+        with trio.move_on_after(CONFIGS_KNOWN_S):
+            await self._configs.until_known(topics)
         if not topics:
             return
         try:
@@ -153,7 +159,7 @@ class LogManagerRuntime:
 
     @property
     def paths(self) -> dict[str, str | None]:
-        """Each directory, and why it cannot be used; None: it can."""
+        """Each directory, and the reason why it is unusable; None for a working one."""
         return {each.files.where: self.failed.get(each.files.where) for each in self._logs.directories}
 
     def held_in(self, directory: str) -> list[LogSize]:
@@ -168,29 +174,29 @@ class LogManagerRuntime:
         )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
-        """Of which there is a log."""
+        """List the partitions with a log in this directory."""
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(TopicPartition(*where) for each in found for where in each.logs)
 
     @property
     def failed(self) -> dict[str, str]:
-        """Directories that cannot be used any more, and why."""
+        """Unusable directories, and the reason."""
         return {each.files.where: each.failed.text for each in self._logs.directories if each.failed is not None}
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Logs that could not be opened, or not be read, and why."""
+        """Logs that could not be opened or read, and the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
     @property
     def uncleanable(self) -> dict[TopicPartition, str]:
-        """Logs that are to be compacted and are not any more, and why."""
+        """Logs that the cleaner has given up, and the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.uncleanable.items()}
 
     async def close(self, epoch: int) -> None:
         await trio.to_thread.run_sync(self._logs.close, epoch)
 
-    # -- what replicas want ------------------------------------------------------------------------------------
+    # -- logs of replicas ------------------------------------------------------------------------------------
 
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         logs = self._logs
@@ -199,14 +205,14 @@ class LogManagerRuntime:
         kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
             if not begins:
-                # This broker is in sync by a log of this topic: it may be this one, with a file that has rotted.
+                # This broker is in the ISR, so it had a log of this topic: perhaps this one, with a damaged file.
                 self.anothers[where] = why = _anothers(logs.folder(where), kept, topic_id)
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
-            # Of a topic that was deleted while this broker could not hear of it. Ids are never given twice.
+            # The log of a topic that was deleted while this broker was away. Ids are never reused.
             aside = logs.set_aside(where)
             self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
         elif ident is not None and kept is None and logs.directory_of(where) is not None:
-            logs.keep_topic_id(where, ident)  # it is from a time when nobody wrote it down
+            logs.keep_topic_id(where, ident)  # from a version that did not write topic ids
         return logs.get_or_create(where, ident, begins=begins)
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -220,18 +226,18 @@ class LogManagerRuntime:
     def keep_high_watermarks(self, watermarks: Watermarks) -> None:
         self._logs.checkpoint_high_watermarks(_plain(watermarks))
 
-    def reconfigure(self, topic: str, config: LogConfig) -> None:
+    def reconfigure(self, topic: str) -> None:
         self._logs.reconfigure(topic)
 
-    # -- now and then ------------------------------------------------------------------------------------------
+    # -- periodic work ------------------------------------------------------------------------------------------
 
     async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = unheard) -> None:
-        """`watermarks`: what is committed; nothing behind that is cleaned or goes for its age. `retired` is called when
-        segments went."""
+        """Run until cancelled. `watermarks` returns the high watermarks: neither the cleaner nor retention passes them.
+        `retired` is called after segments were deleted."""
         pace, logs, now = self._pace, self._logs, self._now
 
         def known() -> Watermarks:
-            """As long as nobody has heard what is set for a topic, it may be that all of it is to be kept."""
+            """Return the watermarks of topics whose settings are known. Others may have to keep everything."""
             return {where: offset for where, offset in watermarks().items() if where.topic in self._configs}
 
         async def flush() -> None:
@@ -277,20 +283,16 @@ class LogManagerRuntime:
             nursery.start_soon(self._every, pace.sweep_s, sweep)
             nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
 
-    @property
-    def clean_pause_s(self) -> float:
-        """`log.cleaner.backoff.ms`. A change counts at once, also for the pause under way."""
-        return self._clean_pause_s
-
-    @clean_pause_s.setter
-    def clean_pause_s(self, pause_s: float) -> None:
-        if pause_s != self._clean_pause_s:
-            self._clean_pause_s = pause_s
+    def configure_cleaner(self, *, cleans: bool, pause_s: float | None) -> None:
+        """Enable or disable the cleaner; set its pause, which counts at once, also for the pause under way."""
+        self.cleans = cleans
+        if pause_s is not None and pause_s != self.clean_pause_s:
+            self.clean_pause_s = pause_s
             self._clean_pause_changed.ring()
 
     async def _cleaning(self, act: Callable[[], Awaitable[None]]) -> None:
         while True:
-            with trio.move_on_after(max(self._clean_pause_s, CLEAN_PAUSE_LEAST_S)):
+            with trio.move_on_after(max(self.clean_pause_s, CLEAN_PAUSE_LEAST_S)):
                 await self._clean_pause_changed.wait()
                 continue
             await self._tried(act)
@@ -306,16 +308,16 @@ class LogManagerRuntime:
         try:
             await act()
         except KafkaError as error:
-            # The log, or its directory, says so to everybody who wants something of it.
+            # Every request to the log or its directory gets this error, too.
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
         except Exception as error:
-            self._log.failed("disk", error)  # of one log, say: others have their turn again the next time
+            self._log.failed("disk", error)  # perhaps one log's: the next round goes on with the others
 
 
 def _anothers(folder: str, kept: bytes, topic_id: object) -> str:
     of = urlsafe_b64encode(kept).decode().rstrip("=")
     return (
-        f"{folder} is of topic {of}, as its {METADATA} says, and the store has topic {topic_id}: no role is taken with "
-        f"it. While the broker is down, write topic_id: {topic_id} into that file if the log is this topic's, or move "
-        "the folder away if it is not"
+        f"{folder} belongs to topic {of} according to its {METADATA}, but the store has topic {topic_id}: this broker "
+        f"takes no role with it. Stop the broker; then write topic_id: {topic_id} into that file if the log is this "
+        "topic's, or move the folder away if it is not"
     )

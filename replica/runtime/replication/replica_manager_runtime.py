@@ -1,7 +1,7 @@
-"""What turns a broker's replicas: the clock, the disk, the store, other brokers, and those who wait for an answer.
+"""The runtime side of a broker's `ReplicaManager`: the clock, the disk, the store, other brokers, and waiting requests.
 
-Everything goes into the core at once and by one task at a time, and what the core then wants is done behind it: answers
-wake who waits, fetchers are rung, ISRs go to the store, flushes to threads. Nothing in the core waits for any of it.
+One task at a time calls the core, and the call never waits. Whatever the core then requests happens behind it: replies
+wake the tasks that wait for them, fetchers are woken, ISR changes go to the store, flushes to threads.
 """
 
 from __future__ import annotations
@@ -9,93 +9,85 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
-from attrs import define, field, frozen
 
 import zab
 from kraft_controller.core.commands import Command
-from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition, Version
-from kraft_controller.wire.znodes import DamagedNode
-from replica.core.errors import ErrorCode, KafkaError
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from replica.core.errors import ErrorCode
 from replica.core.offset_lookup import Lookup
 from replica.core.partition_log import ActiveProducer, AppendOrigin, PartitionLog
-from replica.core.replica_manager import Logs, ReplicaManager
+from replica.core.replica_manager import ReplicaManager
 from replica.core.replica_messages import (
     CONSUMER,
     Deleted,
     EpochAnswer,
     Fetch,
     Fetched,
-    LogFlush,
+    Note,
     OffsetAnswer,
     Produced,
-    ReadIsr,
     Results,
-    WriteIsr,
 )
 from replica.core.replica_settings import ReplicaSettings
-from replica.runtime import isr_store
 from replica.runtime.logs import Log
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
+from replica.runtime.pending_reply import PendingReply
+from replica.runtime.replication.alter_partition_sender import AlterPartitionPace, AlterPartitionSender
 from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExaminerSettings
 from replica.runtime.replication.fetcher_tasks import FetcherSettings, FetcherTasks
-from replica.runtime.replication.isr_store import Outcome
+from replica.runtime.replication.replica_durability import CheckpointedLogs, ReplicaDurability
 from replica.runtime.requests import unheard
 from zab.host.clocks import steady_wall_clock, wall_ms
-from zab.host.watchdog import UNWATCHED
+from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
-AGAIN_S: Final = 1.0
-"""Before the next look after one that failed."""
-LOUD: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
-"""Notes that somebody has to see. Others are told as they are."""
-QUIET: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
-"""Notes that may come again and again."""
+RETRY_S: Final = 1.0
+"""The pause after a tick that failed."""
+LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
+"""The levels of notes that need attention. All others are at INFO."""
+RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
+"""Notes that may repeat without end."""
+CHECKPOINT_S: Final = 5.0
+"""The default of `replica.high.watermark.checkpoint.interval.ms`."""
 
-RoleTaken = Callable[[TopicPartition, bool | None, int], None]
-"""Leads, follows, or (None) has nothing to do with it any more; in which leader epoch."""
+RoleListener = Callable[[TopicPartition, bool | None, int], None]
+"""Receives a partition, whether this broker now leads it (None: it holds no replica any more), and the leader epoch."""
 
 T = TypeVar("T")
 
 
-class CheckpointedLogs(Logs, Protocol):
-    def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
-        """They are durable when it returns. Slow; called from a thread."""
+class ReplicaNotes:
+    """Writes the notes of the core to the broker's log."""
 
+    def __init__(self, log: Log) -> None:
+        self.fetches_refused = 0
+        """Partitions for which a leader refused this follower's fetch, since the start."""
+        self._log = log
 
-@frozen
-class ReplicationPace:
-    """checkpoint_s    `replica.high.watermark.checkpoint.interval.ms`
-    notices_s       how often it is looked whether the controller is to be told of changed ISRs
-    store_s         before the store is asked again, when it could not be
-    writes_max      ISRs under way to the store at a time
-    """
-
-    checkpoint_s: float = 5.0
-    notices_s: float = 2.5
-    store_s: float = 0.5
-    writes_max: int = 64
-
-
-@define(eq=False)
-class _Waiter:
-    answered: trio.Event = field(factory=trio.Event)
-    results: Any = None
-
-    def answer(self, results: Results) -> None:
-        self.results = results
-        self.answered.set()
+    def write(self, note: Note) -> None:
+        fields, event = dict(note.fields), note.event.replace("_", "-")
+        if isinstance(error := fields.pop("raised", None), Exception):
+            self._log.failed(event, error, **fields)
+        elif note.event == "fetch_refused":
+            # Normal for a moment when leaders change, and then for many partitions at once.
+            self.fetches_refused += 1
+            key = fields["leader"], fields["error"]
+            self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
+        elif note.event in RATE_LIMITED:
+            self._log.warn_rate_limited(event, fields.get("partition"), **fields)
+        else:
+            self._log.say(event, LEVELS.get(note.event, logging.INFO), **fields)
 
 
 class ReplicaManagerRuntime:
-    """One broker's replicas at work.
+    """Runs the `ReplicaManager` of one broker.
 
-    epoch     of this broker's life
-    session   the one that lasts, if one does
-    address   where another broker is reached by brokers
+    epoch     returns the epoch of the broker's registration
+    session   returns the current session with the store; None while there is none
+    address   returns where other brokers reach a broker; None if it is unknown
     """
 
     def __init__(
@@ -107,51 +99,52 @@ class ReplicaManagerRuntime:
         session: Callable[[], zab.Session | None],
         address: Callable[[BrokerId], tuple[str, int] | None],
         settings: ReplicaSettings | None = None,
-        pace: ReplicationPace | None = None,
+        pace: AlterPartitionPace | None = None,
         fetching: FetcherSettings | None = None,
         between: InterBrokerClients | None = None,
         examining: BatchExaminerSettings | None = None,
+        *,
+        checkpoint_s: float = CHECKPOINT_S,
+        watchdogs: Watchdogs | None = None,
     ) -> None:
         self.core = ReplicaManager(me, logs, settings)
-        self.role_taken: list[RoleTaken] = []
-        """Called whenever the controller has given this broker another role."""
-        self._logs = logs
-        self._log = log
-        self._session = session
-        self._pace = pace or ReplicationPace()
         self.now = steady_wall_clock()
+        self.notes = ReplicaNotes(log)
+        self.log_failed = Wakeup()
+        """Rung when a log has failed. The controller has to be notified."""
+        self._log = log
+        self._role_listeners: list[RoleListener] = []
         self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
         self._examiner = BatchExaminer(examining or BatchExaminerSettings())
+        self._isr_sender = AlterPartitionSender(
+            self.core.alter_partition, session, self.now, self._turn, log, pace or AlterPartitionPace()
+        )
+        self._durability = ReplicaDurability(self.core, logs, self.now, self._turn, log, checkpoint_s)
         self._waiting: dict[int, Callable[[Results], None]] = {}
+        """Receivers of the results of delayed operations, by token."""
         self._last_token = 0
-        self.fetches_refused = 0
-        """Partitions for which a leader refused this follower's fetch, since the start."""
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._wakes_at = math.inf
-        """When `_tick` looks by itself. It is rung for only when it has to look sooner."""
-        self._store_bell = Wakeup()
-        self._disk_bell = Wakeup()
-        self._broken_bell = Wakeup()
-        self._at_store: dict[TopicPartition, WriteIsr | ReadIsr] = {}
-        """At most one for each partition: the core asks for the next when it knows what became of the one before."""
-        self._to_flush: dict[TopicPartition, LogFlush] = {}
+        """When `_tick` wakes by itself. It is rung only to wake earlier."""
         self._turning = self._again = False
-        self.watchdog = UNWATCHED
+        """A turn is under way; it has to look at the core once more."""
+        self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
+
+    def add_role_listener(self, listener: RoleListener) -> None:
+        """Have the listener called whenever the controller has given this broker another role."""
+        self._role_listeners.append(listener)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._fetchers.run)
-                nursery.start_soon(self._write_isrs)
-                nursery.start_soon(self._flush)
-                nursery.start_soon(self._checkpoint)
-                nursery.start_soon(self._tell_controller)
-                nursery.start_soon(self._tell_of_disks)
+                nursery.start_soon(self._isr_sender.run)
+                nursery.start_soon(self._durability.run)
                 task_status.started()
                 await self._tick()
         finally:
             with trio.CancelScope(shield=True):
-                await self._keep_watermarks()
+                await self._durability.checkpoint()
 
     # -- the controller --------------------------------------------------------------------------------------
 
@@ -161,20 +154,20 @@ class ReplicaManagerRuntime:
         return errors
 
     def require_in_sync(self, topic: str, replicas: int | None) -> None:
-        """`min.insync.replicas` of a topic; None: as of all that do not say."""
+        """Set `min.insync.replicas` of a topic. None: the broker's default holds."""
         self.core.require_in_sync(topic, replicas, self.now())
         self._turn()
 
     def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Of these, replicas that are not in sync fetch no more than so much together; None: as much as comes."""
+        """Throttle the fetching of these partitions while out of sync (bytes/s, total). None: no throttle."""
         self.core.fetchers.throttle(partitions, bytes_s)
         self._turn()
 
     def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Of these, which are led here, no more than so much together is sent to replicas that are not in sync."""
+        """Throttle replication of these partitions, led here, to out-of-sync followers (bytes/s, total)."""
         self.core.fetches.quota.configure(partitions, bytes_s)
 
-    # -- those who ask, and wait -----------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------
 
     async def produce(
         self,
@@ -183,7 +176,7 @@ class ReplicaManagerRuntime:
         entries: Sequence[tuple[TopicPartition, bytes]],
         placed: Callable[[], None] = unheard,
     ) -> list[Produced]:
-        """`placed`: it is called when they are in the logs, and all that is left is to wait for others."""
+        """Append batches. `placed` is called when they are in the logs and only followers are still awaited."""
         ready = await self._examiner.all_examined(entries, self._log_of)
         clock = wall_ms()
         results = await self._answered(
@@ -202,29 +195,29 @@ class ReplicaManagerRuntime:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
 
     async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = unheard) -> list[T]:
-        """At once, or when the core says so. Who is cancelled meanwhile, his connection being gone, is forgotten."""
+        """Return the results, at once or when the core has completed the operation. Cancellation drops it."""
         self._last_token += 1
-        token, waiter = self._last_token, _Waiter()
-        self._waiting[token] = waiter.answer
+        token, pending = self._last_token, PendingReply[Any]()
+        self._waiting[token] = pending.give
         try:
             results = ask(token)
             self._turn()
             if results is not None:
                 return results
             placed()
-            await waiter.answered.wait()
-            found: list[T] = waiter.results
+            found: list[T] | None = await pending.wait()
+            assert found is not None  # the core answers each operation, if only with its expiry
             return found
         finally:
             if self._waiting.pop(token, None) is not None:
                 self.core.purgatory.cancel(token)
 
     def logs_retired(self) -> None:
-        """Retention ran, and may have moved the start of any log."""
+        """Look at the starts of all logs: retention may have moved them."""
         self.core.logs_retired()
 
     def disk_failed(self, where: TopicPartition, why: str) -> None:
-        """Its log can be neither read nor written any more."""
+        """Give up a replica whose log can be neither read nor written any more."""
         self.core.disk_failed(where, why, self.now())
         self._turn()
 
@@ -246,7 +239,7 @@ class ReplicaManagerRuntime:
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
     ) -> None:
-        """With acks = all. `done` is called once, at once or later: NONE and the first offset, or the error."""
+        """Append with acks=all. `done` is called once, now or later: with NONE and the first offset, or the error."""
         self._last_token += 1
         token = self._last_token
 
@@ -265,19 +258,19 @@ class ReplicaManagerRuntime:
         self._turn()
 
     def held(self, where: TopicPartition) -> tuple[PartitionLog, int] | None:
-        """Its log, and its high watermark now; None where this broker has no replica of it."""
+        """Return the log of a replica and its high watermark; None if this broker holds no replica."""
         partition = self.core.partitions.get(where)
         return None if partition is None else (partition.log, partition.high_watermark)
 
-    # -- what the core wants ---------------------------------------------------------------------------------
+    # -- turns ---------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self._again = True
         if self._turning:
-            return  # it is seen to before the turn ends in whose middle we are
+            return  # the turn under way looks again before it ends
         self._turning = True
         try:
-            with self.watchdog.turn("what became of requests, roles and records"):
+            with self._watchdog.turn("replies, roles and records of replicas"):
                 while self._again:
                     self._again = False
                     self._act()
@@ -285,7 +278,7 @@ class ReplicaManagerRuntime:
             self._turning = False
         deadline = self.core.deadline
         if deadline is not None and deadline < self._wakes_at:
-            self._bell.ring()
+            self._wakeup.ring()
 
     def _act(self) -> None:
         ready = self.core.ready()
@@ -293,169 +286,41 @@ class ReplicaManagerRuntime:
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 self._tell(waiting, reply.results)
-        wishes: list[WriteIsr | ReadIsr] = [*ready.writes, *ready.reads]
-        for wish in wishes:
-            self._at_store[wish.where] = wish
-            self._store_bell.ring()
+        for write in ready.writes:
+            self._isr_sender.send(write)
+        for read in ready.reads:
+            self._isr_sender.send(read)
         for flush in ready.flushes:
-            self._to_flush[flush.where] = flush
-            self._disk_bell.ring()
+            self._durability.flush(flush)
         for leader in ready.leaders:
             self._tell(self._fetchers.wake, leader)
         for taken in ready.roles:
-            for hear in self.role_taken:
-                self._tell(hear, taken.where, taken.leads, taken.epoch)
+            for listener in self._role_listeners:
+                self._tell(listener, taken.where, taken.leads, taken.epoch)
         for note in ready.notes:
             if note.event == "log_failed":
-                self._broken_bell.ring()
-            fields, event = dict(note.fields), note.event.replace("_", "-")
-            if isinstance(error := fields.pop("raised", None), Exception):
-                self._log.failed(event, error, **fields)
-            elif note.event == "fetch_refused":
-                # Normal for a moment when leaders change, and then of many partitions at once.
-                self.fetches_refused += 1
-                key = fields["leader"], fields["error"]
-                self._log.warn_rate_limited(event, key, logging.INFO, total=self.fetches_refused, **fields)
-            elif note.event in QUIET:
-                self._log.warn_rate_limited(event, fields.get("partition"), **fields)
-            else:
-                self._log.say(event, LOUD.get(note.event, logging.INFO), **fields)
+                self.log_failed.ring()
+            self.notes.write(note)
 
-    def _tell(self, hear: Callable[..., None], *what: object) -> None:
-        """An exception of one of those that are told is logged: the others are told all the same."""
+    def _tell(self, listener: Callable[..., None], *what: object) -> None:
+        """Call a listener. Log its exception, so that the others are called all the same."""
         try:
-            hear(*what)
+            listener(*what)
         except Exception as error:
-            self._log.failed("not-told", error, hearer=hear.__qualname__)
-
-    def poke(self) -> None:
-        """Have a turn soon, even if there is nothing to do."""
-        self._bell.ring()
+            self._log.failed("not-told", error, hearer=listener.__qualname__)
 
     async def _tick(self) -> None:
         while True:
-            self._bell.answer()
+            self._wakeup.answer()
             deadline = self.core.deadline
             self._wakes_at = math.inf if deadline is None else deadline
             with trio.move_on_after(max(self._wakes_at - self.now(), 0) / 1000):
-                await self._bell.wait()
+                await self._wakeup.wait()
             deadline = self.core.deadline
             if deadline is not None and deadline <= self.now():
                 try:
                     self.core.tick(self.now())
                 except Exception as error:
                     self._log.failed("upkeep-failed", error)
-                    await trio.sleep(AGAIN_S)  # what was due is taken off the list, so the next look goes further
+                    await trio.sleep(RETRY_S)  # the core has dropped what was due, so the next tick goes further
             self._turn()
-
-    # -- the store -------------------------------------------------------------------------------------------
-
-    async def _write_isrs(self) -> None:
-        limit = trio.CapacityLimiter(self._pace.writes_max)
-        async with trio.open_nursery() as nursery:
-            while True:
-                await self._store_bell.wait()
-                wishes, self._at_store = self._at_store, {}
-                for wish in wishes.values():
-                    await limit.acquire_on_behalf_of(wish)
-                    nursery.start_soon(self._one_at_store, wish, limit)
-
-    async def _one_at_store(self, wish: WriteIsr | ReadIsr, limit: trio.CapacityLimiter) -> None:
-        try:
-            session = self._session()
-            if session is None:
-                raise zab.ZabError("there is no session")
-            if isinstance(wish, WriteIsr):
-                self._wrote(wish, await isr_store.write(session, wish))
-            else:
-                state = await isr_store.read(session, wish.where)
-                self.core.alter_partition.read(wish.where, wish.epoch, state, self.now())
-        except Exception as error:
-            if isinstance(error, zab.ZabError | DamagedNode):
-                self._log.warn_rate_limited("isr-not-written", "", why=error, partition=wish.where)
-            else:
-                self._log.failed("isr-not-written", error, partition=wish.where)
-            await trio.sleep(self._pace.store_s)
-            # What a session did that is over may have come to be: nothing is known of it, as if the answer were lost.
-            if isinstance(wish, WriteIsr):
-                self.core.alter_partition.lost(wish)
-            else:
-                self.core.alter_partition.unread(wish.where, self.now())
-        finally:
-            limit.release_on_behalf_of(wish)
-        self._turn()
-
-    def _wrote(self, wish: WriteIsr, outcome: Version | Outcome) -> None:
-        match outcome:
-            case Outcome.REFUSED:
-                self.core.alter_partition.refused(wish)
-            case Outcome.LOST:
-                self.core.alter_partition.lost(wish)
-            case Outcome.UNWANTED:
-                self.core.alter_partition.unwanted(wish, self.now())
-            case Outcome.GONE:
-                self.core.alter_partition.gone(wish.where, wish.state.leader_epoch, self.now())
-            case version:
-                self.core.alter_partition.written(wish, version, self.now())
-
-    async def _tell_controller(self) -> None:
-        while True:
-            await trio.sleep(self._pace.notices_s)
-            due = self.core.alter_partition.propagation.due(self.now())
-            session = self._session()
-            if due and session is not None:
-                try:
-                    await isr_store.tell(session, due)
-                    self.core.alter_partition.propagation.notified(due, self.now())
-                except zab.ZabError as error:
-                    self._log.warn_rate_limited("isr-changes-not-told", "", why=error)
-
-    async def _tell_of_disks(self) -> None:
-        """The controller hears of a log that failed, or its partitions would have a leader that cannot lead."""
-        while True:
-            await self._broken_bell.wait()
-            session = self._session()
-            try:
-                if session is None:
-                    raise zab.ZabError("there is no session")
-                await isr_store.tell_of_disk(session, self.core.me)
-            except zab.ZabError as error:
-                self._log.warn_rate_limited("disk-failure-not-told", "", why=error)
-                self._broken_bell.ring()
-                await trio.sleep(self._pace.store_s)
-
-    # -- the disk --------------------------------------------------------------------------------------------
-
-    async def _flush(self) -> None:
-        """What has to be durable before it counts. All that is wished meanwhile is one flush for each partition."""
-        while True:
-            await self._disk_bell.wait()
-            wishes, self._to_flush = self._to_flush, {}
-            for where, wish in wishes.items():
-                partition = self.core.partitions.get(where)
-                if partition is None or partition.cuts != wish.cuts:
-                    continue
-                try:
-                    upto = await trio.to_thread.run_sync(partition.log.flush)
-                except KafkaError as error:
-                    self.core.disk_failed(where, error.text, self.now())
-                except Exception as error:
-                    self._log.failed("not-flushed", error, partition=where)
-                    self.core.disk_failed(where, repr(error), self.now())
-                else:
-                    self.core.flushed(where, wish.cuts, upto, self.now())
-                self._turn()
-
-    async def _checkpoint(self) -> None:
-        while True:
-            await trio.sleep(self._pace.checkpoint_s)
-            await self._keep_watermarks()
-
-    async def _keep_watermarks(self) -> None:
-        values = self.core.high_watermarks()
-        try:
-            await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
-        except (KafkaError, OSError) as error:
-            self._log.warn_rate_limited("watermarks-not-kept", "", logging.ERROR, why=error)
-        except Exception as error:
-            self._log.failed("watermarks-not-kept", error)

@@ -45,7 +45,7 @@ async def write(brokers: Cluster, *values: str) -> None:
 def members_of(brokers: Cluster) -> int:
     """In a group that is settled; -1: it is not."""
     for broker in brokers.brokers.values():
-        for group in broker.groups.coordinator.groups:
+        for group in broker.parts.group_coordinator.coordinator.groups:
             if group.id == "g" and group.state in (GroupState.STABLE, GroupState.EMPTY):
                 return len(group.members)
     return -1

@@ -21,15 +21,15 @@ T0 = TopicPartition("t", 0)
 
 
 def rate(broker: Broker) -> int | None:
-    return broker.replication.core.fetchers.quota.bytes_s
+    return broker.parts.replica_manager.core.fetchers.quota.bytes_s
 
 
 def slowed(broker: Broker) -> set[TopicPartition]:
-    return set(broker.replication.core.fetchers.quota.partitions)
+    return set(broker.parts.replica_manager.core.fetchers.quota.partitions)
 
 
 def held(broker: Broker, where: TopicPartition) -> bool:
-    return where in broker.replication.core.high_watermarks()
+    return where in broker.parts.replica_manager.core.high_watermarks()
 
 
 def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(
@@ -43,20 +43,20 @@ def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(
                 await until(partial(held, broker, TopicPartition(name, 0)))
             everybody, me = Entity.of("brokers"), Entity.of("brokers", "1")
             await alter_config(session, everybody, {"log.retention.ms": str(HOUR_MS)})
-            await until(lambda: broker.configs["t"].retention_ms == HOUR_MS)
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == HOUR_MS)
             await alter_config(session, me, {"log.retention.ms": str(2 * HOUR_MS)})
-            await until(lambda: broker.configs["t"].retention_ms == 2 * HOUR_MS)
-            assert broker.configs["u"].retention_ms == 5
-            assert broker.disk.clean_pause_s == 15.0
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == 2 * HOUR_MS)
+            assert broker.parts.topic_configs["u"].retention_ms == 5
+            assert broker.parts.log_manager.clean_pause_s == 15.0
             await alter_config(session, me, {"log.cleaner.backoff.ms": "250", "sasl.kerberos.service.name": "kafka"})
-            await until(lambda: broker.disk.clean_pause_s == 0.25)
+            await until(lambda: broker.parts.log_manager.clean_pause_s == 0.25)
             await session.set(me.node, b'{"version":1,"config":{"log.retention.ms":"long","log.segment.bytes":"4096"}}')
             await alter_config(session, me, {"num.replica.fetchers": "2"})
-            await until(lambda: broker.configs["t"].segment_bytes == 4096)
-            assert broker.configs["t"].retention_ms == HOUR_MS
+            await until(lambda: broker.parts.topic_configs["t"].segment_bytes == 4096)
+            assert broker.parts.topic_configs["t"].retention_ms == HOUR_MS
             await alter_config(session, everybody, {}, ["log.retention.ms"])
             await alter_config(session, me, {}, ["log.segment.bytes", "log.retention.ms"])
-            await until(lambda: broker.configs["t"] == broker.config.log)
+            await until(lambda: broker.parts.topic_configs["t"] == broker.config.log)
 
     trio.run(main)
     said = [record.getMessage() for record in caplog.records if "sasl.kerberos" in record.getMessage()]

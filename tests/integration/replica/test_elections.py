@@ -21,7 +21,9 @@ def test_a_timeout_of_zero_does_not_time_out_the_controllers_answer(tmp_path: Pa
         async with cluster(tmp_path, 1) as made, made.store.session() as session:
             broker = made.brokers[1]
             await create_topic(session, "t", {0: [broker.config.id]}, {}, lambda size: bytes(range(1, size + 1)))
-            await until(lambda: "t" in broker.cache.topics and broker.who_controls() == 1)
+            await until(
+                lambda: "t" in broker.parts.metadata_cache.topics and broker.parts.membership.acting_controller() == 1
+            )
             async with connect([("127.0.0.1", made.ports[1])]) as client:
                 partitions = [{"topic": "t", "partitions": [0]}]
                 asked = {"election_type": 0, "topic_partitions": partitions, "timeout_ms": 0}

@@ -40,18 +40,18 @@ the other's disk fails: nobody could lead then."""
 
 def fail(broker: Broker, directory: int) -> None:
     """As the next call would that does not get through."""
-    files = broker.disk._logs.directories[directory].files
+    files = broker.parts.log_manager._logs.directories[directory].files
     files.errors.error("write", "orders-0", errno.EIO)
 
 
 def led(by: Broker, told: Broker) -> set[TopicPartition]:
     """By one broker, as another is told."""
-    roles = told.cache.topics["orders"].partitions.values()
+    roles = told.parts.metadata_cache.topics["orders"].partitions.values()
     return {role.where for role in roles if role.state.leader == by.config.id}
 
 
 def all_in_sync(told: Broker) -> bool:
-    return all(len(role.state.isr) == 2 for role in told.cache.topics["orders"].partitions.values())
+    return all(len(role.state.isr) == 2 for role in told.parts.metadata_cache.topics["orders"].partitions.values())
 
 
 async def ends(broker: Broker, *, task_status: trio.TaskStatus[None]) -> None:
@@ -68,12 +68,12 @@ async def test_what_was_on_it_is_led_by_others_and_the_last_disk_is_the_end(tmp_
             await nursery.start(two.run)
             async with trio.open_nursery() as ending:
                 await ending.start(ends, one)
-                await until(lambda: len(two.cache.brokers) == 2 and len(one.cache.brokers) == 2)
+                await until(lambda: [len(each.parts.metadata_cache.brokers) for each in (one, two)] == [2, 2])
                 async with connect([("127.0.0.1", two.ports[PLAINTEXT])]) as client:
                     producer = Producer(client, "orders", "all", Codec.NONE)
                     await producer.begin()
                     await until(lambda: len(led(one, two)) == PARTITIONS // 2)
-                    lost = set(one.disk.partitions_in(str(disks[0])))
+                    lost = set(one.parts.log_manager.partitions_in(str(disks[0])))
                     kept = led(one, two) - lost
                     assert kept < led(one, two), "or there is nothing to be seen here"
                     await until(lambda: all_in_sync(two))
@@ -98,7 +98,7 @@ async def test_a_broker_begins_with_the_disks_that_can_be_used(tmp_path: Path) -
             config = evolve(BASE, id=BrokerId(1), log_dirs=(bad, good), replication_factor=1)
             broker = Broker(config, store.session)
             await nursery.start(broker.run)
-            assert [where for where, why in broker.disk.paths.items() if why is not None] == [str(bad)]
+            assert [where for where, why in broker.parts.log_manager.paths.items() if why is not None] == [str(bad)]
             assert former_sessions(good)
             async with connect([("127.0.0.1", broker.ports[PLAINTEXT])]) as client:
                 producer = Producer(client, "orders", "all", Codec.NONE)
@@ -106,5 +106,5 @@ async def test_a_broker_begins_with_the_disks_that_can_be_used(tmp_path: Path) -
                 for _ in range(PARTITIONS):
                     await producer.send([(None, b"x")])
                 assert producer.ends == dict.fromkeys(range(PARTITIONS), 1)
-            assert len(broker.disk.partitions_in(str(good))) == PARTITIONS
+            assert len(broker.parts.log_manager.partitions_in(str(good))) == PARTITIONS
             nursery.cancel_scope.cancel()

@@ -33,13 +33,13 @@ def consume(broker: Broker, hosts: str) -> None:
 
     sent_and_read(b"a")
     sent_and_read(b"b")
-    [session] = broker.fetch_sessions._open.values()
+    [session] = broker.parts.fetch_sessions._open.values()
     assert session.epoch > 1
     assert {where.partition for where in session.wishes} == {0, 1, 2}
-    broker.fetch_sessions.close(session.id, session.owner)  # as if there had been no room any more
+    broker.parts.fetch_sessions.close(session.id, session.owner)  # as if there had been no room any more
     sent_and_read(b"c")
     assert sorted(found) == [b"a"] * 3 + [b"b"] * 3 + [b"c"] * 3
-    assert len(broker.fetch_sessions) == 1
+    assert len(broker.parts.fetch_sessions) == 1
     consumer.close()
     producer.close()
 
@@ -47,8 +47,8 @@ def consume(broker: Broker, hosts: str) -> None:
 def test_kafka_python_consumes_in_a_session(tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, 1, partitions=3) as made:
-            await made.brokers[1].topics.create("t")
-            await made.brokers[1].topics.led("t", 3, 60_000)
+            await made.brokers[1].parts.topics.create("t")
+            await made.brokers[1].parts.topics.led("t", 3, 60_000)
             await in_thread(consume, made.brokers[1], made.hosts)
 
     trio.run(main)
@@ -79,10 +79,10 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
     async def main() -> None:
         async with cluster(tmp_path, 3) as made:
             brokers = made.brokers.values()
-            await made.brokers[1].topics.create("idle", partitions=IDLE, factor=3)
-            await made.brokers[1].topics.create("busy", partitions=1, factor=3)
-            await made.brokers[1].topics.led("idle", IDLE, 60_000)
-            await made.brokers[1].topics.led("busy", 1, 60_000)
+            await made.brokers[1].parts.topics.create("idle", partitions=IDLE, factor=3)
+            await made.brokers[1].parts.topics.create("busy", partitions=1, factor=3)
+            await made.brokers[1].parts.topics.led("idle", IDLE, 60_000)
+            await made.brokers[1].parts.topics.led("busy", 1, 60_000)
             await in_thread(produce_all, made.hosts, 1)
             await until(lambda: all(at_rest(broker) for broker in brokers))
             monkeypatch.setattr(Partition, "read", counting)
@@ -90,11 +90,13 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
             assert {where.topic for where in looked} == {"busy"}
             assert len(looked) <= LOOKS_MAX * RECORDS
             busy = TopicPartition("busy", 0)
-            await until(lambda: {each.replication.core.high_watermarks()[busy] for each in brokers} == {RECORDS + 1})
+            await until(
+                lambda: {each.parts.replica_manager.core.high_watermarks()[busy] for each in brokers} == {RECORDS + 1}
+            )
 
             # A leader that has lost a session is fetched from in full, once, and then again in a session.
-            leader = made.brokers[made.brokers[1].cache.leader(busy) or 0]
-            sessions = leader.replication.core.fetches.sessions
+            leader = made.brokers[made.brokers[1].parts.metadata_cache.leader(busy) or 0]
+            sessions = leader.parts.replica_manager.core.fetches.sessions
             former = {each: sessions.of(BrokerId(each)) for each in made.brokers if each != leader.config.id}
             for each in former:
                 sessions.close(BrokerId(each))
@@ -110,5 +112,5 @@ def test_followers_fetch_only_what_changed(tmp_path: Path, monkeypatch: pytest.M
 
 
 def at_rest(broker: Broker) -> bool:
-    sessions = broker.replication.core.fetches.sessions
+    sessions = broker.parts.replica_manager.core.fetches.sessions
     return len(sessions) == 2 and not any(each.dirty for each in sessions._open.values())

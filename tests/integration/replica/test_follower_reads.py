@@ -62,7 +62,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack(tmp_path: Path) -> 
             await create_topic(
                 session, "t", {0: [BrokerId(1), BrokerId(2)]}, {}, lambda size: bytes(range(1, size + 1))
             )
-        await until(lambda: all("t" in broker.cache.topics for broker in made.brokers.values()))
+        await until(lambda: all("t" in broker.parts.metadata_cache.topics for broker in made.brokers.values()))
         await in_thread(write, made.hosts)
         part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         asked = {"max_bytes": 1 << 20, "topics": [{"topic": "t", "partitions": [part]}]}

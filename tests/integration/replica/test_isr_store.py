@@ -14,6 +14,7 @@ from kraft_controller.wire import znodes
 from replica.core.replica_messages import WriteIsr
 from replica.runtime.replication import isr_store
 from replica.runtime.replication.isr_store import Outcome
+from replica.runtime.replication.log_dir_failures import notify_of_log_failure
 
 T0 = TopicPartition("t", 0)
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -24,7 +25,7 @@ def test_the_controller_is_told_of_a_log_that_failed(tmp_path: Path) -> None:
     async def main() -> None:
         async with zab.open_store(tmp_path) as store, store.session() as session:
             await session.ensure_path(znodes.LOG_DIR_EVENTS)
-            await isr_store.tell_of_disk(session, TWO)
+            await notify_of_log_failure(session, TWO)
             [name] = await session.children(znodes.LOG_DIR_EVENTS)
             path = f"{znodes.LOG_DIR_EVENTS}/{name}"
             data, _ = await session.get(path)

@@ -59,19 +59,19 @@ def test_what_nobody_else_can_lead_is_named(tmp_path: Path) -> None:
             await isr_is(session, 2, 1)
             await made.stop(1)
             await isr_is(session, 2)
-            two = made.brokers[2]
-            while not two.controls:
+            two = made.brokers[2].parts
+            while not two.membership.is_controller:
                 await trio.sleep(0.02)
 
             def here() -> object:
-                return two.cache.endpoint(BrokerId(2), "CONTROLLER")
+                return two.metadata_cache.endpoint(BrokerId(2), "CONTROLLER")
 
-            left = await request_shutdown(BrokerId(2), lambda: two.epoch, here, QUICK)  # type: ignore[arg-type]
+            left = await request_shutdown(BrokerId(2), lambda: two.membership.epoch, here, QUICK)  # type: ignore[arg-type]
             assert left == (T0,)
-            stale = await request_shutdown(BrokerId(2), lambda: two.epoch - 1, here, QUICK)  # type: ignore[arg-type,return-value]
+            stale = await request_shutdown(BrokerId(2), lambda: two.membership.epoch - 1, here, QUICK)  # type: ignore[arg-type,return-value]
             assert stale is None
-            assert await request_shutdown(BrokerId(2), lambda: two.epoch, lambda: None, QUICK) is None
-            assert await request_shutdown(BrokerId(2), lambda: two.epoch, lambda: None, None) == ()
+            assert await request_shutdown(BrokerId(2), lambda: two.membership.epoch, lambda: None, QUICK) is None
+            assert await request_shutdown(BrokerId(2), lambda: two.membership.epoch, lambda: None, None) == ()
 
     trio.run(main)
 

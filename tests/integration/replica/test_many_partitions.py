@@ -29,14 +29,16 @@ def test_others_have_their_turn_while_the_logs_of_a_topic_are_made(tmp_path: Pat
 
             async def beat() -> None:
                 while True:
-                    seen.append(len(broker.replication.core.partitions))
+                    seen.append(len(broker.parts.replica_manager.core.partitions))
                     await trio.lowlevel.checkpoint()
 
             nursery.start_soon(beat)
             await create_topic(session, "t", {number: [broker.config.id] for number in range(MANY)}, {}, ident)
-            await until(lambda: all(broker.cache.leader(TopicPartition("t", n)) is not None for n in range(MANY)))
+            await until(
+                lambda: all(broker.parts.metadata_cache.leader(TopicPartition("t", n)) is not None for n in range(MANY))
+            )
             nursery.cancel_scope.cancel()
-            assert len(broker.replication.core.partitions) == MANY
+            assert len(broker.parts.replica_manager.core.partitions) == MANY
             assert seen[-1] == MANY
             assert max(after - before for before, after in pairwise(seen)) <= TURNS_MAX * PIECE_MAX
             folders = {path.name for path in (tmp_path / "broker1").iterdir() if path.name.startswith("t-")}

@@ -97,7 +97,7 @@ async def test_the_page_in_a_browser(tmp_path: Path) -> None:
     async with cluster(tmp_path / "data", 1) as brokers:
         port = await at(brokers, brokers.brokers[1])
         await write(brokers, "orders", 3)
-        await until(lambda: brokers.brokers[1].cache.topics.get("orders"))
+        await until(lambda: brokers.brokers[1].parts.metadata_cache.topics.get("orders"))
         document = await browse(f"http://127.0.0.1:{port}/", tmp_path / "browser")
         assert 'data-broker="1"' in document
         assert "Healthy" in document
@@ -118,7 +118,7 @@ async def test_a_broker_answers_to_names_of_its_listeners_and_lists_a_part_of_ma
         port = await at(brokers, broker)
         for topic in ("a", "b", "c"):
             await write(brokers, topic, 1)
-        await until(lambda: len(broker.cache.topics) == 3)
+        await until(lambda: len(broker.parts.metadata_cache.topics) == 3)
         found = await told(port)
         assert ([each["topic"] for each in found["topics"]], found["topics_total"]) == (["a", "b"], 3)
         assert found["omitted"] == {"topics": 1, "groups": 0}
@@ -170,6 +170,6 @@ def test_whatever_somebody_has_called_a_thing_it_is_text_on_the_page() -> None:
     text = main(told, [])
     assert "<script" not in text
     assert text.count("&lt;script&gt;") == 9
-    assert "✕ nobody" in text
-    assert "Nobody is the controller" in text
+    assert "✕ none" in text
+    assert "No controller is known" in text
     assert "and 1 partition held elsewhere" in text

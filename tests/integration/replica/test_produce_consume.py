@@ -53,7 +53,7 @@ async def test_lines_become_records_and_records_lines(tmp_path: Path) -> None:
 async def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     """Though both commands are patient with what may pass."""
     async with cluster(tmp_path, 1, partitions=3, auto_create=False) as brokers:
-        await brokers.brokers[1].topics.make_if_missing("orders")
+        await brokers.brokers[1].parts.topics.make_if_missing("orders")
         await brokers.all_know_all()
         for arguments, why in (
             (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, and no partition 9"),

@@ -72,7 +72,9 @@ def test_rates_are_set_and_looked_at_by_clients(tmp_path: Path) -> None:
             assert await described(asks, ("client-id", 1, None)) == [((("client-id", None),), {RATE: 1024.0})]
             assert await described(asks, ("colour", 2, None)) == ErrorCode.INVALID_REQUEST
             broker = made.brokers[1]
-            await until(lambda: broker.dynamic.quotas.rate(QuotaType.FETCH, QuotaClient("ann", "app")) == 2048.0)
+            await until(
+                lambda: broker.parts.dynamic_configs.quotas.rate(QuotaType.FETCH, QuotaClient("ann", "app")) == 2048.0
+            )
             wrong = [
                 entry({"user": "ann"}, colour=1.0),
                 entry({"user": "ann"}, producer_byte_rate=0.5),
@@ -114,21 +116,25 @@ def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) ->
             broker = made.brokers[1]
             await in_thread(produce, made.hosts, "other")
             assert await alter(asks, entry({"client-id": "slow"}, producer_byte_rate=2000.0)) == [0]
-            await until(lambda: broker.dynamic.quotas.rate(QuotaType.PRODUCE, QuotaClient("", "slow")) is not None)
+            await until(
+                lambda: broker.parts.dynamic_configs.quotas.rate(QuotaType.PRODUCE, QuotaClient("", "slow")) is not None
+            )
             assert await in_thread(produce, made.hosts, "other") == 0
             assert await in_thread(produce, made.hosts, "slow") > 0
             await asks.aclose()
             # A consumer gets a part at a time, and all of it in the end.
             slow = await dialled(made, "reader")
             assert await alter(slow, entry({"client-id": "reader"}, consumer_byte_rate=1 << 20)) == [0]
-            await until(lambda: broker.dynamic.quotas.rate(QuotaType.FETCH, QuotaClient("", "reader")) is not None)
+            await until(
+                lambda: broker.parts.dynamic_configs.quotas.rate(QuotaType.FETCH, QuotaClient("", "reader")) is not None
+            )
             part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
             topics = [{"topic": "t", "partitions": [part]}]
             body = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "topics": topics}
             first: dict[str, Any] = {"throttle_time_ms": 0}
             while not first["throttle_time_ms"]:  # unless the machine stood still until it was over
-                broker.dynamic.quotas.record(
-                    QuotaType.FETCH, QuotaClient("", "reader"), 4 << 20, broker.replication.now()
+                broker.parts.dynamic_configs.quotas.record(
+                    QuotaType.FETCH, QuotaClient("", "reader"), 4 << 20, broker.parts.replica_manager.now()
                 )
                 first = await ask(slow, ApiKey.FETCH, body)
             [answer] = first["responses"][0]["partitions"]

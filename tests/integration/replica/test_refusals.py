@@ -23,8 +23,8 @@ def test_a_reassignment_of_an_unknown_partition_says_so(tmp_path: Path) -> None:
             await create_topic(
                 session, "t", {0: [made.brokers[1].config.id]}, {}, lambda size: bytes(range(1, size + 1))
             )
-            await until(lambda: "t" in made.brokers[1].cache.topics)
-            await until(lambda: made.brokers[1].who_controls() == 1)
+            await until(lambda: "t" in made.brokers[1].parts.metadata_cache.topics)
+            await until(lambda: made.brokers[1].parts.membership.acting_controller() == 1)
             asked = {
                 "topics": [
                     {"name": "no-such-topic", "partitions": [{"partition_index": 0, "replicas": [1]}]},
@@ -80,7 +80,7 @@ def test_refused_fetches_are_counted_and_fill_no_log(tmp_path: Path, caplog: pyt
 
     async def main() -> None:
         async with cluster(tmp_path, 1) as made:
-            replication = made.brokers[1].replication
+            replication = made.brokers[1].parts.replica_manager
             for number in range(1_000):
                 fields = {"partition": f"t-{number}", "leader": 2, "error": "NOT_LEADER_OR_FOLLOWER"}
                 replication.core._outbox.note("fetch_refused", **fields)

@@ -23,7 +23,8 @@ from replica.runtime.handlers import fetch_requests, offset_requests, produce_re
 from replica.runtime.logs import Log
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.network.client_listener import ClientListener
-from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime, ReplicationPace
+from replica.runtime.replication.alter_partition_sender import AlterPartitionPace
+from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.requests import ApiKey
 from replica.wire import records
 from replica.wire.batch import walk
@@ -72,7 +73,7 @@ class Cluster:
         logs = self.logs[number] = MemoryLogs()
         replicas = self.replicas[number] = ReplicaManagerRuntime(
             BrokerId(number), logs, log, lambda: self.epochs[number], lambda: self.session, self.address, settings,
-            ReplicationPace(checkpoint_s=0.05, notices_s=0.05),
+            AlterPartitionPace(notices_s=0.05), checkpoint_s=0.05,
         )  # fmt: skip
         handlers = {
             **produce_requests.handlers(replicas),

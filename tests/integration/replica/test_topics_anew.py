@@ -38,7 +38,7 @@ def other_ident(size: int) -> bytes:
 
 
 def held(broker: Broker, where: TopicPartition) -> Any:
-    found = broker.replication.held(where)
+    found = broker.parts.replica_manager.held(where)
     return None if found is None else found[0]
 
 
@@ -54,12 +54,12 @@ def test_groups_are_looked_for_in_as_many_partitions_as_the_new_offsets_topic_ha
         offsets = OffsetsTopicSettings(partitions=4, factor=1)
         async with cluster(tmp_path, 1, offsets=offsets) as made, made.store.session() as session:
             broker = made.brokers[1]
-            await broker.make_topic(OFFSETS_TOPIC)
-            await until(lambda: broker.groups.coordinator.topic.partitions == 4)
-            assert await broker.offsets_topic.count() == 4
+            await broker.parts.internal_topics.create(OFFSETS_TOPIC)
+            await until(lambda: broker.parts.group_coordinator.coordinator.topic.partitions == 4)
+            assert await broker.parts.internal_topics.offsets.count() == 4
             await made_anew(session, broker, OFFSETS_TOPIC, 2)
-            await until(lambda: broker.groups.coordinator.topic.partitions == 2)
-            assert await broker.offsets_topic.count() == 2
+            await until(lambda: broker.parts.group_coordinator.coordinator.topic.partitions == 2)
+            assert await broker.parts.internal_topics.offsets.count() == 2
 
     trio.run(main)
 
@@ -72,19 +72,21 @@ def test_positions_are_those_of_one_topic_also_when_one_word_says_that_there_is_
             broker = made.brokers[1]
             await create_topic(session, "t", {0: [broker.config.id]}, {"retention.ms": "5"}, ident)
             await until(lambda: held(broker, T0) is not None)
-            await until(lambda: broker.configs["t"].retention_ms == 5 and T0 in broker.cache)
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == 5 and T0 in broker.parts.metadata_cache)
             gone: list[str] = []
-            broker.groups.topics_deleted = gone.extend  # type: ignore[method-assign,assignment]
-            role = broker.cache.role(T0)
+            broker.parts.group_coordinator.topics_deleted = gone.extend  # type: ignore[method-assign,assignment]
+            role = broker.parts.metadata_cache.role(T0)
             assert role is not None
             anew = evolve(role, topic_id=TopicId("n" * 22))
-            brokers = tuple(broker.cache.brokers.values())
-            told = UpdateMetadata(broker.config.id, ControllerEpoch(1), broker.epoch, (anew,), brokers, full=True)
-            broker._obey(told)
+            brokers = tuple(broker.parts.metadata_cache.brokers.values())
+            told = UpdateMetadata(
+                broker.config.id, ControllerEpoch(1), broker.parts.membership.epoch, (anew,), brokers, full=True
+            )
+            broker.parts.control_plane.obey(told)
             assert gone == ["t"]
-            broker._obey(told)
+            broker.parts.control_plane.obey(told)
             assert gone == ["t"]
-            await until(lambda: broker.configs["t"].retention_ms == 5)  # it was read again
+            await until(lambda: broker.parts.topic_configs["t"].retention_ms == 5)  # it was read again
 
     trio.run(main)
 
@@ -97,8 +99,8 @@ def test_the_folder_of_a_topic_that_is_gone_is_set_aside_for_a_new_one(tmp_path:
             await until(lambda: held(broker, T0) is not None)
             log = held(broker, T0)
             batch = records.batch_of([(b"k", b"of the old one")], 1)
-            await until(lambda: broker.cache.leader(T0) is not None)
-            broker.replication.append(T0, batch, 1_000, lambda error, offset: None)
+            await until(lambda: broker.parts.metadata_cache.leader(T0) is not None)
+            broker.parts.replica_manager.append(T0, batch, 1_000, lambda error, offset: None)
             await until(lambda: log.end_offset == 1)
             await made.stop(1)
             for path in (
@@ -110,7 +112,7 @@ def test_the_folder_of_a_topic_that_is_gone_is_set_aside_for_a_new_one(tmp_path:
                 await session.delete(path)  # by hand, while nobody is there to hear of it
             broker = await made.start(1)
             await create_topic(session, "t", {0: [broker.config.id]}, {}, other_ident)
-            await until(lambda: held(broker, T0) is not None and broker.cache.leader(T0) is not None)
+            await until(lambda: held(broker, T0) is not None and broker.parts.metadata_cache.leader(T0) is not None)
             assert held(broker, T0).end_offset == 0
             folders = {path.name for path in (tmp_path / "broker1").iterdir() if path.name.startswith("t-0")}
             [aside] = folders - {"t-0"}
@@ -129,26 +131,28 @@ def test_a_log_of_another_topic_id_stays_where_it_is_and_nobody_leads_without_it
             await create_topic(session, "t", {0: [broker.config.id]}, {}, ident)
             await until(lambda: held(broker, T0) is not None)
             log = held(broker, T0)
-            await until(lambda: broker.cache.leader(T0) is not None)
-            broker.replication.append(T0, records.batch_of([(b"k", b"v")], 1), 1_000, lambda error, offset: None)
+            await until(lambda: broker.parts.metadata_cache.leader(T0) is not None)
+            broker.parts.replica_manager.append(
+                T0, records.batch_of([(b"k", b"v")], 1), 1_000, lambda error, offset: None
+            )
             await until(lambda: log.end_offset == 1)
             await made.stop(1)
             right = file.read_bytes()
             file.write_bytes(right.replace(b"topic_id: A", b"topic_id: B"))
             broker = await made.start(1)
-            await until(lambda: T0 in broker.disk.anothers)
+            await until(lambda: T0 in broker.parts.log_manager.anothers)
             assert held(broker, T0) is None
             [said] = [each for each in worries(broker, partitions_of(broker)) if "no replica" in each]
             written = right.decode().partition("topic_id: ")[2]
             assert str(file.parent) in said
             assert f"topic_id: {written} into" in said
-            assert f"of topic B{written[1:]}," in said
+            assert f"belongs to topic B{written[1:]} according to" in said
             await made.stop(1)
             file.write_bytes(right)
             broker = await made.start(1)
             await until(lambda: held(broker, T0) is not None)
             assert held(broker, T0).end_offset == 1
-            assert not broker.disk.anothers
+            assert not broker.parts.log_manager.anothers
 
     trio.run(main)
 
@@ -178,7 +182,7 @@ def test_old_notes_of_what_was_configured_go(tmp_path: Path) -> None:
     async def main() -> None:
         pace = Pace(sweep_s=0.01, notes_s=-1e10)
         async with cluster(tmp_path, 1, pace=pace) as made, made.store.session() as session:
-            heard = made.brokers[1].configs
+            heard = made.brokers[1].parts.topic_configs
             for number in count(7):
                 await alter_config(session, Entity.of("brokers"), {"log.retention.ms": f"{number}"})
                 while await session.children(znodes.CONFIG_CHANGES):

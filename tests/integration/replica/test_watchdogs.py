@@ -19,7 +19,11 @@ from tests.integration.brokers import cluster, until
 from tests.kafka_bodies import request_frame
 from zab.host.watchdog import STALL_S
 
-LOOPS = {"group coordinator": "groups", "transaction coordinator": "transactions", "replica manager": "replication"}
+LOOPS = {
+    "group coordinator": "group_coordinator",
+    "transaction coordinator": "transaction_coordinator",
+    "replica manager": "replica_manager",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +37,13 @@ async def test_loop_that_does_not_turn_makes_the_broker_unhealthy(tmp_path: Path
         broker = running.brokers[1]
         await until(lambda: health(broker)["healthy"])
         for name, attribute in LOOPS.items():
-            driver: Any = getattr(broker, attribute)
+            driver: Any = getattr(broker.parts, attribute)
             driver._turning = True  # as an exception left it once
             await until(lambda: not health(broker)["healthy"])
             assert any(name in each for each in _worries(broker)), name
             assert overview(broker)["health"] == DOWN
             driver._turning = False
-            driver.poke()
+            driver._wakeup.ring()
             await until(lambda: health(broker)["healthy"])
         assert overview(broker)["health"] != DOWN
 
@@ -55,7 +59,7 @@ async def test_controller_that_leaves_events_waiting_makes_its_broker_unhealthy(
     async with cluster(tmp_path, 1) as running:
         broker = running.brokers[1]
         await until(lambda: health(broker)["healthy"])
-        controller = broker.controller
+        controller = broker.parts.membership.controller
         assert controller is not None
         with monkeypatch.context() as patched:
             patched.setattr(controller, "_process", process)

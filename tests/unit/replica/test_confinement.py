@@ -96,7 +96,8 @@ def test_those_who_hear_of_roles_are_told_although_one_of_them_raises(
     async def main() -> None:
         leader = leader_of(OneLog())
         heard: list[TopicPartition] = []
-        leader.role_taken += [raises, lambda where, leads, epoch: heard.append(where)]
+        leader.add_role_listener(raises)
+        leader.add_role_listener(lambda where, leads, epoch: heard.append(where))
         leader.disk_failed(T0, "a disk that failed")
         assert heard == [T0]
         [answer] = await leader.produce(1, 1_000, [(T0, batch_of([(None, b"v")], NOON))])

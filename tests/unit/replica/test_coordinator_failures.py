@@ -119,7 +119,7 @@ def test_groups_are_served_again_after_an_exception(
             ended.set()
 
         if method == "tick":
-            broker.groups._bell.ring()
+            broker.groups._wakeup.ring()
         else:
             nursery.start_soon(asks)
             await ended.wait()
@@ -271,7 +271,7 @@ def test_marker_of_a_rebuilt_coordinator_ends_no_other_transaction(monkeypatch: 
         await trio.sleep(2 * LOAD_AGAIN_S)
         first, second = partitions.sent
         assert first.number != second.number
-        assert not broker.transactions.awaits_marks(first.number)
+        assert not broker.transactions.awaits_marker(first.number)
         broker.transactions.marked(first.number, first.partitions[0])
         assert (await broker.described())["transaction_state"] == "PrepareCommit"
         broker.transactions.marked(second.number, second.partitions[0])

@@ -25,6 +25,17 @@ from tests.unit.replica.storage.logs import NOW, batch
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
+class Reconfigures:
+    def __init__(self, disk: LogManagerRuntime) -> None:
+        self._disk = disk
+
+    def topic_wanted(self, topic: str) -> None:
+        """The test sets what it wants."""
+
+    def topic_configured(self, topic: str, config: LogConfig) -> None:
+        self._disk.reconfigure(topic)
+
+
 def test_partitions_are_described_with_size_and_lag(tmp_path: Path) -> None:
     async def main() -> None:
         log = Log(1)
@@ -77,7 +88,7 @@ def test_retention_deletes_log_by_log_and_keeps_uncommitted_records(tmp_path: Pa
             for _ in range(3):
                 each.append_as_leader(batch(b"x" * 60), 0, NOW)
         checkpoint = tmp_path / "log-start-offset-checkpoint"
-        configs.heard("a", {})
+        configs.set("a", {})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(disk.run, lambda: {A0: 3, A1: 2, B0: 3})
             with trio.fail_after(60):
@@ -137,7 +148,7 @@ def test_pause_of_cleaner_changes_at_once(tmp_path: Path) -> None:
             nursery.start_soon(disk.run, dict)
             await trio.testing.wait_all_tasks_blocked()
             assert looks == 0
-            disk.clean_pause_s = 0.0
+            disk.configure_cleaner(cleans=True, pause_s=0.0)
             with trio.fail_after(60):
                 while looks < 2:
                     await trio.sleep(0.01)
@@ -152,7 +163,7 @@ def test_full_directory_is_shortened_when_topic_settings_arrive(tmp_path: Path) 
         log, little = Log(1), ManagerSettings(little_room_bytes=1 << 60)
         configs = TopicConfigs(LogConfig(segment_bytes=150), log)
         disk = LogManagerRuntime((tmp_path,), configs, log, lambda: NOW, settings=little)
-        configs.apply = disk.reconfigure
+        configs.add_listener(Reconfigures(disk))
         await disk.load(BrokerId(1), "cluster")
         await disk.make_room()  # there is nothing to delete, and no wait
         kept = disk.open(A0, None, begins=True)
@@ -163,7 +174,7 @@ def test_full_directory_is_shortened_when_topic_settings_arrive(tmp_path: Path) 
             nursery.start_soon(disk.make_room)
             await trio.testing.wait_all_tasks_blocked()
             assert kept.start_offset == 0
-            configs.heard("a", {"retention.bytes": "0"})
+            configs.set("a", {"retention.bytes": "0"})
         assert kept.start_offset == 3
         await disk.close(-1)
 

@@ -16,7 +16,7 @@ from replica.core.follower_role import FollowerRole
 from replica.core.replica_fetcher import FetchSessionHandler
 from replica.core.replica_messages import Fetch, FetchPartition, FetchSessionPlace, LeaderRequest, SessionFetched
 from replica.core.replica_settings import ReplicaSettings
-from replica.runtime.replication.fetcher_tasks import fetch_body, fetched
+from replica.runtime.replication.leader_requests import fetch_body, fetched
 from replica.wire.schemas.data_schemas import FetchResponse, ForgottenTopic
 from tests.unit.replica.world import T0, World
 

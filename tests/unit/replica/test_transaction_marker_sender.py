@@ -96,7 +96,7 @@ class Line:
 class Told:
     world: World
 
-    def awaits_marks(self, number: MarkerId) -> bool:
+    def awaits_marker(self, number: MarkerId) -> bool:
         return number in self.world.awaited
 
     def marked(self, number: MarkerId, where: TopicPartition) -> None:

@@ -17,7 +17,7 @@ from replica.core.groups.partitioning import partition_of
 from replica.core.partition_log import AppendOrigin
 from replica.core.transactions.transaction_effects import Marker
 from replica.runtime.admin import transaction_metrics
-from replica.runtime.coordination.coordinator_runtime import surely
+from replica.runtime.coordination.coordinator_runtime import always
 from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from replica.runtime.coordination.transaction_marker_sender import MarkerOwner
 from replica.runtime.handlers import producer_id_requests, transaction_requests
@@ -72,18 +72,18 @@ class Partitions:
     def __init__(self) -> None:
         self.deaf = False
         self.sent: list[Marker] = []
-        self._told: MarkerOwner | None = None
+        self._owner: MarkerOwner | None = None
 
-    async def run(self, told: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        self._told = told
+    async def run(self, owner: MarkerOwner, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self._owner = owner
         task_status.started()
         await trio.sleep_forever()
 
     def send(self, marker: Marker) -> None:
         self.sent.append(marker)
-        assert self._told is not None
+        assert self._owner is not None
         for where in () if self.deaf else marker.partitions:
-            self._told.marked(marker.number, where)
+            self._owner.marked(marker.number, where)
 
     def __len__(self) -> int:
         return 0
@@ -93,7 +93,7 @@ class Broker:
     """What a client reaches: each request goes over the wire and back, in whichever version."""
 
     def __init__(
-        self, storage: Storage, markers: Partitions, still_leads: Callable[[], Awaitable[bool]] = surely
+        self, storage: Storage, markers: Partitions, still_leads: Callable[[], Awaitable[bool]] = always
     ) -> None:
         self.storage, self.markers, self.ids = storage, markers, Ids()
         self.offsets: int | None = 50

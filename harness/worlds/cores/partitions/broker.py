@@ -286,7 +286,7 @@ class PartitionBroker(Broker):
         for note in ready.notes:
             world.counted(f"replica {note.event}")
             if note.event == "log_failed" and self.session:
-                self.do(_leave(Note(isrs.DISK_NOTICE, znodes.log_dir_event(self.id))), _ignore)
+                self.do(_leave(Note(isrs.LOG_DIR_NOTICE, znodes.log_dir_event(self.id))), _ignore)
             if world.trace is not None:
                 fields = ", ".join(f"{name} {value}" for name, value in note.fields)
                 world.record(0, f"broker {self.id}", 0, f"{note.event}: {fields}")

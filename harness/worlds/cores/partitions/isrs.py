@@ -21,7 +21,8 @@ from kraft_controller.core.store_requests import (
 )
 from kraft_controller.wire import znodes
 from replica.core.replica_messages import WriteIsr
-from replica.runtime.replication.isr_store import DISK_NOTICE, NOTICE, Outcome
+from replica.runtime.replication.isr_store import NOTICE, Outcome
+from replica.runtime.replication.log_dir_failures import LOG_DIR_NOTICE
 
 ANY: Final = Version(-1)
 
@@ -54,4 +55,4 @@ def read(where: TopicPartition) -> StoreRequests[PartitionState | None]:
     return znodes.read_partition_state(where, node.data, node.version) if isinstance(node, Node) else None
 
 
-__all__ = ["DISK_NOTICE", "NOTICE", "Outcome", "read", "write"]
+__all__ = ["LOG_DIR_NOTICE", "NOTICE", "Outcome", "read", "write"]

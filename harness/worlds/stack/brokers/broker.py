@@ -85,7 +85,8 @@ class Life:
 
     @property
     def candidate(self) -> Candidate | None:
-        controller: Any = None if self.program is None or self.program.session() is None else self.program.controller
+        membership = None if self.program is None else self.program.parts.membership
+        controller: Any = None if membership is None or membership.session() is None else membership.controller
         return None if controller is None else Candidate(self.world, controller)
 
     def _open(self) -> AbstractAsyncContextManager[zab.Session]:

@@ -6,7 +6,7 @@ Then something is written to each of them, and everything is read from beginning
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -59,14 +59,15 @@ class BrokersLiveness(StoreLiveness):
         world = self._world_of_brokers
         brokers = world.full_brokers()
         for broker in brokers:
-            program: Any = broker.program
-            if not broker.up or program is None or not program.started.is_set() or program.session() is None:
+            program = broker.program
+            parts = None if program is None or not program.started.is_set() else program.parts
+            if not broker.up or parts is None or parts.membership.session() is None:
                 return f"broker {broker.id} does not serve"
-            if len(program.cache.brokers) != len(brokers):
-                return f"broker {broker.id} knows of {sorted(program.cache.brokers)}"
-            if program.who_controls() not in world.brokers:
+            if len(parts.metadata_cache.brokers) != len(brokers):
+                return f"broker {broker.id} knows of {sorted(parts.metadata_cache.brokers)}"
+            if parts.membership.acting_controller() not in world.brokers:
                 return f"broker {broker.id} knows no controller"
-            for topic in program.cache.topics.values():
+            for topic in parts.metadata_cache.topics.values():
                 for number, role in topic.partitions.items():
                     if role.state.leader not in world.brokers or set(role.state.isr) != set(role.assignment.target):
                         return f"to broker {broker.id}, {topic.name}-{number} is {role.state}"

@@ -1,0 +1,60 @@
+"""Access to a broker: the users that may log in at its listeners, and the peers that act as brokers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import trio
+
+import zab
+from replica.core.acl_authorization import AclSettings
+from replica.runtime.authentication.listener_security import NO_SASL, ListenerSecurity
+from replica.runtime.authentication.sasl_authenticator import SaslSettings, sasl_security
+from replica.runtime.authentication.user_credentials import UserCredentials, sasl_secret
+from replica.runtime.authorization.authorizer import Authorizer
+from replica.runtime.logs import Log
+from zab.core.failed_logins import FailedLogins, FailedLoginSettings
+from zab.host.clocks import wall_ms
+
+
+class BrokerAccess:
+    """Keeps the users, their failed logins, and the ACLs. What was read last holds while the store is unreachable."""
+
+    def __init__(
+        self,
+        log: Log,
+        session: Callable[[], zab.Session | None],
+        acls: AclSettings | None,
+        failed_logins: FailedLoginSettings,
+    ) -> None:
+        self.users = UserCredentials(log, session)
+        self.authorizer = None if acls is None else Authorizer(acls, log, session, wall_ms)
+        """None: every client may do everything."""
+        self.known = trio.Event()
+        """Set when users and ACLs were read for the first time."""
+        self._failed_logins = FailedLogins(failed_logins)
+        self._secret = b""
+        """Determines the salt that an unknown user is shown. Set by `load`, before the first login."""
+
+    async def load(self, session: zab.Session) -> None:
+        self._secret = await sasl_secret(session, os.urandom)
+
+    async def follow(
+        self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Follow users and ACLs while the session lasts. Started when both were read."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.users.feed.run, session)
+            if self.authorizer is not None:
+                await nursery.start(self.authorizer.run, session)
+            self.known.set()
+            task_status.started()
+
+    def security(self, sasl: SaslSettings | None) -> ListenerSecurity:
+        """Return how clients log in at a listener with these settings."""
+        return NO_SASL if sasl is None else sasl_security(sasl, self.users.find, self._secret, self._failed_logins)
+
+    def allows_brokers(self, principal: str, host: str) -> bool:
+        """Return whether a peer may do what only brokers do."""
+        return self.authorizer is None or self.authorizer.allows_brokers(principal, host)

@@ -1,0 +1,160 @@
+"""A broker's place in the cluster: its session with the store, its registration, its candidacy, and its departure."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, Final
+
+import trio
+from attrs import evolve
+
+import zab
+from kraft_controller.core.broker_epoch import NO_EPOCH, UNREGISTERED
+from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
+from kraft_controller.core.state import Broker as Described
+from kraft_controller.core.state import Endpoint
+from kraft_controller.runtime.command_connections import CommandConnections, ConnectionSettings
+from kraft_controller.runtime.controller import Chance, Controller
+from kraft_controller.runtime.registration import Registration
+from kraft_controller.runtime.shutdown_request import request_shutdown
+from kraft_controller.wire import znodes
+from replica.core.metadata_cache import MetadataCache
+from replica.runtime.configuration.broker_config import CONTROLLER, BrokerConfig
+from replica.runtime.logs import Log
+from replica.runtime.network.inter_broker_clients import InterBrokerClients
+from zab.host.clocks import wall_ms
+
+STORE_CHECK_S: Final = 0.1
+"""The interval of checks for a connection to the store, during a controlled shutdown."""
+DOUBT_S: Final = 0.1
+"""The pause before an unreachable store is asked again whether the session lasts."""
+
+OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
+
+
+class ClusterMembership:
+    """Registers a broker, session after session, with a candidate for controller in each session."""
+
+    def __init__(self, config: BrokerConfig, open_session: OpenSession, cache: MetadataCache, log: Log) -> None:
+        self.registration: Registration | None = None
+        """None until the ports of the listeners are known."""
+        self.controller: Controller | None = None
+        """The candidate of the newest session."""
+        self.connections: CommandConnections | None = None
+        """The candidate's connections to the brokers."""
+        self._config = config
+        self._open = open_session
+        self._cache = cache
+        self._log = log
+        self._live = False
+        """The session lasts, and the broker is registered."""
+
+    def session(self) -> zab.Session | None:
+        """Return the current session; None while there is none."""
+        return self.registration.session if self.registration is not None and self._live else None
+
+    @property
+    def epoch(self) -> BrokerEpoch:
+        return NO_EPOCH if self.registration is None else self.registration.epoch
+
+    def accepts_from(self) -> BrokerEpoch:
+        """Return the least broker epoch of the commands that this process accepts."""
+        return UNREGISTERED if self.registration is None else self.registration.accepts_from
+
+    def acting_controller(self) -> BrokerId | None:
+        """Return the controller, as far as this broker knows it."""
+        return self.controller.controller if self.controller is not None and self._live else None
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller is not None and self.controller.active
+
+    async def still_registered(self) -> bool:
+        """Return whether the current session still lasts, as confirmed by the store: no other broker can have been
+        elected in this one's place. Wait while the store is unreachable."""
+        session = self.session()
+        while session is not None and self.session() is session:
+            try:
+                await session.exists(znodes.CONTROLLER)
+            except zab.ZabError:
+                await trio.sleep(DOUBT_S)
+            else:
+                return self.session() is session
+        return False
+
+    # -- joining -----------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        described: Described,
+        former: Collection[int],
+        remember: Callable[[int], None],
+        follow: Callable[[zab.Session], Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[BrokerEpoch] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Stay registered until cancelled. `follow` runs while a session lasts. For `former` and `remember` see
+        `Registration`."""
+        registration = Registration(self._open, described, wall_ms, former=former, remember=remember)
+        self.registration = registration
+        await registration.run(partial(self._live_session, follow), task_status=task_status)
+
+    async def _live_session(self, follow: Callable[[zab.Session], Awaitable[None]], session: zab.Session) -> None:
+        config = self._config
+        dial = InterBrokerClients(config.controllers).stream
+        connections = self.connections = CommandConnections(
+            self._replied, ConnectionSettings(listener=CONTROLLER, dial=dial)
+        )
+        chance = Chance(wall_ms, os.urandom)
+        controller = Controller(session, config.id, connections, chance, config.control, config.pace)
+        self.controller = controller
+        self._live = True
+        try:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(connections.run)
+                nursery.start_soon(controller.run)
+                nursery.start_soon(follow, session)
+        finally:
+            self._live = False
+
+    def _replied(self, event: Any) -> None:
+        if self.controller is not None:
+            self.controller.note(event)
+
+    # -- leaving -----------------------------------------------------------------------------------------------
+
+    async def leave(self) -> None:
+        """Have the controller move the leaderships of this broker to others. May take long, and may fail."""
+        if self.epoch == NO_EPOCH:
+            return  # it has never been registered
+        leaving = self._config.leaving
+        if leaving is not None:
+            leaving = evolve(leaving, dial=InterBrokerClients(self._config.controllers).stream)
+        left: tuple[TopicPartition, ...] | None = None
+        async with trio.open_nursery() as nursery:
+            if leaving is not None:
+                nursery.start_soon(self._cancel_without_store, leaving.store_s, nursery.cancel_scope)
+            left = await request_shutdown(self._config.id, lambda: self.epoch, self._controller_endpoint, leaving)
+            nursery.cancel_scope.cancel()
+        if left is None or left:
+            why = "no controller has answered" if left is None else f"it still leads {', '.join(map(str, left))}"
+            self._log.say("leaves_anyway", logging.WARNING, why=why)
+
+    def _controller_endpoint(self) -> Endpoint | None:
+        acting = self.acting_controller()
+        return None if acting is None else self._cache.endpoint(acting, CONTROLLER)
+
+    async def _cancel_without_store(self, patience_s: float, scope: trio.CancelScope) -> None:
+        """Cancel the scope when the store has been unreachable for this time without a break."""
+        reached = trio.current_time()
+        while trio.current_time() - reached < patience_s:
+            await trio.sleep(min(STORE_CHECK_S, patience_s))
+            session = self.session()
+            if session is not None and session.state is zab.SessionState.CONNECTED:
+                reached = trio.current_time()
+        self._log.say("leaves_anyway", logging.WARNING, why=f"the store is out of reach for {patience_s:g} s")
+        scope.cancel()

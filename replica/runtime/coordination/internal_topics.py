@@ -1,0 +1,52 @@
+"""The topics in which coordinators keep their state: their configuration, and their creation on demand."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from replica.runtime.configuration.broker_config import OffsetsTopicSettings, TransactionsTopicSettings
+from replica.runtime.store.internal_topic_size import InternalTopicSize
+from replica.runtime.store.topic_manager import TopicManager
+
+OFFSETS_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    # A coordinator's clock is steady while it runs. If a broker's wall clock is set back, it must not refuse records.
+    "message.timestamp.after.max.ms": str(2**63 - 1),
+}
+TRANSACTIONS_CONFIG: Final = {
+    **OFFSETS_CONFIG,
+    "compression.type": "uncompressed",
+    "unclean.leader.election.enable": "false",
+}
+
+
+class InternalTopics:
+    """Creates a topic when a client first needs it; an internal one with its own settings."""
+
+    def __init__(
+        self, topics: TopicManager, offsets: OffsetsTopicSettings, transactions: TransactionsTopicSettings
+    ) -> None:
+        self.offsets = InternalTopicSize(topics, OFFSETS_TOPIC)
+        self.transactions = InternalTopicSize(topics, TRANSACTIONS_TOPIC)
+        self._topics = topics
+        self._offsets = offsets
+        self._transactions = transactions
+
+    async def create(self, name: str) -> None:
+        """Create a missing topic, any topic."""
+        if name == OFFSETS_TOPIC:
+            wanted = self._offsets
+            configs = {**OFFSETS_CONFIG, "segment.bytes": str(wanted.segment_bytes)}
+            await self._topics.make_if_missing(name, wanted.partitions, wanted.factor, configs)
+        elif name == TRANSACTIONS_TOPIC:
+            chosen = self._transactions
+            configs = {
+                **TRANSACTIONS_CONFIG,
+                "segment.bytes": str(chosen.segment_bytes),
+                "min.insync.replicas": str(chosen.min_insync),
+            }
+            await self._topics.make_if_missing(name, chosen.partitions, chosen.factor, configs)
+        else:
+            await self._topics.make_if_missing(name)

@@ -1,0 +1,88 @@
+"""Makes replicas durable: flushes that acknowledgements wait for, and checkpoints of the high watermarks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from kraft_controller.core.names import TopicPartition
+from replica.core.errors import KafkaError
+from replica.core.replica_manager import Logs, ReplicaManager
+from replica.core.replica_messages import LogFlush
+from replica.runtime.logs import Log
+from zab.net.wakeup import Wakeup
+
+
+class CheckpointedLogs(Logs, Protocol):
+    def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the high watermarks; they are durable on return. Slow: called from a thread."""
+
+
+class ReplicaDurability:
+    """Flushes logs in a thread, one after the other, and reports each to the core."""
+
+    def __init__(
+        self,
+        core: ReplicaManager,
+        logs: CheckpointedLogs,
+        now: Callable[[], int],
+        turn: Callable[[], None],
+        log: Log,
+        checkpoint_s: float,
+    ) -> None:
+        self._core = core
+        self._logs = logs
+        self._now = now
+        self._turn = turn
+        """Carries out what a flush makes possible."""
+        self._log = log
+        self._checkpoint_s = checkpoint_s
+        self._requested: dict[TopicPartition, LogFlush] = {}
+        """The newest request of each partition. One flush answers all requests that were made before it."""
+        self._wakeup = Wakeup()
+
+    def flush(self, request: LogFlush) -> None:
+        self._requested[request.where] = request
+        self._wakeup.ring()
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._checkpoint_regularly)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        while True:
+            await self._wakeup.wait()
+            requests, self._requested = self._requested, {}
+            for where, request in requests.items():
+                partition = self._core.partitions.get(where)
+                if partition is None or partition.cuts != request.cuts:
+                    continue
+                try:
+                    upto = await trio.to_thread.run_sync(partition.log.flush)
+                except KafkaError as error:
+                    self._core.disk_failed(where, error.text, self._now())
+                except Exception as error:
+                    self._log.failed("not-flushed", error, partition=where)
+                    self._core.disk_failed(where, repr(error), self._now())
+                else:
+                    self._core.flushed(where, request.cuts, upto, self._now())
+                self._turn()
+
+    async def _checkpoint_regularly(self) -> None:
+        while True:
+            await trio.sleep(self._checkpoint_s)
+            await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        values = self._core.high_watermarks()
+        try:
+            await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
+        except (KafkaError, OSError) as error:
+            self._log.warn_rate_limited("watermarks-not-kept", "", logging.ERROR, why=error)
+        except Exception as error:
+            self._log.failed("watermarks-not-kept", error)
