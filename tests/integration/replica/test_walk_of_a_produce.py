@@ -13,7 +13,7 @@ import trio.testing
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.runtime.admin.topic_requests import create_topic
-from replica.runtime.network.broker_client import BrokerConnection, ClientSettings
+from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings
 from replica.runtime.requests import ApiKey
 from replica.wire import records
 from tests.integration.brokers import cluster, until
