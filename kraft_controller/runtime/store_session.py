@@ -44,9 +44,9 @@ _WHY: Final = {
 
 
 class StoreSession:
-    """Carries out store requests. `watch` receives the events of the nodes that were read with a watch."""
+    """Carries out store requests. `watch` receives the events of the nodes that are read with a watch."""
 
-    def __init__(self, session: zab.Session, watch: zab.Watch) -> None:
+    def __init__(self, session: zab.Session, watch: zab.Watch | None = None) -> None:
         self._session = session
         self._watch = watch
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, auto
 
 from kraft_controller.core.names import LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
@@ -18,6 +19,19 @@ from replica.core.leader_role import LeaderRole
 from replica.core.partition import Partition
 from replica.core.replica_messages import WriteIsr
 from replica.core.replica_settings import ReplicaSettings
+
+
+class IsrWriteError(Enum):
+    """Why a write of an ISR is not known to be in force."""
+
+    REFUSED = auto()
+    """The node has another version."""
+    LOST = auto()
+    """The reply was lost: the write may be in force."""
+    UNWANTED = auto()
+    """A broker that was to join is not registered."""
+    GONE = auto()
+    """The node does not exist."""
 
 
 class AlterPartitionManager:
@@ -78,6 +92,20 @@ class AlterPartitionManager:
             self._check_at = now + self._settings.isr_check_ms
 
     # -- outcomes ------------------------------------------------------------------------------------------
+
+    def completed(self, write: WriteIsr, outcome: Version | IsrWriteError, now: int) -> None:
+        """Take the outcome of a write: the node's new version, or an error."""
+        match outcome:
+            case IsrWriteError.REFUSED:
+                self.refused(write)
+            case IsrWriteError.LOST:
+                self.lost(write)
+            case IsrWriteError.UNWANTED:
+                self.unwanted(write, now)
+            case IsrWriteError.GONE:
+                self.gone(write.where, write.state.leader_epoch, now)
+            case version:
+                self.written(write, version, now)
 
     def written(self, write: WriteIsr, version: Version, now: int) -> None:
         self.propagation.changed(write.where, now)

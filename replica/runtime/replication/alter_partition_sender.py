@@ -11,13 +11,14 @@ import trio
 from attrs import frozen
 
 import zab
-from kraft_controller.core.names import TopicPartition, Version
+from kraft_controller.core.names import TopicPartition
+from kraft_controller.runtime.store_session import StoreSession
+from kraft_controller.wire import znodes
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.alter_partition_manager import AlterPartitionManager
 from replica.core.replica_messages import ReadIsr, WriteIsr
 from replica.runtime.logs import Log
-from replica.runtime.replication import isr_store
-from replica.runtime.replication.isr_store import Outcome
+from replica.wire.isr_requests import ISR_CHANGE_NOTICE, read_isr, write_isr
 from zab.net.wakeup import Wakeup
 
 
@@ -77,10 +78,12 @@ class AlterPartitionSender:
             session = self._session()
             if session is None:
                 raise zab.ZabError("there is no session")
+            store = StoreSession(session)
             if isinstance(request, WriteIsr):
-                self._wrote(request, await isr_store.write(session, request))
+                outcome = await store.run(write_isr(request))
+                self._core.completed(request, outcome, self._now())
             else:
-                state = await isr_store.read(session, request.where)
+                state = await store.run(read_isr(request.where))
                 self._core.read(request.where, request.epoch, state, self._now())
         except Exception as error:
             if isinstance(error, zab.ZabError | DamagedNode):
@@ -97,19 +100,6 @@ class AlterPartitionSender:
             limit.release_on_behalf_of(request)
         self._turn()
 
-    def _wrote(self, write: WriteIsr, outcome: Version | Outcome) -> None:
-        match outcome:
-            case Outcome.REFUSED:
-                self._core.refused(write)
-            case Outcome.LOST:
-                self._core.lost(write)
-            case Outcome.UNWANTED:
-                self._core.unwanted(write, self._now())
-            case Outcome.GONE:
-                self._core.gone(write.where, write.state.leader_epoch, self._now())
-            case version:
-                self._core.written(write, version, self._now())
-
     async def _notify_controller(self) -> None:
         propagation = self._core.propagation
         while True:
@@ -118,7 +108,8 @@ class AlterPartitionSender:
             session = self._session()
             if due and session is not None:
                 try:
-                    await isr_store.notify_of_isr_changes(session, due)
+                    # After a lost reply it is written again: one notification too many does no harm.
+                    await session.create(ISR_CHANGE_NOTICE, znodes.partitions(due), sequential=True)
                     propagation.notified(due, self._now())
                 except zab.ZabError as error:
                     self._log.warn_rate_limited("isr-changes-not-told", "", why=error)

@@ -18,11 +18,11 @@ from replica.runtime.logs import Log
 from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.storage.files import StorageFailure
+from replica.wire.isr_requests import LOG_DIR_NOTICE
 
 CHECK_S: Final = 1.0
 AGAIN_S: Final = 0.5
 """The pause before a notification that failed is written again."""
-LOG_DIR_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
 
 
 class LogDirFailureHandler:

@@ -13,7 +13,6 @@ from harness.checkers.partitions.copies import Ident, ident_of
 from harness.worlds.controller.people import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
-from harness.worlds.cores.partitions import isrs
 from harness.worlds.cores.partitions.coordinating import Groups
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
@@ -22,6 +21,7 @@ from kraft_controller.core.commands import Command, UpdateMetadata
 from kraft_controller.core.names import BrokerId, TopicPartition, Version
 from kraft_controller.core.store_requests import Failed
 from kraft_controller.wire import znodes
+from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
 from replica.core.offset_lookup import EARLIEST, Lookup
 from replica.core.partition import Partition
@@ -38,6 +38,7 @@ from replica.core.replica_messages import (
     Results,
     WriteIsr,
 )
+from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_isr, write_isr
 
 if TYPE_CHECKING:
     from harness.worlds.cores.partitions.world import PartitionsWorld
@@ -143,7 +144,8 @@ class PartitionBroker(Broker):
         due = propagation.due(self.clock())
         if due and self.session:
             self.do(
-                _leave(Note(isrs.NOTICE, znodes.partitions(due))), lambda _: propagation.notified(due, self.clock())
+                _leave(Note(ISR_CHANGE_NOTICE, znodes.partitions(due))),
+                lambda _: propagation.notified(due, self.clock()),
             )
 
     @staticmethod
@@ -286,7 +288,7 @@ class PartitionBroker(Broker):
         for note in ready.notes:
             world.counted(f"replica {note.event}")
             if note.event == "log_failed" and self.session:
-                self.do(_leave(Note(isrs.LOG_DIR_NOTICE, znodes.log_dir_event(self.id))), _ignore)
+                self.do(_leave(Note(LOG_DIR_NOTICE, znodes.log_dir_event(self.id))), _ignore)
             if world.trace is not None:
                 fields = ", ".join(f"{name} {value}" for name, value in note.fields)
                 world.record(0, f"broker {self.id}", 0, f"{note.event}: {fields}")
@@ -318,9 +320,9 @@ class PartitionBroker(Broker):
         if not self.session:
             self._store_gone(wish)
         elif isinstance(wish, WriteIsr):
-            self.do(isrs.write(wish), lambda outcome: self._wrote(wish, outcome))
+            self.do(write_isr(wish), lambda outcome: self._wrote(wish, outcome))
         else:
-            self.do(isrs.read(wish.where), lambda state: self._read(wish, state))
+            self.do(read_isr(wish.where), lambda state: self._read(wish, state))
 
     def _store_gone(self, wish: WriteIsr | ReadIsr) -> None:
         """What a session did that is over may have come to be: nothing is known of it."""
@@ -337,19 +339,9 @@ class PartitionBroker(Broker):
 
         self.later(STORE_US, act)
 
-    def _wrote(self, wish: WriteIsr, outcome: Version | isrs.Outcome) -> None:
+    def _wrote(self, wish: WriteIsr, outcome: Version | IsrWriteError) -> None:
         self._at_store.pop(wish.where, None)
-        match outcome:
-            case isrs.Outcome.REFUSED:
-                self.core.alter_partition.refused(wish)
-            case isrs.Outcome.LOST:
-                self.core.alter_partition.lost(wish)
-            case isrs.Outcome.UNWANTED:
-                self.core.alter_partition.unwanted(wish, self.clock())
-            case isrs.Outcome.GONE:
-                self.core.alter_partition.gone(wish.where, wish.state.leader_epoch, self.clock())
-            case version:
-                self.core.alter_partition.written(wish, version, self.clock())
+        self.core.alter_partition.completed(wish, outcome, self.clock())
         self.turn()
 
     def _read(self, wish: ReadIsr, state: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import zab
 from harness.faults import Depart, Op
@@ -48,7 +48,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
     @staticmethod
     async def _do(session: zab.Session, work: StoreRequests[Any]) -> None:
         try:
-            await StoreSession(session, cast(Any, None)).run(work)  # nobody watches
+            await StoreSession(session).run(work)
         except zab.ZabError:
             pass
 

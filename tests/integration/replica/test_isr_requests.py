@@ -10,11 +10,12 @@ from attrs import evolve
 import zab
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
+from kraft_controller.runtime.store_session import StoreSession
 from kraft_controller.wire import znodes
+from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.replica_messages import WriteIsr
-from replica.runtime.replication import isr_store
-from replica.runtime.replication.isr_store import Outcome
 from replica.runtime.replication.log_dir_failures import notify_of_log_failure
+from replica.wire.isr_requests import read_isr, write_isr
 
 T0 = TopicPartition("t", 0)
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -43,21 +44,21 @@ def test_a_life_that_is_over_does_not_join(tmp_path: Path) -> None:
                 assert stat is not None
                 return BrokerEpoch(stat.czxid)
 
-            async def wrote(life: BrokerEpoch, version: int) -> Version | Outcome:
+            async def wrote(life: BrokerEpoch, version: int) -> Version | IsrWriteError:
                 state = evolve(ALONE, isr=(ONE, TWO), version=Version(version))
-                return await isr_store.write(session, WriteIsr(T0, state, (TWO,), (life,)))
+                return await StoreSession(session).run(write_isr(WriteIsr(T0, state, (TWO,), (life,))))
 
             await session.ensure_path(znodes.BROKERS)
             await session.ensure_path(znodes.partition_path(T0))
             await session.create(znodes.state_path(T0), znodes.partition_state(ALONE))
-            assert await wrote(BrokerEpoch(-1), 0) is Outcome.UNWANTED
+            assert await wrote(BrokerEpoch(-1), 0) is IsrWriteError.UNWANTED
             await session.create(znodes.broker_path(TWO), ephemeral=True)
             former = await registered()
             await session.delete(znodes.broker_path(TWO))
             await session.create(znodes.broker_path(TWO), ephemeral=True)
-            assert await wrote(former, 0) is Outcome.UNWANTED
-            assert await wrote(await registered(), 7) is Outcome.REFUSED
+            assert await wrote(former, 0) is IsrWriteError.UNWANTED
+            assert await wrote(await registered(), 7) is IsrWriteError.REFUSED
             assert await wrote(await registered(), 0) == 1
-            assert await isr_store.read(session, T0) == evolve(ALONE, isr=(ONE, TWO), version=Version(1))
+            assert await StoreSession(session).run(read_isr(T0)) == evolve(ALONE, isr=(ONE, TWO), version=Version(1))
 
     trio.run(main)
