@@ -53,6 +53,8 @@ class ConfigChanges:
     """The sequence number of the newest notification."""
     of: int = 0
     """The zxid that created `/config/changes`. A re-created parent numbers its notifications from 0."""
+    listed: int = 0
+    """The number of all notifications; old ones stay for minutes."""
 
 
 @frozen

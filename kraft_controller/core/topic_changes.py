@@ -8,7 +8,7 @@ from typing import Final
 from attrs import evolve
 
 from kraft_controller.core.controller_context import ControllerContext
-from kraft_controller.core.controller_store import ControllerStore, Damaged, Missing
+from kraft_controller.core.controller_store import ConfigChanges, ControllerStore, Damaged, Missing
 from kraft_controller.core.names import TopicPartition
 from kraft_controller.core.operator_log import OperatorLog
 from kraft_controller.core.partition_state_machine import PartitionStateMachine
@@ -39,10 +39,8 @@ class TopicChanges:
         self._replicas = replicas
         self._topics = topics
         self._log = log
-        self._config_changes_seen = -1
-        """The number of the newest configuration notification that was processed."""
-        self._config_changes_of = 0
-        """The zxid of the node below which `_config_changes_seen` was counted."""
+        self.config_changes = ConfigChanges((), -1)
+        """The configuration notifications that were read last."""
 
     def process_list(self) -> StoreRequests[None]:
         """Create the partitions of new topics, and forget topics whose node was removed by hand."""
@@ -135,18 +133,19 @@ class TopicChanges:
         """Start to follow the configuration notifications, from the newest one on."""
         found = yield from self._store.config_changes(None)
         if not isinstance(found, Missing):
-            self._config_changes_seen, self._config_changes_of = found.seen, found.of
+            self.config_changes = found
 
     def process_config_changes(self) -> StoreRequests[None]:
         """Apply the configuration changes that the new notifications name.
 
         If the notifications' parent was re-created, unread ones may be lost, and every topic is read.
         """
-        found = yield from self._store.config_changes(self._config_changes_seen, self._config_changes_of)
+        before = self.config_changes
+        found = yield from self._store.config_changes(before.seen, before.of)
         if isinstance(found, Missing):
             return
-        lost = found.of != self._config_changes_of
-        self._config_changes_seen, self._config_changes_of = found.seen, found.of
+        lost = found.of != before.of
+        self.config_changes = found
         names = [entity.removeprefix("topics/") for entity in found.entities if entity.startswith("topics/")]
         defaults = {BROKER_DEFAULTS, f"brokers/{self._context.me}"}
         changed = (lost or defaults.intersection(found.entities)) and (yield from self._topics.read_defaults())

@@ -25,8 +25,9 @@ from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition, decimal
 from kraft_controller.core.operator_log import OperatorMessage
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost, Result
+from kraft_controller.core.topic_changes import TopicChanges
 from kraft_controller.runtime.bounded_requests import leading_error
-from kraft_controller.runtime.config_feed import delete_old_notes
+from kraft_controller.runtime.config_feed import delete_old_notes, let_gather
 from kraft_controller.runtime.controller_counts import ControllerCounts
 from kraft_controller.runtime.store_session import StoreSession
 from kraft_controller.wire import znodes
@@ -199,7 +200,7 @@ class Controller:
         try:
             async with self._session.watcher() as watch, trio.open_nursery() as nursery:
                 store = StoreSession(self._session, watch)
-                nursery.start_soon(_note_changes, watch, queue)
+                nursery.start_soon(_note_changes, watch, queue, nursery, term.topic_changes)
                 nursery.start_soon(self._balance, queue)
                 nursery.start_soon(self._delete_old_notes)
                 nursery.start_soon(self.watchdogs.run)
@@ -339,14 +340,23 @@ async def _next_change(watch: zab.Watch) -> None:
             return
 
 
-async def _note_changes(watch: zab.Watch, queue: EventQueue) -> None:
+async def _note_changes(
+    watch: zab.Watch, queue: EventQueue, nursery: trio.Nursery, topic_changes: TopicChanges
+) -> None:
     """Add an event for each change in the store; after a lost connection, for everything that may have changed."""
     async for change in watch:
         if change.event is zab.Event.MAYBE_MISSED:
             for event in ANY_CHANGE:
                 queue.note(event)
+        elif change.path == znodes.CONFIG_CHANGES:
+            nursery.start_soon(_note_configs_changed, queue, topic_changes.config_changes.listed)
         elif (event_ := event_of_path(change.path)) is not None:
             queue.note(event_)
+
+
+async def _note_configs_changed(queue: EventQueue, listed: int) -> None:
+    await let_gather(listed)
+    queue.note(events.ConfigsChanged())
 
 
 ANY_CHANGE: Final[tuple[Event, ...]] = (

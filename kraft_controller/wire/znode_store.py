@@ -212,7 +212,7 @@ class ZnodeStore:
         notes = sorted((number, path) for path in paths if (number := znodes.sequence_of(path)) is not None)
         newest = notes[-1][0] if notes else -1
         if seen is None:
-            return ConfigChanges((), newest, made)
+            return ConfigChanges((), newest, made, len(notes))
         seen = seen if of == made else -1
         new = [path for number, path in notes if number > seen]
         nodes = (yield [Get(path) for path in new]) if new else []
@@ -223,7 +223,7 @@ class ZnodeStore:
                     entities[znodes.read_config_change(path, node.data)] = None
                 except DamagedNode:
                     continue  # it names no entity; its author has to write another one
-        return ConfigChanges(tuple(entities), max(newest, seen), made)
+        return ConfigChanges(tuple(entities), max(newest, seen), made, len(notes))
 
     # -- requests of administrators and notifications of brokers -------------------------------------------
 

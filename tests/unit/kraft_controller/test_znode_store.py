@@ -151,7 +151,7 @@ def test_all_notifications_below_a_recreated_node_are_new() -> None:
     assert work.send([Listing(("config_change_0000000000",))]) == [Get(path)]
     with pytest.raises(StopIteration) as end:
         work.send([note])
-    assert end.value.value == ConfigChanges(("topics/t",), 0, 20)
+    assert end.value.value == ConfigChanges(("topics/t",), 0, 20, listed=1)
 
 
 @pytest.mark.parametrize("there", [True, False])
