@@ -42,13 +42,13 @@ AT = {"partition_index": 0, "current_leader_epoch": -1}
 
 
 class Steps(trio.abc.Instrument):
-    """How often the task of a connection that answers has had the loop."""
+    """Counts the steps of the task that executes a connection's requests."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.count += task.name.endswith("Connection._answer")
+        self.count += task.name.endswith("ConnectionShell._execute_all")
 
 
 @pytest.mark.parametrize(
