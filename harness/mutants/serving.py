@@ -192,7 +192,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "ZOOKEEPER-1675, etcd 20418: a sync is answered without asking the leader",
         (
             f"{PIPELINE}._sync",
-            "self._shell.sync(self._client.session, partial(self._synced, reply))",
+            "self._shell.sync(self._client.session, partial(self._client.contain, self._synced, reply))",
             "self._synced(reply, None, None)",
         ),
         machine="store",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from attrs import evolve
 
 from zab.core.zxid import ServerId
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
+from zab.service.connection import request_pipeline
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import ConnectionPhase, Done
 from zab.service.counts import Counts
@@ -43,7 +45,7 @@ class Server:
         self.machine = Store(StoreSettings(), lambda *_: None, decode_fields)
         self.settings = settings
         self.log = self.requests = self.requests_watchdog = self.tracker = self.sessions = self
-        self.audit = None
+        self.audit: Any = None
         self.counts, self.totals = Counts(), RequestTotals()
         self.throttles = Throttles(settings.throttle, settings.failed_logins, lambda: 1.0, 0)
         self.local = LocalSessions(settings.tick_ms, b"")
@@ -180,6 +182,7 @@ def read(xid: int) -> bytes:
     return encode_request(Op.EXISTS, xid, ("/", False))
 
 
+RECONFIG = encode_request(Op.RECONFIG, 60, ("server.4=m4:2888:3888;2181", None, None, -1))
 SYNC = encode_request(Op.SYNC, 50, ("/",))
 CLOSE = encode_request(Op.CLOSE_SESSION, 99)
 NO_OPERATION = (8).to_bytes(4, "big") + (3).to_bytes(4, "big") + (77).to_bytes(4, "big")
@@ -369,6 +372,73 @@ def test_write_with_unknown_outcome_ends_the_connection() -> None:
     assert (talk.it.phase, talk.server.counts.connection_drop_count) == (ConnectionPhase.OVER, 1)
     talk.it.closed()
     assert (talk.server.totals.open_requests, talk.it.queued) == (0, 0)
+
+
+def broken(*_: object, **__: object) -> Any:
+    raise RuntimeError("planted")
+
+
+def break_the_permission(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    """Let the audit log fail when the leader has permitted a reconfiguration."""
+    talk.it.receive(RECONFIG)
+    talk.server.audit = SimpleNamespace(reconfigured=broken)
+    talk.server.write_done(11)
+
+
+def break_the_reconfiguration(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    talk.it.receive(RECONFIG)
+    talk.server.write_done(11)
+    talk.shell.done("reconfigure", "not an error code and a node")
+
+
+def break_the_sync(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    talk.it.receive(SYNC)
+    plant.setattr(request_pipeline, "encode_reply", broken)
+    talk.shell.done("sync")
+
+
+def break_the_resumption(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    talk.server.ready = False
+    talk.it.receive(read(1))
+    talk.server.ready = True
+    plant.setattr(request_pipeline, "read_reply", broken)
+    talk.it.resume()
+
+
+def break_the_postponed_requests(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    postponed: list[Callable[[], None]] = []
+    plant.setattr(talk.server, "postpone", postponed.append)
+    plant.setattr(request_pipeline, "READ_WORK_MAX", -1)
+    talk.it.receive(read(1))
+    plant.setattr(request_pipeline, "READ_WORK_MAX", 20_000)
+    plant.setattr(request_pipeline, "read_reply", broken)
+    postponed[0]()
+
+
+def break_the_write(talk: Talk, plant: pytest.MonkeyPatch) -> None:
+    talk.it.receive(write(1))
+    plant.setattr(request_pipeline, "write_reply", broken)
+    talk.server.write_done(11)
+
+
+@pytest.mark.parametrize(
+    "provoke",
+    [
+        break_the_permission,
+        break_the_reconfiguration,
+        break_the_sync,
+        break_the_resumption,
+        break_the_postponed_requests,
+        break_the_write,
+    ],
+)
+def test_bug_in_a_callback_costs_one_connection_and_not_the_server(
+    provoke: Callable[[Talk, pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member and the server's tasks call these functions, so an exception would end them."""
+    talk = served()
+    provoke(talk, monkeypatch)
+    assert (talk.it.phase, talk.server.events) == (ConnectionPhase.OVER, ["client_failed"])
 
 
 def test_frame_that_breaks_the_rules_cuts_the_connection() -> None:

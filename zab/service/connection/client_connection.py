@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from zab.core.errors import WireError
 from zab.service.authentication import ClientAuthentication
@@ -234,7 +234,7 @@ class ClientConnection:
     def resume(self) -> None:
         """Take held requests, because the state may be read again."""
         if self.pipeline is not None:
-            self.pipeline.resume()
+            self.contain(self.pipeline.resume)
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -284,6 +284,13 @@ class ClientConnection:
             "client_failed", self.authentication.host, "error", peer=self.peer, why=repr(mistake)
         )
         self.cut("an internal error")
+
+    def contain(self, act: Callable[..., None], *values: Any) -> None:
+        """Call `act` outside of the connection's own task. A bug in it costs this connection, and not the server."""
+        try:
+            act(*values)
+        except Exception as mistake:
+            self.failed(mistake)
 
     def report_violation(self, why: str) -> None:
         """Log that the client broke the protocol: one line for each host and kind of mistake."""

@@ -101,6 +101,7 @@ class PipelineClient(Client, Protocol):
     def cut(self, why: str) -> None: ...
     def report_violation(self, why: str) -> None: ...
     def failed(self, mistake: Exception) -> None: ...
+    def contain(self, act: Callable[..., None], *values: Any) -> None: ...
     def set_deadline(self, at: float) -> None: ...
 
 
@@ -327,7 +328,7 @@ class RequestPipeline:
                 break
             if reads.work > READ_WORK_MAX:
                 self._held = requests[index:]
-                self._requests.postpone(self._resume_and_wake)
+                self._requests.postpone(partial(client.contain, self._resume_and_wake))
                 break
             if self._pause or buffer.bytes > unsent_bytes_max:  # small requests may have large replies
                 self._held = requests[index:]
@@ -482,7 +483,7 @@ class RequestPipeline:
         reply = PendingReply(value=fields[0])
         self.replies.append((op, xid, reply))
         self._pause = PipelinePause.ANSWER
-        self._shell.sync(self._client.session, partial(self._synced, reply))
+        self._shell.sync(self._client.session, partial(self._client.contain, self._synced, reply))
 
     def _synced(self, reply: PendingReply, _: object, error: Exception | None) -> None:
         if self._client.phase is _OVER:
@@ -491,10 +492,7 @@ class RequestPipeline:
             self._client.cut(f"a sync failed: {error}")
             return
         reply.done = True
-        try:
-            self._proceed()
-        except Exception as mistake:
-            self._client.failed(mistake)
+        self._proceed()
 
     def _reconfigure(self, op: int, xid: int, body: bytes) -> None:
         """Let the leader check the request, as any write, then ask the consensus. Hold later requests meanwhile."""
@@ -502,7 +500,7 @@ class RequestPipeline:
         self.replies.append((op, xid, None))
         self._pause = PipelinePause.ANSWER
         head = HEAD.pack(self._flags, client.session, xid, op, self._server.me, len(identified))
-        self._requests.post(head + identified + body, partial(self._permitted, op, xid, body))
+        self._requests.post(head + identified + body, partial(client.contain, self._permitted, op, xid, body))
 
     def _permitted(self, op: int, xid: int, body: bytes, result: Result, error: Exception | None) -> None:
         client, server = self._client, self._server
@@ -518,8 +516,9 @@ class RequestPipeline:
         fields = decode_request(op, body)
         assert not isinstance(fields, RejectedRequest), "the leader has already decoded it"
         reply = PendingReply()
+        assert self.replies[0] == (op, xid, None), "requests before it are answered, and requests after it are held"
         self.replies[0] = (op, xid, reply)
-        self._shell.change_membership(fields, partial(self._reconfigured, reply))
+        self._shell.change_membership(fields, partial(client.contain, self._reconfigured, reply))
 
     def _reconfigured(self, reply: PendingReply, answer: Any, error: Exception | None) -> None:
         if self._client.phase is _OVER:
