@@ -22,7 +22,11 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     of_partitions(
         "told-in-a-later-reign",
         "who waits at a leader that is deposed is answered when it leads again, by what stands at his offset then",
-        (f"{PARTITION}.make_follower", "self._fail_delayed()", "pass"),
+        (
+            f"{PARTITION}.make_follower",
+            'self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")',
+            "pass",
+        ),
     ),
     of_partitions(
         "news-narrow-the-isr",

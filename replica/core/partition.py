@@ -136,7 +136,7 @@ class Partition:
         """Follow in a newer leader epoch. The fetcher has let go of this partition."""
         state = command.state
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
-        self._fail_delayed()
+        self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")
         self.role = None
         if state.leader != NOBODY:
             self.role = FollowerRole(state.leader, state.leader_epoch, in_sync=me in state.isr)
@@ -159,16 +159,22 @@ class Partition:
 
     def stop(self) -> None:
         """Give up the role. The fetcher has let go of this partition."""
+        self._give_up_role(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")
+
+    def fail(self, why: str) -> None:
+        """Give up the role because the log is out of service. The fetcher has let go of this partition."""
+        self._give_up_role(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.where} is offline: {why}")
+
+    def _give_up_role(self, error: ErrorCode, text: str) -> None:
         self.role = None
-        self._fail_delayed()
+        self._fail_delayed(error, text)
         self.purgatory.changed[self.where] = None
         self.outbox.roles.append(RoleTaken(self.where, None, self.leader_epoch))
 
-    def _fail_delayed(self) -> None:
+    def _fail_delayed(self, error: ErrorCode, text: str) -> None:
         """Answer the operations that wait for this replica as the leader."""
-        text = f"{self.where} is led by broker {self.leader} now; the records may or may not be committed"
         for condition in Condition:
-            self.purgatory.fail(self.where, condition, ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+            self.purgatory.fail(self.where, condition, error, f"{text}; the records may or may not be committed")
 
     # -- the high watermark --------------------------------------------------------------------------------
 
@@ -404,8 +410,11 @@ class Partition:
             return
         leading = self.leading()
         if any(each in self.live for each in leading.isr.members if each not in (leading.me, follower.id)):
-            self.log.mark_damaged(wrong)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.where}: {wrong}")
+            text = (
+                f"{self.where} is damaged: {wrong}. Remove its directory while the broker is down, and it is copied "
+                "from the others"
+            )
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
         self.outbox.note("log_rotten", partition=str(self.where), follower=follower.id, why=wrong)
 
     def look_up(self, asked: Lookup, replica: BrokerId, committed: bool, search: Search) -> OffsetAnswer:

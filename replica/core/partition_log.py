@@ -184,9 +184,6 @@ class PartitionLog(Protocol):
         Ordinary reads skip this: the receiver verifies.
         """
 
-    def mark_damaged(self, why: str) -> None:
-        """Record that the log is damaged, so that this broker takes no role for the partition any more."""
-
     def last_stable_offset(self, high_watermark: int) -> int:
         """Last stable offset (LSO): the start of the oldest transaction that is open or has an uncommitted marker;
         at most the high watermark."""

@@ -48,7 +48,6 @@ from replica.core.replica_messages import (
     OffsetAnswer,
     Produced,
     Ready,
-    RoleTaken,
 )
 from replica.core.replica_settings import ReplicaSettings
 
@@ -62,6 +61,9 @@ class Logs(Protocol):
 
     def high_watermark(self, where: TopicPartition) -> int:
         """Return the newest checkpoint of the high watermark; 0 without one."""
+
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        """Use a log no more until the broker restarts; from now on `open` raises. The restart recovers it."""
 
     def delete(self, where: TopicPartition) -> None:
         """Delete a log, if it exists."""
@@ -80,7 +82,7 @@ class ReplicaManager:
         self._known: dict[TopicPartition, None] = {}
         """All partitions of the cluster in the newest metadata."""
         self._offline: dict[TopicPartition, None] = {}
-        """Partitions of this broker whose disk failed. None is in `partitions`."""
+        """Partitions of this broker whose log is out of service. None is in `partitions`."""
         self._min_insync: dict[str, int] = {}
         """`min.insync.replicas` of topics that have their own."""
         self._logs = logs
@@ -102,7 +104,7 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if where in self._offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk of {where} failed")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {where} is offline; see the broker's log")
         if where in self._known:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.me} holds no replica of {where}")
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
@@ -449,15 +451,18 @@ class ReplicaManager:
             self._fail(partition, f"a write ended half way: {error!r}")
 
     def _fail(self, partition: Partition, text: str) -> None:
-        """Take a partition out of service: its disk failed. The rest of the broker goes on."""
+        """Take a partition out of service: its disk failed, or its log may be half changed. Others go on.
+
+        As in Kafka, an offline replica stays so until the broker restarts: each further LeaderAndIsr for it is answered
+        with KAFKA_STORAGE_ERROR, so the controller elects no leader here.
+        """
         where = partition.where
         self._outbox.note("log_failed", partition=str(where), why=text)
         self.fetchers.remove(partition)
-        partition.role = None
+        partition.fail(text)
         self.partitions.pop(where, None)
         self._offline[where] = None
-        self.purgatory.changed[where] = None
-        self._outbox.roles.append(RoleTaken(where, None, partition.leader_epoch))
+        self._logs.take_offline(where, text)
 
 
 def _is_of_another_topic(partition: Partition, role: RoleCommand) -> bool:

@@ -43,7 +43,7 @@ class LogDirectory:
     """A directory of `log.dirs`.
 
     logs                     the logs in use
-    damaged                  logs that could not be opened, and why
+    damaged                  logs that could not be opened or went offline, and why; none is in `logs`
     high_watermarks, cleaned, _recovery_points, _start_offsets   the checkpoint files, as last written or read
     was_clean                the previous process closed all logs in order
     previous_broker_epoch    broker epoch of that process, or -1
@@ -196,6 +196,17 @@ class LogDirectory:
             return files_of.decode_metadata(read_all(self.files, f"{folder_of(partition)}/{files_of.METADATA}"))
         except MissingFile:
             return None
+
+    def take_offline(self, partition: TopicPartition, why: str) -> None:
+        """Stop using a log that may be half changed in memory.
+
+        Its recovery point stays where it is, and the clean shutdown marker is not written, so the next start reads
+        again what was appended since.
+        """
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            log.abandon()
+            self.damaged[partition] = log.damage or StorageFailure(f"offline until the broker restarts: {why}")
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Stop using a log. `delete_due_files` removes its folder."""

@@ -199,7 +199,7 @@ class LogManager:
 
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
         directory = self.directory_of(partition)
-        if directory is not None:
+        if directory is not None and partition in directory.logs:
             directory.keep_topic_id(partition, topic_id)
 
     def set_aside(self, partition: TopicPartition) -> str:
@@ -207,6 +207,12 @@ class LogManager:
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{directory.set_aside(partition)}"
+
+    def take_offline(self, partition: TopicPartition, why: str) -> None:
+        """Use a log no more until a restart, which recovers it. In a failed directory, no log is in use anyway."""
+        directory = self.directory_of(partition)
+        if directory is not None and directory.failed is None:
+            directory.take_offline(partition, why)
 
     def delete(self, partition: TopicPartition, now_ms: int) -> None:
         directory = self.directory_of(partition)

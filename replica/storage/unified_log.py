@@ -88,7 +88,7 @@ class UnifiedLog:
     name             the partition, for messages
     config           the topic's settings; may change at any time
     segments, producers, snapshots, epochs, flusher   the parts
-    damage           why the log is damaged, if a reader or a client found that
+    damage           why the log is damaged, if a reader found that
     uncleanable      why the cleaner leaves this log alone from now on
     closed           the log's files belong to a later object, or are gone
     """
@@ -367,12 +367,6 @@ class UnifiedLog:
         except KafkaError as error:
             return error.text
         return None
-
-    def mark_damaged(self, why: str) -> None:
-        self.damage = DamagedLog(
-            f"{self.name} is damaged: {why}. Remove its directory while the broker is down, and it is copied from the "
-            "others"
-        )
 
     def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         after = -1

@@ -40,7 +40,7 @@ OF_BROKER: Final = (
         f"{MANAGER}_oldest_open_transaction_ms",
         "the longest time since the last record of such a transaction's producer, by record timestamps; 0 without any",
     ),
-    (f"{MANAGER}_damaged_log_count", "logs that could not be opened"),
+    (f"{MANAGER}_damaged_log_count", "logs that could not be opened or went offline"),
     (
         "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
         "damaged logs that the cleaner has given up",

@@ -185,7 +185,7 @@ class LogManagerRuntime:
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Logs that could not be opened or read, and the reason."""
+        """Logs that could not be opened or went offline, and the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
     @property
@@ -217,6 +217,9 @@ class LogManagerRuntime:
 
     def high_watermark(self, where: TopicPartition) -> int:
         return self._logs.high_watermark(where)
+
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        self._logs.take_offline(where, why)
 
     def delete(self, where: TopicPartition) -> None:
         self.anothers.pop(where, None)

@@ -48,6 +48,9 @@ class MemoryLogs:
     def high_watermark(self, where: TopicPartition) -> int:
         return self.kept.get(where, 0)
 
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        raise AssertionError
+
     def delete(self, where: TopicPartition) -> None:
         self.logs.pop(where, None)
 

@@ -83,9 +83,6 @@ class ListLog:
         found = [each.base for each in decode(fetched.records) if each.base in self.rotten]
         return f"the batch at {found[0]} has rotted" if found else None
 
-    def mark_damaged(self, why: str) -> None:
-        self.broken = True
-
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         return None
 
@@ -233,6 +230,8 @@ class ListLogs:
         self.logs: dict[TopicPartition, ListLog] = {}
         self.topic_ids: dict[TopicPartition, TopicId | None] = {}
         self.watermarks: dict[TopicPartition, int] = {}
+        self.offline: set[TopicPartition] = set()
+        """Logs out of service until the broker restarts."""
 
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> ListLog:
         if self.topic_ids.setdefault(where, topic_id) != topic_id:
@@ -241,13 +240,17 @@ class ListLogs:
             self.delete(where)  # a disk sets it aside, and nobody here would look at it again
             self.topic_ids[where] = topic_id
         log = self.logs.setdefault(where, ListLog())
-        if log.broken:
+        if log.broken or where in self.offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{where}: the disk does not answer")
         return log
 
     def high_watermark(self, where: TopicPartition) -> int:
         return self.watermarks.get(where, 0)
 
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        self.offline.add(where)
+
     def delete(self, where: TopicPartition) -> None:
+        self.offline.discard(where)
         for kept in (self.logs, self.topic_ids, self.watermarks):
             kept.pop(where, None)

@@ -36,6 +36,9 @@ class OneLog:
     def high_watermark(self, where: TopicPartition) -> int:
         return 0
 
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        """Nothing opens it again."""
+
     def delete(self, where: TopicPartition) -> None:
         raise AssertionError
 

@@ -36,6 +36,9 @@ class Logs:
     def high_watermark(self, where: TopicPartition) -> int:
         return 0
 
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        raise AssertionError
+
     def delete(self, where: TopicPartition) -> None:
         self.logs.pop(where, None)
 

@@ -63,10 +63,29 @@ def test_log_that_is_half_written_is_not_used_any_more(monkeypatch: pytest.Monke
         usual(*arguments, **named)
         raise Unforeseen
 
-    monkeypatch.setattr(log, "append_as_leader", half)
-    assert world.error(world.produce(1, "a")) is E.UNKNOWN_SERVER_ERROR
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "append_as_leader", half)
+        assert world.error(world.produce(1, "a")) is E.UNKNOWN_SERVER_ERROR
     assert world.error(world.produce(1, "b")) is E.KAFKA_STORAGE_ERROR
     assert world.error(world.produce(1, "c", where=T1)) is E.NONE
+    assert world.tell(T0) == {1: {T0: E.KAFKA_STORAGE_ERROR}}  # the controller asks which replicas are left
+    world.elect(1, [1])
+    assert world.error(world.produce(1, "d")) is E.KAFKA_STORAGE_ERROR
+    world.kill(1)
+    world.start(1)
+    assert world.tell(T0) == {1: {}}
+    assert world.error(world.produce(1, "e")) is E.NONE
+    assert world.consume(1, 0) == ["a", "e"]
+
+
+def test_log_that_goes_offline_answers_waiting_producers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(2)
+    for where in (T0, T1):
+        world.create(where, replicas=(1, 2))
+    waiting, other = world.produce(1, "a", acks=-1), world.produce(1, "a", acks=-1, where=T1)
+    world.log(1).broken = True
+    assert world.error(world.produce(1, "b", acks=-1)) is E.KAFKA_STORAGE_ERROR
+    assert (world.error(waiting), world.error(other)) == (E.KAFKA_STORAGE_ERROR, None)
 
 
 def test_follower_goes_on_with_other_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

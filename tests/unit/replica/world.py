@@ -198,6 +198,7 @@ class World:
 
     def start(self, broker: int) -> None:
         """It has its disk, and knows nothing but what it is told."""
+        self.servers[broker].disk.offline.clear()
         self.servers[broker] = self._server(BrokerId(broker), self.servers[broker].disk)
 
     def collect(self, server: Server) -> None:

@@ -84,6 +84,9 @@ class Disk:
     def high_watermark(self, where: TopicPartition) -> int:
         return self.logs.high_watermark(where)
 
+    def take_offline(self, where: TopicPartition, why: str) -> None:
+        self.logs.take_offline(where, why)
+
     def delete(self, where: TopicPartition) -> None:
         if self.logs.directory_of(where) is not None:
             self.logs.delete(where, 0)

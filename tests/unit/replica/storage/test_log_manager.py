@@ -532,9 +532,45 @@ def test_find_corruption_verifies_checksums() -> None:
     assert wrong is not None
     assert "the batch at offset 2 has the checksum" in wrong
     assert broker.manager.damaged == {}
-    log.mark_damaged(wrong)
-    assert "t-0 is damaged: the batch at offset 2" in broker.manager.damaged[T0].text
-    assert code_of(lambda: broker.manager.get(T0)) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_offline_log_is_not_used_until_restart_which_recovers_it() -> None:
+    broker = Broker(flush_messages="100")
+    log = broker.manager.get_or_create(T0, topic_id=bytes(range(16)))
+    broker.manager.get_or_create(DASHED)
+    log.append_as_leader(of_producer(7, 0, b"a"), 0, NOW)
+    log.flush()
+    log.append_as_leader(of_producer(7, 1, b"b"), 0, NOW)
+    log.producers.remove_expired(1 << 60, 0)  # half changed: the record is there, its producer is not
+    broker.manager.take_offline(T0, "a write ended half way")
+    assert list(broker.manager.logs) == [DASHED]
+    assert broker.manager.damaged[T0].text == "offline until the broker restarts: a write ended half way"
+    for act in (log.flush, lambda: broker.manager.get(T0), lambda: broker.manager.get_or_create(T0)):
+        assert code_of(act) is ErrorCode.KAFKA_STORAGE_ERROR
+    broker.manager.take_offline(T0, "once more")
+    broker.manager.checkpoint()
+    broker.manager.close()
+    assert CLEAN_SHUTDOWN not in broker.disks[0].names()
+    again = broker.start()
+    log = again.get_or_create(T0)
+    assert (again.damaged, values_in(log), len(log.producers)) == ({}, [b"a", b"b"], 1)
+    assert [each.last_sequence for each in log.active_producers()] == [1]
+
+
+def test_offline_log_can_be_deleted() -> None:
+    broker = Broker()
+    broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
+    broker.manager.take_offline(T0, "a write ended half way")
+    broker.manager.delete(T0, NOW)
+    assert broker.manager.get_or_create(T0).end_offset == 0
+
+
+def test_topic_id_is_not_written_for_damaged_log() -> None:
+    broker = Broker()
+    broker.manager.get_or_create(T0)
+    broker.manager.take_offline(T0, "a write ended half way")
+    broker.manager.keep_topic_id(T0, bytes(range(16)))
+    assert broker.manager.topic_id(T0) is None
 
 
 def test_changed_settings_apply_at_once() -> None:
