@@ -170,7 +170,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "isr-not-looked-at",
         "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not look what is there",
         (f"{PARTITION}.isr_doubtful", "self.outbox.reads.append(ReadIsr(self.where, leading.epoch))", "pass"),
-        (f"{PARTITION}.update_leader", "leading.isr.heard(command.state.isr, command.state.version)", "pass"),
+        (f"{PARTITION}.update", "leading.isr.heard(state.isr, state.version)", "pass"),
     ),
     of_partitions(
         "KAFKA-7128",
@@ -399,7 +399,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
             f"{CORE}.replica_fetcher_manager:ReplicaFetcherManager.remove",
             """
             self._outbox.leaders[leader] = None
-            partition.role = None
+            partition.end_following()
             """,
             """
             self._outbox.leaders[leader] = None

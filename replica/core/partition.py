@@ -56,13 +56,15 @@ class Partition:
     leader_epoch: LeaderEpoch = LeaderEpoch(-1)
     """The newest known leader epoch. It never goes back."""
     assignment: Assignment = field(factory=lambda: Assignment(()))
+    """The replicas in the newest command of the controller."""
     min_insync: int = 1
+    """`min.insync.replicas` of the topic, or the broker's."""
     durable: int = 0
     """All records before it are on the disk. Maintained with `sync_writes` only."""
     cuts: int = 0
     """The number of truncations. A flush that began before the last one does not count."""
     start_seen: int = -1
-    """The log start at the last call of `ReplicaManager.logs_retired`."""
+    """The log start at the last call of `start_moved`."""
     settings: ReplicaSettings = field(factory=ReplicaSettings)
     live: Mapping[BrokerId, Broker] = field(factory=dict)
     """The live brokers, shared with the replica manager."""
@@ -123,6 +125,7 @@ class Partition:
         if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:
             # No other broker led in between, so no follower has truncated, and their positions hold.
             leading.followers = before.followers
+        self.assignment = command.assignment
         leading.assign(command.assignment.replicas, now)
         self.role, self.leader, self.leader_epoch = leading, me, state.leader_epoch
         self.outbox.roles.append(RoleTaken(self.where, True, state.leader_epoch))
@@ -135,6 +138,7 @@ class Partition:
     def make_follower(self, me: BrokerId, command: RoleCommand) -> None:
         """Follow in a newer leader epoch. The fetcher has let go of this partition."""
         state = command.state
+        self.assignment = command.assignment
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
         self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")
         self.role = None
@@ -149,13 +153,25 @@ class Partition:
             end=self.log.end_offset,
         )
 
-    def update_leader(self, command: RoleCommand, now: int) -> None:
-        """Take a repeated command of the same leader epoch: the store may have a newer ISR, perhaps this leader's
-        own."""
-        leading = self.leading()
-        leading.isr.heard(command.state.isr, command.state.version)
-        leading.assign(command.assignment.replicas, now)
+    def update(self, command: RoleCommand, now: int) -> None:
+        """Take a repeated command of the same leader epoch: the store may have a newer assignment, or a newer ISR,
+        perhaps this leader's own."""
+        leading, state = self.role, command.state
+        self.assignment = command.assignment
+        if isinstance(leading, LeaderRole) and state.leader == leading.me:
+            leading.isr.heard(state.isr, state.version)
+            leading.assign(command.assignment.replicas, now)
+            self.advance(now)
+
+    def require_in_sync(self, replicas: int, now: int) -> None:
+        """Set `min.insync.replicas`."""
+        self.min_insync = replicas
         self.advance(now)
+        self.fail_if_too_few()
+
+    def end_following(self) -> None:
+        """Give up the follower's role until the next command. The fetcher has let go of this partition."""
+        self.role = None
 
     def stop(self) -> None:
         """Give up the role. The fetcher has let go of this partition."""
@@ -290,6 +306,11 @@ class Partition:
         self.high_watermark = offset
         self.durable = offset
 
+    def start_moved(self) -> bool:
+        """Return whether the log start has moved since the last call."""
+        before, self.start_seen = self.start_seen, self.log.start_offset
+        return self.start_seen != before
+
     def increment_start_offset(self, offset: int) -> None:
         self.log.increment_start_offset(offset)
         self.high_watermark = max(self.high_watermark, self.log.start_offset)
@@ -299,7 +320,17 @@ class Partition:
     def read(
         self, asked: Fetch, part: FetchPartition, now: int, room: int, first: bool, counts: bool, throttled: bool
     ) -> Fetched:
-        """Answer one partition of a fetch, as Kafka's `Partition.fetchRecords`.
+        """Answer one partition of a fetch, as Kafka's `Partition.fetchRecords`. The first check that fails answers:
+
+        1. the leader epoch that the request names
+        2. the role: only leaders serve followers, and with `follower_reads` followers serve consumers, too
+        3. a follower's broker epoch
+        4. divergence: a follower that diverges truncates, and its offset counts for nothing
+        5. the offset, which has to be in the log. Only after that it counts as the follower's acknowledgement
+        6. a replica in the consumer's rack, where the consumer is sent
+        7. at a follower, that the offset is known to be committed
+
+        The records end at the log end for followers, at the high watermark or the last stable offset for consumers.
 
         room        bytes that are left in the answer
         first       no partition before it had records: return one batch whole, whatever its size

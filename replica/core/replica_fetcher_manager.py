@@ -64,7 +64,7 @@ class ReplicaFetcherManager:
             if not fetcher:
                 del self._fetchers[leader]
             self._outbox.leaders[leader] = None
-            partition.role = None
+            partition.end_following()
 
     def start_moved(self, partition: Partition) -> None:
         """Tell the leader where the log begins after retention moved its start."""

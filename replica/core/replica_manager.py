@@ -32,7 +32,6 @@ from kraft_controller.core.state import Broker
 from replica.core.alter_partition_manager import AlterPartitionManager
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetch_server import FetchServer
-from replica.core.leader_role import LeaderRole
 from replica.core.offset_lookup import Lookup, Search, search
 from replica.core.outbox import Outbox
 from replica.core.partition import ALL, Partition
@@ -191,12 +190,9 @@ class ReplicaManager:
         if state.leader_epoch < partition.leader_epoch:
             text = f"{where} is in leader epoch {partition.leader_epoch} already, {state.leader_epoch} is none any more"
             raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, text)
-        partition.assignment = role.assignment
-        partition.min_insync = self._min_insync.get(where.topic, self.settings.min_insync)
         if state.leader_epoch == partition.leader_epoch:
-            if isinstance(partition.role, LeaderRole) and state.leader == self.me:
-                self.fetches.sessions.disturb(where)
-                partition.update_leader(role, now)
+            self.fetches.sessions.disturb(where)
+            partition.update(role, now)
             return
         self.fetchers.remove(partition)
         if state.leader == self.me:
@@ -228,6 +224,7 @@ class ReplicaManager:
                 log,
                 self._logs.high_watermark(where),
                 role.topic_id,
+                min_insync=self._min_insync.get(where.topic, self.settings.min_insync),
                 settings=self.settings,
                 live=self.live,
                 purgatory=self.purgatory,
@@ -293,9 +290,7 @@ class ReplicaManager:
             self._min_insync[topic] = replicas
         for partition in self.partitions.values():
             if partition.where.topic == topic:
-                partition.min_insync = self._min_insync.get(topic, self.settings.min_insync)
-                partition.advance(now)
-                partition.fail_if_too_few()
+                partition.require_in_sync(self._min_insync.get(topic, self.settings.min_insync), now)
         self._end_turn(now)
 
     # -- clients and followers -----------------------------------------------------------------------------
@@ -431,8 +426,7 @@ class ReplicaManager:
     def logs_retired(self) -> None:
         """Report to leaders and followers where logs begin after retention has run."""
         for partition in self.partitions.values():
-            if partition.log.start_offset != partition.start_seen:
-                partition.start_seen = partition.log.start_offset
+            if partition.start_moved():
                 self.fetches.sessions.disturb(partition.where)
                 self.fetchers.start_moved(partition)
 
