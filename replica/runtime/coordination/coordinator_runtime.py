@@ -26,6 +26,7 @@ from replica.runtime.coordination.coordinator_log import LOAD_AGAIN_S, LOOK_AGAI
 from replica.runtime.coordination.suspension_monitor import SuspensionMonitor
 from replica.runtime.logs import Log
 from replica.runtime.pending_reply import PendingReply
+from replica.runtime.turn_loop import TurnLoop
 from replica.wire.batch import Header
 from replica.wire.record_fields import RecordError
 from replica.wire.records import Record
@@ -91,8 +92,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         """Rung when the number of partitions is needed and may be unknown."""
         self._nursery: trio.Nursery | None = None
         """None while `run` does not run: nothing is carried out then."""
-        self._turning = self._again = False
-        """A turn is under way; it has to look at the coordinator once more."""
+        self._turns = TurnLoop(self._act)
         self._suspension = SuspensionMonitor(self.now, still_leads, self._suspended, self._session_ended)
         self._watchdog = UNWATCHED
         if watchdogs is not None:
@@ -113,10 +113,13 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
                 self._nursery = None
 
     async def _keep_time(self) -> None:
-        suspension = self._suspension
+        suspension, rebuilt = self._suspension, self.rebuilt
         while True:
             self._wakeup.answer()
-            with trio.move_on_after(max((self.coordinator.deadline - self.now()) / 1000, 0)):
+            wait_s = (self.coordinator.deadline - self.now()) / 1000
+            if self.rebuilt != rebuilt:  # perhaps in this task's own turn, so no turn has taken the new one's effects
+                rebuilt, wait_s = self.rebuilt, min(wait_s, self._loads_from - trio.current_time())
+            with trio.move_on_after(max(wait_s, 0)):
                 await self._wakeup.wait()
             if suspension.suspended:
                 await suspension.confirmed()
@@ -197,7 +200,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
         """Change the coordinator's state; nothing else does. `cause` names the change in the log."""
-        watchdog, nested = self._watchdog, self._turning
+        watchdog, nested = self._watchdog, self._turns.running
         started = watchdog.clock()
         try:
             change()
@@ -218,18 +221,21 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             pending.give(None)
 
     def _turn(self) -> None:
-        self._again = True
-        if self._nursery is None or self._turning:
-            return  # `run` begins with a turn, and the turn under way looks again before it ends
-        self._turning = True
+        """Carry out the coordinator's effects.
+
+        An exception ends the turn and replaces the coordinator. The effects of the new one, its loads, wait for the
+        next turn, at the next request or in `_keep_time`. A second exception there is treated in the same way, so this
+        turn retries nothing; `_keep_time` waits until `_loads_from` in between.
+        """
+        if self._nursery is None:
+            return  # `run` begins with a turn
         try:
-            while self._again:
-                self._again = False
-                self._act()
+            ended = self._turns.run()
         except Exception as error:
-            self._rebuild("a turn", error)  # the next tick carries out the effects of the new coordinator
-        finally:
-            self._turning = False
+            self._rebuild("a turn", error)
+            ended = True
+        if not ended:
+            return
         self._watchdog.turns += 1
         self._wakeup.ring()
 

@@ -40,6 +40,7 @@ from replica.runtime.replication.batch_examiner import BatchExaminer, BatchExami
 from replica.runtime.replication.fetcher_tasks import FetcherSettings, FetcherTasks
 from replica.runtime.replication.replica_durability import CheckpointedLogs, ReplicaDurability
 from replica.runtime.requests import unheard
+from replica.runtime.turn_loop import TurnLoop
 from zab.host.clocks import steady_wall_clock, wall_ms
 from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
@@ -126,8 +127,7 @@ class ReplicaManagerRuntime:
         self._wakeup = Wakeup()
         self._wakes_at = math.inf
         """When `_tick` wakes by itself. It is rung only to wake earlier."""
-        self._turning = self._again = False
-        """A turn is under way; it has to look at the core once more."""
+        self._turns = TurnLoop(self._act)
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
     def add_role_listener(self, listener: RoleListener) -> None:
@@ -265,17 +265,11 @@ class ReplicaManagerRuntime:
     # -- turns ---------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        self._again = True
-        if self._turning:
-            return  # the turn under way looks again before it ends
-        self._turning = True
-        try:
-            with self._watchdog.turn("replies, roles and records of replicas"):
-                while self._again:
-                    self._again = False
-                    self._act()
-        finally:
-            self._turning = False
+        if self._turns.running:
+            self._turns.run()  # only a request to the turn under way, which is timed
+            return
+        with self._watchdog.turn("replies, roles and records of replicas"):
+            self._turns.run()
         deadline = self.core.deadline
         if deadline is not None and deadline < self._wakes_at:
             self._wakeup.ring()

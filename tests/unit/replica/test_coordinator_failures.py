@@ -240,6 +240,21 @@ def test_exception_while_something_is_told_rebuilds(monkeypatch: pytest.MonkeyPa
     play(story)
 
 
+def test_coordinator_rebuilt_in_turn_of_the_clock_loads_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(broker: Broker, _: trio.Nursery) -> None:
+        broker.lead()
+        await broker.served()
+        failing(monkeypatch, GroupCoordinatorRuntime, "_carry_out", 2)
+        began = trio.current_time()
+        broker.groups._wakeup.ring()  # the clock turns
+        while broker.groups.rebuilt < 2 or broker.groups.coordinator.topic._loading:
+            await trio.sleep(0.1)
+        assert trio.current_time() - began < 4 * LOAD_AGAIN_S
+        await works(broker)
+
+    play(story)
+
+
 def test_transactions_are_served_again_after_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(broker: TransactionBroker) -> None:
         await broker.lead()
