@@ -1,8 +1,9 @@
 """The controller's view of the cluster (ControllerContext in Apache Kafka).
 
 One controller term owns one context. It changes when the store has confirmed a write or returned a read, so a decision
-never sees a write that may fail. Indexes by broker are kept beside the tables: the failure of one broker costs what
-that broker held, not what the cluster holds.
+never sees a write that may fail. The exception is `PartitionReassignment._complete`, which states what holds
+meanwhile. Indexes by broker are kept beside the tables: the failure of one broker costs what that broker held, not what
+the cluster holds.
 """
 
 from __future__ import annotations

@@ -210,7 +210,14 @@ class PartitionReassignment:
         yield from self._complete(caught_up)
 
     def _complete(self, partitions: Sequence[TopicPartition]) -> StoreRequests[None]:
-        """Complete reassignments together: elect, stop and delete the others, write the assignment."""
+        """Complete reassignments together: elect, stop and delete the others, write the assignment (phase B).
+
+        The context has the final assignment before the topic's node has it, so that the election and its commands name
+        the target only. Until the node is written, the partitions stay in `context.moving`; where the leader epoch
+        could not be written, the former assignment is restored. If a request raises half way, the term ends with its
+        context. The node still has the adding and the removing replicas then, so `resume` of the next term begins phase
+        B again: each step finds its work done, or does it.
+        """
         context, batch = self._context, self._batch
         before = {tp: context.assignment(tp) for tp in partitions}
         adding = [(tp, broker) for tp, held in before.items() for broker in held.adding]
