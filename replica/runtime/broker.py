@@ -213,7 +213,7 @@ class Broker:
             try:
                 meta_properties.remember_session(where, session)
             except OSError as error:
-                self.log.warn_rate_limited("session-not-remembered", str(where), why=error)
+                self.log.warn_rate_limited("session_id_not_saved", str(where), why=error)
             else:
                 return
 

@@ -131,7 +131,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         """Start what runs beside the coordinator."""
 
     def _suspended(self, ms: int) -> None:
-        self._log.say(f"{self._kind}-stood-still", logging.WARNING, ms=ms)
+        self._log.say(f"{self._kind}_suspended", logging.WARNING, ms=ms)
 
     def _session_ended(self) -> None:
         self._change("a session that ended", lambda: self.coordinator.topic.resign_all(self.now()))
@@ -188,10 +188,10 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
                 try:
                     self.coordinator.topic.partitions = await self._count()
                 except KafkaError as error:
-                    self._log.warn_rate_limited(f"{self._kind}-topic-unknown", "", topic=self._topic, why=error)
+                    self._log.warn_rate_limited(f"{self._kind}_topic_unknown", "", topic=self._topic, why=error)
                     self._count_wanted.ring()
                 except Exception as error:
-                    self._log.failed(f"{self._kind}-topic-unknown", error, topic=self._topic)
+                    self._log.failed(f"{self._kind}_topic_unknown", error, topic=self._topic)
                     self._count_wanted.ring()
                     await trio.sleep(LOAD_AGAIN_S)
                 await trio.sleep(LOOK_AGAIN_S)
@@ -212,7 +212,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
 
     def _rebuild(self, cause: object, error: Exception) -> None:
         """Replace a coordinator whose state may be half changed, and load what it led from the log."""
-        self._log.failed(f"{self._kind}-coordinator-rebuilt", error, cause=_named(cause))
+        self._log.failed(f"{self._kind}_coordinator_rebuilt", error, cause=_named(cause))
         self.rebuilt += 1
         former, self.coordinator = self.coordinator, self._make(self.now())
         self.coordinator.succeed(former)
@@ -268,10 +268,10 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         try:
             data = encoded()
         except RecordError as error:
-            self._log.say(f"{self._kind}-record-refused", logging.WARNING, partition=where, why=error)
+            self._log.say(f"{self._kind}_record_refused", logging.WARNING, partition=where, why=error)
             done(ErrorCode.MESSAGE_TOO_LARGE, -1)
         except Exception as error:
-            self._log.failed(f"{self._kind}-record-not-encoded", error, partition=where)
+            self._log.failed(f"{self._kind}_record_not_encoded", error, partition=where)
             done(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
         else:
             self._storage.append(where, data, timeout_ms, done)
@@ -295,10 +295,10 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
                     return
             except (KafkaError, OSError) as error:
                 self._log.warn_rate_limited(
-                    f"{self._kind}-not-loaded", load.partition, logging.ERROR, partition=where, why=error
+                    f"{self._kind}_load_failed", load.partition, logging.ERROR, partition=where, why=error
                 )
             except Exception as error:
-                self._log.failed(f"{self._kind}-not-loaded", error, partition=where)
+                self._log.failed(f"{self._kind}_load_failed", error, partition=where)
             await trio.sleep(LOAD_AGAIN_S)
 
     @abstractmethod
@@ -313,6 +313,6 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             return decode(record.key, record.value)
         except RecordError as error:
             where = TopicPartition(self._topic, load.partition)
-            event = f"{self._kind}-record-unreadable"
+            event = f"{self._kind}_record_unreadable"
             self._log.say(event, logging.ERROR, partition=where, offset=record.offset, why=error)
             return None

@@ -103,10 +103,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
         match note:
             case Rebalancing(group, cause, why, generation):
                 self.rebalances[cause] += 1
-                say("group-rebalances", group=group, cause=cause.value, why=why, generation=generation)
+                say("group_rebalance", group=group, cause=cause.value, why=why, generation=generation)
             case StateChanged(group, before, after, generation, members):
                 say(
-                    "group-state",
+                    "group_state",
                     logging.DEBUG,
                     group=group,
                     before=before.value,
@@ -115,21 +115,21 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
                     members=members,
                 )
             case MemberDropped(group, member, why):
-                say("group-member-dropped", group=group, member=member, why=why)
+                say("group_member_removed", group=group, member=member, why=why)
             case MemberRefused(group, member, error, why):
                 self._log.warn_rate_limited(
-                    "group-member-refused", (group, error), group=group, member=member, error=error.name, why=why
+                    "group_member_refused", (group, error), group=group, member=member, error=error.name, why=why
                 )
             case GroupNotWritten(group, what, error):
-                say("group-not-written", logging.WARNING, group=group, what=what, error=error.name)
+                say("group_write_failed", logging.WARNING, group=group, what=what, error=error.name)
             case OffsetsExpired(group, offsets, group_too):
-                say("group-offsets-forgotten", group=group, offsets=offsets, group_too=group_too)
+                say("group_offsets_expired", group=group, offsets=offsets, group_too=group_too)
             case GroupsLoaded(partition, epoch, groups, offsets):
                 # A young cluster has fifty partitions, most of them empty.
                 level = logging.INFO if groups else logging.DEBUG
-                say("groups-loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
+                say("groups_loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
             case GroupsUnloaded(partition, groups):
-                say("groups-unloaded", logging.INFO if groups else logging.DEBUG, partition=partition, groups=groups)
+                say("groups_unloaded", logging.INFO if groups else logging.DEBUG, partition=partition, groups=groups)
 
 
 def _new_id() -> str:

@@ -142,19 +142,19 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
                 say("transaction", logging.DEBUG, id=ident, producer=producer, epoch=epoch, **states)
             case TimedOut(ident, producer, epoch, after_ms):
                 self.timed_out += 1
-                say("transaction-timed-out", id=ident, producer=producer, epoch=epoch, ms=after_ms)
+                say("transaction_timed_out", id=ident, producer=producer, epoch=epoch, ms=after_ms)
             case TransactionNotWritten(ident, state, error):
                 self._log.warn_rate_limited(
-                    "transaction-not-written", ident, id=ident, state=state.value, error=error.name
+                    "transaction_write_failed", ident, id=ident, state=state.value, error=error.name
                 )
             case Stuck(ident, where, error):
-                say("transaction-stuck", logging.ERROR, id=ident, partition=where, error=error.name)
+                say("transaction_stuck", logging.ERROR, id=ident, partition=where, error=error.name)
             case Forgotten(ident):
-                say("transaction-forgotten", id=ident)
+                say("transaction_expired", id=ident)
             case TransactionsLoaded(partition, epoch, count, unfinished):
                 level = logging.INFO if count else logging.DEBUG
                 counts = {"transactions": count, "unfinished": unfinished}
-                say("transactions-loaded", level, partition=partition, epoch=epoch, **counts)
+                say("transactions_loaded", level, partition=partition, epoch=epoch, **counts)
             case TransactionsUnloaded(partition, count):
                 level = logging.INFO if count else logging.DEBUG
-                say("transactions-unloaded", level, partition=partition, transactions=count)
+                say("transactions_unloaded", level, partition=partition, transactions=count)

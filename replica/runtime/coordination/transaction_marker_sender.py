@@ -179,7 +179,7 @@ class TransactionMarkerSender:
                     continue
                 for number, each in [key for key in self._unplaced if key[1] == where]:
                     del self._unplaced[number, each]
-                    self._log.say("marker-for-nobody", partition=where)
+                    self._log.say("marker_of_deleted_topic", partition=where)
                     self._owner.marked(number, where)
 
     # -- one leader ------------------------------------------------------------------------------------------
@@ -204,9 +204,9 @@ class TransactionMarkerSender:
                     self._answered(asked, reply)
                 except Exception as error:
                     if isinstance(error, _EXPECTED):
-                        self._log.warn_rate_limited("markers-not-written", leader, leader=leader, why=error)
+                        self._log.warn_rate_limited("marker_write_failed", leader, leader=leader, why=error)
                     else:
-                        self._log.failed("markers-not-written", error, leader=leader)
+                        self._log.failed("marker_write_failed", error, leader=leader)
                     if connection is not None:
                         await connection.aclose()
                         connection = None
@@ -260,7 +260,7 @@ class TransactionMarkerSender:
         elif error in _FENCED:
             self._owner.refused(number, where, error)
         else:
-            self._log.warn_rate_limited("marker-not-written", where, partition=where, id=marker.id, error=error.name)
+            self._log.warn_rate_limited("marker_write_failed", where, partition=where, id=marker.id, error=error.name)
             self._again({(number, where): marker})
 
     def _again(self, left: dict[_Key, Marker]) -> None:

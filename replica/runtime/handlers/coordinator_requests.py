@@ -59,11 +59,11 @@ class CoordinatorTopicLookup:
         try:
             count = await self.partitions()
             if count is None:
-                self.log.say("coordinators-topic-made", topic=topic)
+                self.log.say("coordinator_topic_created", topic=topic)
                 await self.make()
                 count = await self.partitions()
         except KafkaError as error:
-            self.log.warn_rate_limited("coordinators-topic-not-made", topic, topic=topic, why=error)
+            self.log.warn_rate_limited("coordinator_topic_creation_failed", topic, topic=topic, why=error)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic}: {error.text}") from error
         return count
 

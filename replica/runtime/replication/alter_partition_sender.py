@@ -87,9 +87,9 @@ class AlterPartitionSender:
                 self._core.read(request.where, request.epoch, state, self._now())
         except Exception as error:
             if isinstance(error, zab.ZabError | DamagedNode):
-                self._log.warn_rate_limited("isr-not-written", "", why=error, partition=request.where)
+                self._log.warn_rate_limited("isr_write_failed", "", why=error, partition=request.where)
             else:
-                self._log.failed("isr-not-written", error, partition=request.where)
+                self._log.failed("isr_write_failed", error, partition=request.where)
             await trio.sleep(self._pace.store_s)
             # A request of a session that is over may have succeeded, so its outcome is unknown.
             if isinstance(request, WriteIsr):
@@ -112,4 +112,4 @@ class AlterPartitionSender:
                     await session.create(ISR_CHANGE_NOTICE, znodes.partitions(due), sequential=True)
                     propagation.notified(due, self._now())
                 except zab.ZabError as error:
-                    self._log.warn_rate_limited("isr-changes-not-told", "", why=error)
+                    self._log.warn_rate_limited("isr_change_notification_failed", "", why=error)

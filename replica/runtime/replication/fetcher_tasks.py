@@ -121,7 +121,7 @@ class FetcherTasks:
                 except EXPECTED as error:
                     usual = isinstance(error, AddressUnknown)
                     level = logging.INFO if usual else logging.WARNING
-                    self._log.warn_rate_limited("leader-not-reached", (leader, usual), level, leader=leader, why=error)
+                    self._log.warn_rate_limited("leader_unreachable", (leader, usual), level, leader=leader, why=error)
                     self._replicas.fetchers.failed(request, self._now())
                     if connection is not None:
                         await connection.aclose()
@@ -138,7 +138,7 @@ class FetcherTasks:
                 try:
                     self._replicas.fetchers.answered(request, answers, self._now())
                 except Exception as error:
-                    self._log.failed("answer-not-taken", error, leader=leader)
+                    self._log.failed("fetch_response_failed", error, leader=leader)
                     self._replicas.fetchers.failed(request, self._now())
                 self._turn()
         finally:

@@ -50,7 +50,7 @@ class LogDirFailureHandler:
 
     def _give_up(self, directory: str, why: str) -> None:
         lost = self._log_manager.partitions_in(directory)
-        self._log.say("directory-failed", logging.ERROR, directory=directory, partitions=len(lost), why=why)
+        self._log.say("log_dir_failed", logging.ERROR, directory=directory, partitions=len(lost), why=why)
         for where in lost:
             self._replica_manager.disk_failed(where, why)
         self._given_up[directory] = why
@@ -67,7 +67,7 @@ class LogDirFailureHandler:
             try:
                 await notify_of_log_failure(session, self._me)
             except zab.ZabError as error:
-                self._log.warn_rate_limited("disk-failure-not-told", "", why=error)
+                self._log.warn_rate_limited("log_dir_failure_notification_failed", "", why=error)
                 failed.ring()
                 await trio.sleep(AGAIN_S)
 

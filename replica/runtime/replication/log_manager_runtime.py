@@ -116,9 +116,9 @@ class LogManagerRuntime:
         for note in self._logs.notes:
             self._log.say("found", logging.WARNING, why=note)
         took = f"{trio.current_time() - began:.3f}"
-        self._log.say("logs-loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
+        self._log.say("logs_loaded", logs=len(self._logs.logs), clean=self._logs.was_clean, s=took)
         for where, error in self._logs.damaged.items():
-            self._log.say("log-damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
+            self._log.say("log_damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
         """Return the callback of the loading thread: it is called after each log."""
@@ -129,7 +129,7 @@ class LogManagerRuntime:
             now = time.monotonic()
             if now - said >= LOADING_S:
                 said = now
-                self._log.say("logs-loading", done=done, of=total, s=f"{now - began:.1f}")
+                self._log.say("logs_loading", done=done, of=total, s=f"{now - began:.1f}")
 
         return progress
 
@@ -148,7 +148,7 @@ class LogManagerRuntime:
         try:
             gone = await trio.to_thread.run_sync(self._logs.make_room, self._now(), self._configs)
             if gone:
-                self._log.say("segments-gone", count=gone, why="there was little room")
+                self._log.say("segments_deleted", count=gone, why="there was little room")
                 await trio.to_thread.run_sync(self._logs.checkpoint)
         except KafkaError as error:
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
@@ -210,7 +210,7 @@ class LogManagerRuntime:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
             # The log of a topic that was deleted while this broker was away. Ids are never reused.
             aside = logs.set_aside(where)
-            self._log.say("log-set-aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
+            self._log.say("log_set_aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
         elif ident is not None and kept is None and logs.directory_of(where) is not None:
             logs.keep_topic_id(where, ident)  # from a version that did not write topic ids
         return logs.get_or_create(where, ident, begins=begins)
@@ -252,7 +252,7 @@ class LogManagerRuntime:
                 done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
                 uncleanable = self.uncleanable
                 for where in uncleanable.keys() - self._told_uncleanable:
-                    self._log.say("log-uncleanable", logging.ERROR, partition=where, why=uncleanable[where])
+                    self._log.say("log_uncleanable", logging.ERROR, partition=where, why=uncleanable[where])
                 self._told_uncleanable = set(uncleanable)
                 if done is None:
                     return
@@ -269,7 +269,7 @@ class LogManagerRuntime:
                         since = trio.current_time()
             finally:
                 if gone:
-                    self._log.say("segments-gone", count=gone)
+                    self._log.say("segments_deleted", count=gone)
                     retired()
             if gone:
                 await trio.to_thread.run_sync(logs.checkpoint)

@@ -67,7 +67,7 @@ class ReplicaDurability:
                 except KafkaError as error:
                     self._core.disk_failed(where, error.text, self._now())
                 except Exception as error:
-                    self._log.failed("not-flushed", error, partition=where)
+                    self._log.failed("flush_failed", error, partition=where)
                     self._core.disk_failed(where, repr(error), self._now())
                 else:
                     self._core.flushed(where, request.cuts, upto, self._now())
@@ -83,6 +83,6 @@ class ReplicaDurability:
         try:
             await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
         except (KafkaError, OSError) as error:
-            self._log.warn_rate_limited("watermarks-not-kept", "", logging.ERROR, why=error)
+            self._log.warn_rate_limited("high_watermark_checkpoint_failed", "", logging.ERROR, why=error)
         except Exception as error:
-            self._log.failed("watermarks-not-kept", error)
+            self._log.failed("high_watermark_checkpoint_failed", error)

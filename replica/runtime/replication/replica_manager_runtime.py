@@ -301,7 +301,7 @@ class ReplicaManagerRuntime:
         try:
             listener(*what)
         except Exception as error:
-            self._log.failed("not-told", error, hearer=listener.__qualname__)
+            self._log.failed("role_listener_failed", error, listener=listener.__qualname__)
 
     async def _tick(self) -> None:
         while True:
@@ -315,6 +315,6 @@ class ReplicaManagerRuntime:
                 try:
                     self.core.tick(self.now())
                 except Exception as error:
-                    self._log.failed("upkeep-failed", error)
+                    self._log.failed("maintenance_failed", error)
                     await trio.sleep(RETRY_S)  # the core has dropped what was due, so the next tick goes further
             self._turn()

@@ -123,7 +123,7 @@ def test_those_who_hear_of_roles_are_told_although_one_of_them_raises(
         assert answer.error is E.KAFKA_STORAGE_ERROR
 
     trio.run(main)
-    assert [each.getMessage().partition(" ")[0] for each in caplog.records if each.exc_info] == ["not-told"]
+    assert [each.getMessage().partition(" ")[0] for each in caplog.records if each.exc_info] == ["role_listener_failed"]
 
 
 def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(

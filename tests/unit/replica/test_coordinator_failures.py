@@ -127,7 +127,7 @@ def test_groups_are_served_again_after_an_exception(
         assert len(raised) == 1
         assert broker.groups.rebuilt == 1
         [line] = [each for each in caplog.records if each.exc_info]
-        assert line.getMessage().startswith("groups-coordinator-rebuilt")
+        assert line.getMessage().startswith("groups_coordinator_rebuilt")
         await broker.served()
         assert await broker.committed() in (1, 41)  # read from the log; a write may be done although its answer is lost
         await works(broker)

@@ -114,7 +114,7 @@ def test_progress_is_logged_while_logs_are_loaded(
             disk = LogManagerRuntime((tmp_path,), TopicConfigs(LogConfig(), log), log, lambda: NOW)
             caplog.clear()
             await disk.load(BrokerId(1), "cluster")
-            return disk, [line for line in caplog.messages if line.startswith("logs-loading")]
+            return disk, [line for line in caplog.messages if line.startswith("logs_loading")]
 
         disk, _ = await loaded(3_600.0)
         for number in range(5):
