@@ -106,7 +106,7 @@ async def _create(session: zab.Session, arguments: Arguments) -> int:
 
 @topics.verb("alter", "Add partitions. They cannot be removed again.")
 @click.argument("topic")
-@click.option("--partitions", type=int, required=True, metavar="N", help="How many there are afterwards.")
+@click.option("--partitions", type=int, required=True, metavar="N", help="New total number of partitions.")
 @click.option("--replica-assignment", metavar="B:B,B:B", help="The brokers of the new partitions.")
 @wait_options("every partition has a leader")
 async def _alter(session: zab.Session, arguments: Arguments) -> int:

@@ -29,7 +29,7 @@ class OperatorLog:
         self.messages: list[OperatorMessage] = []
         """Messages that were not written yet, oldest first."""
         self._damaged: dict[str, int] = {}
-        """The reported damages and the zxid of the write behind each."""
+        """Unreadable nodes already reported, with the zxid of that write."""
 
     def report(self, event: str, **fields: object) -> None:
         self.messages.append(OperatorMessage(event, tuple(fields.items())))

@@ -24,7 +24,7 @@ logger: Final = logging.getLogger("kraft_controller")
 KINDS: Final = ("brokers", "topics", "clients", "users", "ips")
 
 NOTE_S: Final = 100e-6
-"""The pause before the notifications are listed again, for each of them."""
+"""Pause per notification before the next listing."""
 
 Apply = Callable[[Entity, Mapping[str, str]], None]
 """Applies the complete configuration of an entity; an empty one means that nothing is set any more."""

@@ -53,7 +53,7 @@ class Pace:
     sweep_s: float = 300.0
     """The interval at which old notifications of changed configurations are deleted."""
     notes_s: float = 900.0
-    """The age at which such a notification is old."""
+    """Config notifications older than this are deleted."""
 
 
 @frozen

@@ -294,9 +294,9 @@ async def cluster_id(
 ) -> str:
     """Return the cluster id, and draw one if the store has none. `directories` are the broker's log directories.
 
-    If the node was lost, a broker that knows the id writes it again: the other brokers' directories carry it. A broker
-    that does not know it must not draw another one. And a store without any cluster is more likely a wrong one than one
-    that lost its metadata. Both raise `WrongIdentity`.
+    If the node was lost, a broker with the id in its directories writes it again. Two cases raise `WrongIdentity`:
+    the store holds a cluster without an id, and the directories have none, so a new id would differ from that of other
+    brokers. Or the directories have an id and the store holds no cluster: it is probably the wrong store.
     """
     known = known_cluster(directories)
     while True:

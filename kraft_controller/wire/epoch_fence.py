@@ -32,7 +32,7 @@ from kraft_controller.wire import znodes
 
 
 class Fence:
-    """Fenced changes of one controller term."""
+    """Writes to the store that fail once another controller is elected."""
 
     def __init__(self, version: Version) -> None:
         self._check = Check(znodes.CONTROLLER_EPOCH, version)

@@ -127,8 +127,7 @@ class ZnodeStore:
     def _set_all(self, sets: Sequence[Set]) -> StoreRequests[list[WriteResult]]:
         """Write nodes under their versions, as many as possible in one multi.
 
-        After a version conflict the others are split into halves: where one node has changed others may have, and
-        halves find many such nodes in few rounds.
+        After a conflict, bisect the rest: conflicts cluster, so few rounds find them all.
         """
         results: list[WriteResult | None] = [None] * len(sets)
         for _ in range(TRIES_MAX):

@@ -208,7 +208,7 @@ def _by_partition(value: object) -> dict[int, tuple[BrokerId, ...]]:
 
 def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or any(not isinstance(text, str) for text in value.values()):
-        raise TypeError(f"expected an object of texts, not {value!r}")
+        raise TypeError(f"expected a JSON object with string values, not {value!r}")
     return dict(value)
 
 

@@ -1,7 +1,7 @@
 """A member of a consumer group that reads one topic: it joins, syncs, sends heartbeats, commits and leaves.
 
-The protocol is `range`, in the encoding that Kafka's clients use, so it may share a group with them; any member may be
-the one that the coordinator has lead the group and assign the partitions.
+The protocol is `range`, in the encoding of Kafka's clients, so it may share a group with them. The coordinator may
+choose any member as leader, which assigns the partitions.
 """
 
 from __future__ import annotations

@@ -123,9 +123,9 @@ class CoordinatorTopic(Generic[T, F]):
         self._nothing = nothing
         self._lost = lost
         self._state: dict[int, dict[str, T]] = {}
-        """By partition and name. Its keys are those of `epochs`."""
+        """State of each name, by partition; same keys as `epochs`."""
         self._loading: dict[int, _Loading[F]] = {}
-        """None is in `epochs`."""
+        """Partitions that are being loaded; none of them is in `epochs`."""
         self._seen: dict[int, int] = {}
         """The newest known leader epoch of each partition. News of earlier ones come too late."""
         self._loads = 0

@@ -249,7 +249,7 @@ class Partition:
         leading = self.leading()
         if acks == ALL and not self.enough_in_sync:
             isr = list(leading.isr.members)
-            text = f"only {isr} are in sync, and {self.min_insync} have to be; nothing was written"
+            text = f"nothing appended: the ISR {isr} is smaller than min.insync.replicas={self.min_insync}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, text)
         done = log.append_as_leader(records, leading.epoch, clock, origin=origin)
         if not done.duplicate:
@@ -346,7 +346,7 @@ class Partition:
             follower = self._follower(self.leading(), asked, part)
         diverging = diverging_end(log, part.last_epoch, part.offset)
         if diverging is not None:
-            # The follower has to truncate first: its offset is of another history.
+            # The follower has to truncate first: its log diverges before this offset.
             return Fetched(
                 part.where,
                 ErrorCode.NONE,
@@ -374,7 +374,7 @@ class Partition:
             if part.offset > watermark and isinstance(role, FollowerRole):
                 raise KafkaError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
-                    f"{part.where}: {part.offset} is not known to be committed; {watermark} is",
+                    f"{part.where}: offset {part.offset} is above this follower's high watermark {watermark}",
                 )
         records, aborted = b"", tuple[AbortedTxn, ...]()
         if part.offset < bound and room > 0 and not throttled:
@@ -532,7 +532,7 @@ class Partition:
         self._write_isr(leading)
 
     def _write_isr(self, leading: LeaderRole) -> None:
-        """Request the write. It has to fail unless the brokers that join are still registered as they caught up."""
+        """Request an ISR write that fails if a joining broker has re-registered since it caught up."""
         isr = leading.isr
         assert isr.asked is not None
         joining = [(broker, epoch) for broker, epoch in isr.joining if broker not in isr.members]
@@ -614,6 +614,6 @@ class Partition:
         """Answer producers that wait for all replicas in sync while those are fewer than `min.insync.replicas`."""
         if isinstance(self.role, LeaderRole) and not self.enough_in_sync:
             isr = list(self.role.isr.members)
-            text = f"it is written, but only {isr} are in sync, and {self.min_insync} have to be"
+            text = f"records appended, but the ISR {isr} is smaller than min.insync.replicas={self.min_insync}"
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             self.purgatory.fail(self.where, Condition.COMMITTED, error, text)

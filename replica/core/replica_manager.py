@@ -188,7 +188,7 @@ class ReplicaManager:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {self.me} is to hold no replica of {where}")
         partition = self._replica(role)
         if state.leader_epoch < partition.leader_epoch:
-            text = f"{where} is in leader epoch {partition.leader_epoch} already, {state.leader_epoch} is none any more"
+            text = f"leader epoch {state.leader_epoch} is stale; {where} is in leader epoch {partition.leader_epoch}"
             raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH, text)
         if state.leader_epoch == partition.leader_epoch:
             self.fetches.sessions.disturb(where)

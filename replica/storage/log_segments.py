@@ -270,7 +270,7 @@ class LogSegments:
         return due
 
     def replace(self, replaced: list[LogSegment], size: int, end: int) -> None:
-        """Put one cleaned segment in the place of these, whose files are replaced already."""
+        """Replace these segments by one cleaned segment; its files are already in place."""
         at, bases = self._bases.index(replaced[0].base), [each.base for each in replaced]
         segment = LogSegment(self.handles, self.folder, bases[0], size, end)
         segment.has_aborted = any(each.has_aborted for each in self._segments[at : at + len(bases)])

@@ -146,19 +146,19 @@ class ProducerStateManager:
         if known.txn_start >= 0 and not header.transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{who} has a transaction open since offset {known.txn_start}, and this batch is not of it",
+                f"{who} has had a transaction open since offset {known.txn_start}, but this batch is not transactional",
             )
         if header.producer_epoch > known.epoch:
             if header.base_sequence != 0 and known.epoch >= 0:
                 raise _out_of_order(
-                    f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, and not with 0"
+                    f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, not with 0"
                 )
             return None
         if not known.batches:
             return None  # this epoch has only written transaction markers
         expected = (known.last_sequence + 1) % SEQUENCE_RANGE
         if header.base_sequence != expected:
-            raise _out_of_order(f"{who} sends sequence {header.base_sequence}, and {expected} is the next one")
+            raise _out_of_order(f"{who} sends sequence {header.base_sequence}, but {expected} is next")
         return None
 
     def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
@@ -170,8 +170,8 @@ class ProducerStateManager:
         if header.control and coordinator_epoch < known.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"the end of a transaction of producer {header.producer_id}, by a coordinator of epoch "
-                f"{coordinator_epoch}: one of epoch {known.coordinator_epoch} has ended another since",
+                f"coordinator epoch {coordinator_epoch} is fenced for producer {header.producer_id}: "
+                f"epoch {known.coordinator_epoch} has already written a marker",
             )
 
     def update(self, header: Header) -> None:
@@ -278,7 +278,7 @@ class ProducerStateManager:
         try:
             return _decode(data)
         except StructError as error:
-            raise ValueError(f"a snapshot of producers that is cut off: {error}") from error
+            raise ValueError(f"truncated producer snapshot: {error}") from error
 
 
 def _decode(data: bytes) -> ProducerStateManager:

@@ -110,8 +110,8 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
     (
         "Topics",
         (
-            _sets("num.partitions", "1", "config.partitions", whole(1), "the partitions of a topic that does not set a number"),
-            _sets("default.replication.factor", "1", "config.replication_factor", whole(1, SHORT_MAX), "the replicas of a topic that does not set a number"),
+            _sets("num.partitions", "1", "config.partitions", whole(1), "the default number of partitions of a new topic"),
+            _sets("default.replication.factor", "1", "config.replication_factor", whole(1, SHORT_MAX), "the default number of replicas of a new topic"),
             _sets("auto.create.topics.enable", "true", "config.auto_create", flag, "create a topic when a client asks for it"),
             _sets("delete.topic.enable", "true", "config.deletion", flag, "allow deletion of topics"),
             _log("min.insync.replicas", "1", "min.insync.replicas", "how many replicas must have a record before acks=all is answered"),
@@ -201,7 +201,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
             _sets("replica.lag.time.max.ms", "30000", "replication.lag_time_max_ms", whole(1, LONG_MAX), "a replica that has not caught up for so long is not in sync"),
             _sets("replica.lag.max.messages", "none", "replication.lag_messages_max", whole(1), "an older rule, in addition: a replica that lacks more records is not in sync"),
             _sets("replica.selector.class", "none", "replication.follower_reads", is_rack_aware, "`org.apache.kafka.common.replica.RackAwareReplicaSelector`: a consumer that names its rack reads from the replica in that rack"),
-            _sets("replica.high.watermark.checkpoint.interval.ms", "5000", "config.watermark_checkpoint_s", seconds_of_ms(1, LONG_MAX), "the interval at which high watermarks are written down"),
+            _sets("replica.high.watermark.checkpoint.interval.ms", "5000", "config.watermark_checkpoint_s", seconds_of_ms(1, LONG_MAX), "the interval between checkpoints of the high watermarks"),
             _sets("replica.socket.timeout.ms", "30000", "config.fetch_answer_ms", whole(1), "how long to wait for a leader's reply, beyond the time that the leader may wait itself"),
             _sets("zab.sync.writes", "false", "replication.sync_writes", flag, "count no record, at the leader or a follower, before it is synced to the disk; many records share a sync. Kafka has no such key"),
             _sets("replica.fetch.wait.max.ms", "500", "replication.fetch_wait_ms", whole(0), "how long a leader may wait for new records before it replies"),

@@ -26,7 +26,7 @@ def idle(value: str) -> float:
 
 
 def topic_setting(name: str) -> Convert:
-    """Check the value as the table of dynamic settings does, which has the same key."""
+    """Validate with the rule of the dynamic setting of that name."""
     row = BROKER[name]
 
     def convert(value: str) -> Any:

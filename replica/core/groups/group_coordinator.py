@@ -201,7 +201,9 @@ class GroupCoordinator:
         error = self._refusal(name)
         if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
             error = E.INVALID_REQUEST
-            why = f"it would hold {held} bytes, and {settings.group_member_bytes_max} is the most of one member"
+            why = (
+                f"JoinGroup metadata of {held} bytes exceeds the limit of {settings.group_member_bytes_max} per member"
+            )
             self._outbox.note(MemberRefused(name, ask.who.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT

@@ -330,7 +330,7 @@ class GroupMembership:
 
 
 def _disagreement(group: GroupMetadata, ask: Join) -> str:
-    """Return which members offer nothing in common. The error code alone does not help a search."""
+    """Return the members that share no protocol with a join. Clients get only an error code."""
     if not ask.protocol_type or not ask.offers:
         return "it names no protocol type, or no protocol"
     if ask.protocol_type != group.protocol_type:
@@ -341,8 +341,10 @@ def _disagreement(group: GroupMetadata, ask: Join) -> str:
         for member in group.members.values()
         if not offered & {offer.name for offer in member.offers}
     ]
-    whom = "; ".join(against) or "no single member, but there is none that all of them share"
-    return f"it offers {', '.join(sorted(offered))}, and has no protocol in common with: {whom}"
+    offers = f"it offers {', '.join(sorted(offered))}"
+    if not against:
+        return f"{offers}: every member shares some protocol with it, but no protocol is common to all"
+    return f"{offers}, and has no protocol in common with: {'; '.join(against)}"
 
 
 def _because(what: str, ask: Join) -> str:

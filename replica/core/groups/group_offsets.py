@@ -96,7 +96,7 @@ class GroupOffsets:
         self._tidy(producer)
 
     def lost_in(self, producer: int, where: TopicPartition) -> None:
-        """Note that a position could not be written."""
+        """Drop an offset commit of a transaction whose append failed."""
         self._open[producer].wrote(where)
         self.end((where,))
         self._tidy(producer)

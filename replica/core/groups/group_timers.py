@@ -17,7 +17,7 @@ class TimerKind(IntEnum):
     PENDING = 1
     """A client did not join with its issued member id."""
     JOIN = 2
-    """The members had long enough to join again."""
+    """The rebalance timeout passed."""
     SYNC = 3
     """The members that joined had long enough to send SyncGroup."""
 

@@ -134,8 +134,7 @@ def refusal(group: GroupMetadata, who: GroupIdentity) -> E | None:
 
 
 def refusal_in_transaction(group: GroupMetadata, who: GroupIdentity) -> E | None:
-    """Return the error of a commit in a transaction. Old producers name no member: their transaction is fence
-    enough."""
+    """Return the error of a commit in a transaction. Clients without a member id are fenced by producer epoch alone."""
     if who.generation < 0 and group.state is S.EMPTY:
         return None
     if not says_who(who):

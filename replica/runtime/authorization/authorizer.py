@@ -146,7 +146,7 @@ class Authorizer:
             try:
                 pattern = acl_nodes.read_change(path, kind, (await session.get(path))[0])
             except zab.NoNode:
-                await self._read_all(session)  # Deleted before it was read: its change is in the nodes.
+                await self._read_all(session)  # The notification is gone; re-read all ACLs.
             except DamagedNode as damaged:
                 self._log.warn_rate_limited("damaged", path, why=damaged)
                 await self._read_all(session)

@@ -156,7 +156,7 @@ class BrokerConfig:
     fetch_sessions: int = 1_000
     """`max.incremental.fetch.session.cache.slots`: incremental fetch sessions of consumers; 0: none."""
     leaving: ShutdownSettings | None = field(factory=ShutdownSettings)
-    """None: no controlled shutdown (`controlled.shutdown.enable=false`)."""
+    """Controlled-shutdown settings, or None if disabled (`controlled.shutdown.enable=false`)."""
     control: ControllerSettings = field(factory=ControllerSettings)
     pace: Pace = field(factory=Pace)
     said: Mapping[str, Setting] = field(factory=dict)

@@ -40,7 +40,7 @@ class ListenerContext:
     ) -> None:
         self.name = name
         self.handlers = handlers
-        """By API. ApiVersions does not report an API without a handler, so clients do not use it."""
+        """Handlers by API key. ApiVersions omits APIs without one."""
         self.log = log
         self.security = security
         self.watchdog = watchdog

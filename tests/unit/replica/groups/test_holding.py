@@ -40,7 +40,7 @@ def test_one_member_has_a_bound() -> None:
     assert not list(room.coordinator.groups)  # nothing is left of them
     assert held(room) == 0
     whys = [note.why for note in room.notes if isinstance(note, MemberRefused)]
-    assert "and 1048576 is the most of one member" in whys[0]
+    assert "exceeds the limit of 1048576 per member" in whys[0]
     assert hostile(room, Offer("range", bytes(MIB - 8_192))) is None
 
 
