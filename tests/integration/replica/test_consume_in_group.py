@@ -84,7 +84,7 @@ async def test_it_commits_and_leaves_on_an_interrupt(tmp_path: Path) -> None:
         assert await printed(brokers, "--until-end", "--from-beginning") == ["new"]
 
 
-async def test_members_share_the_partitions_and_take_over_from_who_leaves(
+async def test_members_take_over_partitions_of_a_leaving_member(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replica.cli.consume_command.HEARTBEAT_S", 0.1)
@@ -179,6 +179,6 @@ async def test_it_shares_a_group_with_another_client(tmp_path: Path) -> None:
             await until(lambda: members_of(brokers) == 0)
 
 
-def test_a_group_says_itself_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_and_partition_options_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "t", "--group", "g", "--partition", "1", "--bootstrap", "127.0.0.1:1"]) == 2
     assert "the group determines them" in capsys.readouterr().err

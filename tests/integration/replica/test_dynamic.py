@@ -64,7 +64,7 @@ def test_defaults_of_brokers_reach_the_logs_of_topics_that_say_nothing(
     assert "the mechanisms of SASL are PLAIN and SCRAM" in said[0]
 
 
-def test_who_is_to_come_fetches_no_faster_than_he_is_told(tmp_path: Path) -> None:
+def test_joining_replica_fetches_within_its_throttle(tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, 2) as made, made.store.session() as session:
             one, two = made.brokers[1].config.id, made.brokers[2].config.id

@@ -59,7 +59,7 @@ async def ends(broker: Broker, *, task_status: trio.TaskStatus[None]) -> None:
         await broker.run(task_status=task_status)
 
 
-async def test_what_was_on_it_is_led_by_others_and_the_last_disk_is_the_end(tmp_path: Path) -> None:
+async def test_partitions_of_a_failed_disk_fail_over_and_the_last_failure_ends_the_broker(tmp_path: Path) -> None:
     disks = tuple(tmp_path / name for name in ("x", "y", "z"))
     with trio.fail_after(PATIENCE_S):
         async with zab.open_store(tmp_path / "store") as store, trio.open_nursery() as nursery:

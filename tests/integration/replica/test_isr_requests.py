@@ -22,7 +22,7 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 ALONE = PartitionState(ONE, (ONE,), LeaderEpoch(3), ControllerEpoch(1))
 
 
-def test_the_controller_is_told_of_a_log_that_failed(tmp_path: Path) -> None:
+def test_controller_is_notified_of_a_failed_log(tmp_path: Path) -> None:
     async def main() -> None:
         async with zab.open_store(tmp_path) as store, store.session() as session:
             await session.ensure_path(znodes.LOG_DIR_EVENTS)

@@ -52,7 +52,7 @@ def test_its_partitions_are_led_by_others_before_it_is_gone(tmp_path: Path) -> N
     trio.run(main)
 
 
-def test_what_nobody_else_can_lead_is_named(tmp_path: Path) -> None:
+def test_partitions_without_another_leader_are_named(tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, 2, leaving=QUICK) as made, made.store.session() as session:
             await create_topic(session, "t", {0: [BrokerId(2), BrokerId(1)]}, {}, os.urandom)

@@ -131,7 +131,7 @@ async def test_a_broker_answers_to_names_of_its_listeners_and_lists_a_part_of_ma
         assert (await get(port, "/", "POST")).status == 405
 
 
-def test_whatever_somebody_has_called_a_thing_it_is_text_on_the_page() -> None:
+def test_names_are_escaped_on_the_page() -> None:
     bad = "<script>alert(1)</script>"
     told = json.loads(
         json.dumps(

@@ -50,7 +50,7 @@ async def test_lines_become_records_and_records_lines(tmp_path: Path) -> None:
         assert some.decode().splitlines() == [f"{each['key']}\t{each['value']}" for each in held[1:3]]
 
 
-async def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+async def test_missing_objects_are_reported_at_once(tmp_path: Path) -> None:
     """Though both commands are patient with what may pass."""
     async with cluster(tmp_path, 1, partitions=3, auto_create=False) as brokers:
         await brokers.brokers[1].parts.topics.make_if_missing("orders")
@@ -66,13 +66,13 @@ async def test_what_is_not_there_is_said_at_once(tmp_path: Path) -> None:
             assert (done.returncode, why in done.stderr.decode()) == (1, True), done.stderr.decode()
 
 
-async def test_what_was_written_is_told_to_programs(tmp_path: Path) -> None:
+async def test_written_records_are_reported_as_json(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         told = json.loads(await run(brokers, "produce", "t", "--json", given=b"one\ntwo\n"))
         assert told == {"topic": "t", "records": 2, "partitions": {"0": 2}}
 
 
-def test_what_cannot_be_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_broker_and_contradicting_options_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["consume", "t", "--bootstrap", "127.0.0.1:1", "--within", "0.2"]) == 1
     assert "127.0.0.1:1" in capsys.readouterr().err

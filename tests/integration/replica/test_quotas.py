@@ -92,7 +92,7 @@ def test_rates_are_set_and_looked_at_by_clients(tmp_path: Path) -> None:
     trio.run(main)
 
 
-def test_who_took_too_much_is_told_so_and_not_heard_meanwhile(tmp_path: Path) -> None:
+def test_client_above_its_quota_is_throttled_and_muted(tmp_path: Path) -> None:
     def produce(hosts: str, client: str) -> int:
         """Returns the longest that the client was told to wait."""
         told: list[int] = []

@@ -172,7 +172,7 @@ def values(data: bytes) -> list[bytes | None]:
 
 
 @pytest.mark.mechanism(1, 16, 31)
-async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: Path) -> None:
+async def test_acknowledged_records_are_on_all_replicas_and_survive_the_leader(tmp_path: Path) -> None:
     async with cluster(tmp_path) as brokers:
         answer = await brokers.produce(1, b"a", b"b")
         assert (answer["error_code"], answer["base_offset"]) == (0, 0)
@@ -189,7 +189,7 @@ async def test_what_is_acknowledged_is_on_all_and_survives_the_leader(tmp_path: 
 
 
 @pytest.mark.mechanism(5, 6)
-async def test_who_is_gone_leaves_the_isr_at_the_store_and_who_returns_comes_back(tmp_path: Path) -> None:
+async def test_failed_broker_leaves_the_isr_and_rejoins_after_its_return(tmp_path: Path) -> None:
     settings = ReplicaSettings(lag_time_max_ms=1_500, fetch_wait_ms=50, fetch_backoff_ms=50, isr_quiet_ms=0)
     async with cluster(tmp_path, settings) as brokers:
         await brokers.produce(1, b"a")
@@ -229,7 +229,7 @@ async def test_watermarks_are_kept_now_and_then_by_leader_and_followers(tmp_path
             await trio.sleep(0.01)
 
 
-async def test_who_hangs_up_is_waited_for_no_more(tmp_path: Path) -> None:
+async def test_wait_ends_when_the_client_disconnects(tmp_path: Path) -> None:
     async with cluster(tmp_path) as brokers:
         core = brokers.replicas[1].core
         while not len(core.purgatory):  # the followers

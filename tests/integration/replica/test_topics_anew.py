@@ -121,7 +121,7 @@ def test_the_folder_of_a_topic_that_is_gone_is_set_aside_for_a_new_one(tmp_path:
     trio.run(main)
 
 
-def test_a_log_of_another_topic_id_stays_where_it_is_and_nobody_leads_without_it(tmp_path: Path) -> None:
+def test_log_of_another_topic_id_stays_and_blocks_leadership(tmp_path: Path) -> None:
     """One letter of its partition.metadata has rotted while every replica that was in sync was down."""
     file = tmp_path / "broker1" / "t-0" / METADATA
 
@@ -178,7 +178,7 @@ def test_records_of_a_topic_that_is_only_compacted_are_not_deleted(tmp_path: Pat
     trio.run(main)
 
 
-def test_old_notes_of_what_was_configured_go(tmp_path: Path) -> None:
+def test_old_config_notifications_are_deleted(tmp_path: Path) -> None:
     async def main() -> None:
         pace = Pace(sweep_s=0.01, notes_s=-1e10)
         async with cluster(tmp_path, 1, pace=pace) as made, made.store.session() as session:

@@ -46,7 +46,7 @@ def command_in(folder: Path, hosts: str, store: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
+def test_every_command_of_the_tutorial_works_as_described(tmp_path: Path) -> None:
     pytest.importorskip("kafka", reason="kafka-python is not installed")
     port, store = free_base(0, 1, 2), free_base(0, 1, 2, 707, 708, 709, 1707, 1708, 1709)
     (tmp_path / "bin").mkdir()

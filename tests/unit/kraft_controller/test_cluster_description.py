@@ -43,11 +43,11 @@ def look(
     return _stays(wanted, fakes, T0, held, state(led, 1), away)
 
 
-def test_a_move_to_who_is_away_stays() -> None:
+def test_move_to_an_offline_broker_stays() -> None:
     assert look(MOVING, away=3)
 
 
-def test_a_move_of_what_only_the_one_has_who_is_away_stays() -> None:
+def test_move_stays_while_the_only_source_is_offline() -> None:
     assert look(MOVING, away=1, led=NOBODY)
 
 
@@ -57,11 +57,11 @@ def test_any_other_move_must_end(away: int | None) -> None:
         look(MOVING, away=away)
 
 
-def test_what_has_arrived_is_right() -> None:
+def test_arrived_moves_are_valid() -> None:
     assert not look(Assignment(ids(3)))
 
 
-def test_what_was_refused_because_of_who_was_killed_is_right() -> None:
+def test_refusal_because_of_a_killed_broker_is_valid() -> None:
     assert not look(Assignment(ids(1)), said=REFUSED)
 
 
@@ -70,12 +70,12 @@ def test_what_was_refused_because_of_who_was_killed_is_right() -> None:
     [("", (3,)), (REFUSED, (2,)), (REFUSED.replace("t-0", "t-1"), (3,)), (REFUSED.replace("not alive", "ours"), (3,))],
     ids=["nothing was said", "another was killed", "of another", "for another reason"],
 )
-def test_what_is_where_it_was_without_a_reason_is_wrong(said: str, dead: tuple[int, ...]) -> None:
+def test_unmoved_replica_without_a_reason_is_invalid(said: str, dead: tuple[int, ...]) -> None:
     with pytest.raises(NotThere, match="were asked for"):
         look(Assignment(ids(1)), said=said, dead=dead)
 
 
-def test_what_a_broker_said_in_an_earlier_round_counts_no_more() -> None:
+def test_reports_of_an_earlier_round_are_ignored() -> None:
     wanted = Wanted({T0: ids(3)}, {T0: ids(1)}, {3}, {2: 1_000})
     with pytest.raises(NotThere):
         _stays(wanted, cast(Brokers, cast(Any, Logs(REFUSED))), T0, Assignment(ids(1)), state(1, 1), None)

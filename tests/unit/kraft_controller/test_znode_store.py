@@ -91,7 +91,7 @@ def test_lost_reply_to_a_deletion_is_resolved_by_reading() -> None:
     ],
     ids=["applied", "another write", "written again since", "deleted"],
 )
-def test_node_tells_the_outcome_of_a_write_whose_reply_was_lost(there: Node | Failed, meant: Version | Failed) -> None:
+def test_node_shows_the_outcome_of_a_write_with_a_lost_reply(there: Node | Failed, meant: Version | Failed) -> None:
     work = Fence(Version(3)).set("/a", b"mine", Version(5))
     assert next(work) == [Multi((FENCE, Set("/a", b"mine", Version(5))))]
     assert work.send([Failed(Why.UNKNOWN)]) == [Sync("/a")]

@@ -344,7 +344,7 @@ def _no_codec(batch: bytes) -> bytes:
         lambda batch: b"",
     ],
 )
-def test_what_is_wrong_is_told_as_without_looking_before(codec: Codec, harm: Callable[[bytes], bytes]) -> None:
+def test_examined_batch_gets_the_same_errors(codec: Codec, harm: Callable[[bytes], bytes]) -> None:
     batch = harm(records(10, 1_000, codec))
     with pytest.raises(KafkaError) as plain:
         MemoryLog().append_as_leader(batch, 1, NOW)
@@ -357,7 +357,7 @@ def test_what_is_wrong_is_told_as_without_looking_before(codec: Codec, harm: Cal
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_what_was_looked_at_before_is_stored_as_it_would_be(codec: Codec) -> None:
+def test_examined_batch_is_stored_unchanged(codec: Codec) -> None:
     batch = records(10, 1_000, codec)
     plain, log = MemoryLog(), Watched()
     assert log.append_as_leader(examined(log, batch), 3, NOW) == plain.append_as_leader(batch, 3, NOW)
@@ -383,7 +383,7 @@ def test_a_topic_that_is_compacted_from_now_on_looks_again_whether_there_are_key
         log.append_as_leader(found, 1, NOW)
 
 
-def test_whoever_asks_for_a_time_has_it_looked_up_in_a_thread() -> None:
+def test_timestamp_lookup_runs_in_a_thread() -> None:
     log = Watched()
     log.append_as_leader(records(10, codec=Codec.GZIP), 1, NOW)
 

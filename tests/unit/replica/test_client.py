@@ -117,7 +117,7 @@ async def test_a_coordinator_that_moves_is_looked_for_anew() -> None:
     await with_brokers(story)
 
 
-async def test_what_does_not_pass_is_said_at_once() -> None:
+async def test_permanent_error_is_raised_at_once() -> None:
     async def story(fake: Fake, client: Client) -> None:
         fake.versions[ApiKey.DELETE_GROUPS] = (0, 2)
         fake.answer = lambda *_: {"results": [{"group_id": "g", "error_code": E.NON_EMPTY_GROUP}]}
@@ -173,7 +173,7 @@ def test_where_to_begin() -> None:
             parse_bootstrap(wrong)
 
 
-async def test_a_closed_client_dials_nobody_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closed_client_opens_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever still asks, or is connecting at that very moment, would leave a connection behind that nobody closes."""
     dialled = Client._dial
     streams: list[trio.abc.Stream] = []

@@ -18,14 +18,14 @@ from zab.cli.kit.verb_group import Arguments
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_what_it_does_and_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_command_and_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     about = capsys.readouterr().out
     assert f"Usage: zab-broker {name}" in about
     assert len(about.splitlines()) > 8
 
 
-def test_nothing_is_loaded_for_who_only_asks_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_imports_no_command_modules(capsys: pytest.CaptureFixture[str]) -> None:
     before = set(sys.modules)
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_group_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> 
         ("consume t --zookeeper", "--zookeeper: this command needs a broker: --bootstrap"),
     ],
 )
-def test_who_names_the_wrong_servers_is_told_which_ones_are_meant(
+def test_wrong_server_option_is_reported_with_the_right_one(
     given: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(given.split()) == 2

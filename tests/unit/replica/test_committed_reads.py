@@ -107,7 +107,7 @@ def test_a_transaction_over_two_partitions_is_shown_when_it_has_ended_in_each() 
     assert (room.shown(1, T0), room.shown(1, T1)) == ([b"a"], [b"b"])
 
 
-def test_an_aborted_one_is_told_with_the_records_and_to_nobody_who_does_not_ask() -> None:
+def test_aborted_transactions_are_listed_only_for_read_committed() -> None:
     room = Room()
     room.write(1, b"a")
     room.end(1, ABORT)
@@ -126,7 +126,7 @@ def test_an_aborted_one_is_told_with_the_records_and_to_nobody_who_does_not_ask(
     assert len(list(walk(plain.records))) == 4
 
 
-def test_every_answer_says_what_is_stable() -> None:
+def test_every_fetch_response_has_the_last_stable_offset() -> None:
     room = Room()
     room.append(1, T0, batch(b"x"))
     room.write(1, b"a")
@@ -140,7 +140,7 @@ def test_every_answer_says_what_is_stable() -> None:
     assert (2, 1) in told
 
 
-def test_the_end_and_times_are_searched_in_what_is_stable() -> None:
+def test_offset_lookups_are_bounded_by_the_last_stable_offset() -> None:
     room = Room()
     room.append(1, T0, batch(b"x", time=100))
     room.write(1, b"a")
@@ -152,7 +152,7 @@ def test_the_end_and_times_are_searched_in_what_is_stable() -> None:
     assert replicas.look_up(Lookup(T0, 50), committed=True).offset == 0
 
 
-def test_who_waits_is_woken_by_the_end_and_not_before_it_is_committed() -> None:
+def test_waiting_fetch_completes_when_the_marker_is_committed() -> None:
     room = Room()
     token, leader = room.token(), room.servers[1]
     asked = Fetch((FetchPartition(T0, 0, BIG),), wait_ms=60_000, committed=True)
@@ -229,7 +229,7 @@ def test_records_of_an_open_transaction_may_be_deleted() -> None:
     assert room.fetched(1, 2).stable_offset == 3
 
 
-def test_who_has_written_is_told_by_the_leader_alone() -> None:
+def test_producer_state_is_described_by_the_leader_alone() -> None:
     room = Room()
     room.write(1, b"a")
     room.pull(2)

@@ -29,7 +29,7 @@ async def test_refusal_of_resource_type_names_it(kind: int, called: str) -> None
 
 
 @pytest.mark.parametrize("key", ["broker.id", "advertised.listeners"])
-async def test_refusal_of_static_key_says_what_to_do(key: str) -> None:
+async def test_refusal_of_static_key_names_the_remedy(key: str) -> None:
     act = on_values(handlers(BrokerId(1), MetadataCache(), lambda: None, {key: Setting("x", True)}))[
         ApiKey.INCREMENTAL_ALTER_CONFIGS
     ]

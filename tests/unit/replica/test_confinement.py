@@ -107,9 +107,7 @@ def test_follower_goes_on_with_other_partitions(monkeypatch: pytest.MonkeyPatch)
     assert world.log(2, T0).records() == ["a"]
 
 
-def test_those_who_hear_of_roles_are_told_although_one_of_them_raises(
-    clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failing_role_listener_does_not_stop_the_others(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     clock.now_ms = NOON
 
     async def main() -> None:

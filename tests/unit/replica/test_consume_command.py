@@ -22,7 +22,7 @@ def test_a_batch_that_does_not_fit_its_checksum_ends_the_command_behind_what_cam
         _records(position, bytes(rotten))
 
 
-def test_read_committed_passes_over_what_was_aborted_and_nothing_else_of_its_producer() -> None:
+def test_read_committed_skips_only_aborted_records_of_a_producer() -> None:
     position = Position(TopicPartition("t", 0), 1, None)
     log, writers = MemoryLog(), Writers()
     writers.write(log, 7, "a", "b")

@@ -136,7 +136,7 @@ def test_groups_are_served_again_after_an_exception(
         play(story)
 
 
-def test_others_who_wait_for_a_rebuilt_coordinator_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rebuilt_coordinator_releases_waiting_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(broker: Broker, nursery: trio.Nursery) -> None:
         broker.lead()
         await broker.served()
@@ -227,7 +227,7 @@ def test_record_that_cannot_be_replayed_keeps_no_other_partition_from_its_load(
     play(story, kept[0])
 
 
-def test_exception_while_something_is_told_rebuilds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_in_a_note_rebuilds_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(broker: Broker, _: trio.Nursery) -> None:
         broker.lead()
         await broker.served()

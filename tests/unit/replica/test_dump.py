@@ -92,7 +92,7 @@ def _without_file(line: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key != "file"}
 
 
-def test_what_is_damaged_is_shown_up_to_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_log_is_shown_up_to_the_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "t-0" / "00000000000000000000.log"
     data = path.read_bytes()
     path.write_bytes(data[:-5])

@@ -19,7 +19,7 @@ def pair(*, diverges: bool = True, min_insync: int = 1) -> World:
 
 @pytest.mark.mechanism(25, 24)
 @BOTH_WAYS
-def test_a_follower_that_restarts_keeps_what_is_above_its_watermark(diverges: bool) -> None:
+def test_restarted_follower_keeps_records_above_its_high_watermark(diverges: bool) -> None:
     """KAFKA-1211, KIP-101 first case. Both have m0 and m1, both were acknowledged; the follower has not heard yet that
     m1 is committed. Were it to cut its log there, and the leader to die, m1 would be gone."""
     world = pair(diverges=diverges)
@@ -69,7 +69,7 @@ def test_it_keeps_it_too_if_the_leader_dies_before_it_has_fetched_again(diverges
 
 @pytest.mark.mechanism(19, 25)
 @BOTH_WAYS
-def test_two_records_at_one_offset_are_told_apart_by_their_epochs(diverges: bool) -> None:
+def test_leader_epochs_distinguish_records_at_one_offset(diverges: bool) -> None:
     """KIP-101, second case. Both machines die, and the one that comes back first has lost its tail. It writes another
     record where the other one has m1. Watermarks say nothing of it: both are beyond."""
     world = pair(diverges=diverges)
@@ -161,7 +161,7 @@ def test_an_epoch_in_which_nothing_was_written_does_not_keep_them_asking(diverge
 
 @pytest.mark.mechanism(22)
 @BOTH_WAYS
-def test_what_a_diverging_follower_asks_for_says_nothing_of_what_it_has(diverges: bool) -> None:
+def test_diverging_fetch_does_not_count_as_a_position(diverges: bool) -> None:
     world = pair(diverges=diverges)
     world.produce(1, "m0")
     world.pull(2, rounds=2)
@@ -289,7 +289,7 @@ def test_a_new_leader_does_not_name_an_end_that_lies_before_what_was_read() -> N
     assert world.latest(2).offset == 2
 
 
-def test_who_joins_has_reached_the_start_of_the_epoch() -> None:
+def test_joining_replica_has_reached_the_start_of_the_epoch() -> None:
     """KAFKA-7128: the new leader's watermark lags; a slow follower is beyond it, and lacks what is committed."""
     world = World(3)
     world.create()

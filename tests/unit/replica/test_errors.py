@@ -26,7 +26,7 @@ def test_landmarks(code: ErrorCode, number: int) -> None:
     assert code == number
 
 
-def test_whose_leader_moved_asks_for_it_and_tries_again() -> None:
+def test_moved_leader_error_is_retriable_with_stale_metadata() -> None:
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.stale_metadata
     assert ErrorCode.NOT_ENOUGH_REPLICAS.retriable
@@ -34,7 +34,7 @@ def test_whose_leader_moved_asks_for_it_and_tries_again() -> None:
     assert not ErrorCode.MESSAGE_TOO_LARGE.retriable
 
 
-def test_an_error_says_its_name_and_what_was_wrong() -> None:
+def test_error_shows_its_name_and_cause() -> None:
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms: 'x' is no number")) == (
         "INVALID_CONFIG: retention.ms: 'x' is no number"
     )

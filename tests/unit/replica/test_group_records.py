@@ -85,7 +85,7 @@ def test_groups_as_older_brokers_wrote_them(head: str, rebalance: str, instance:
     assert decode(bytes.fromhex("0002 0001 67"), bytes.fromhex(value)) == GroupRecord("g", saved)
 
 
-def test_what_newer_brokers_write_is_passed_over_or_refused() -> None:
+def test_records_of_newer_brokers_are_skipped_or_refused() -> None:
     assert decode(bytes.fromhex("0003 0001 67"), b"whatever") is None
     with pytest.raises(RecordError, match="version 4"):
         decode(bytes.fromhex("0002 0001 67"), bytes.fromhex("0004 00"))

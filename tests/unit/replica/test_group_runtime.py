@@ -282,7 +282,7 @@ def test_a_commit_waits_for_the_replicas_and_is_refused_when_its_coordinator_is_
     play(story)
 
 
-def test_what_is_written_goes_out_in_the_order_in_which_it_was_decided() -> None:
+def test_records_are_written_in_the_order_of_decisions() -> None:
     """Also when the end of one write, heard of in the middle of another, causes a third."""
 
     async def story(broker: Broker, nursery: trio.Nursery) -> None:
@@ -305,7 +305,7 @@ def test_what_is_written_goes_out_in_the_order_in_which_it_was_decided() -> None
     play(story)
 
 
-def test_somebody_who_hangs_up_leaves_nothing_behind() -> None:
+def test_disconnected_client_leaves_no_state() -> None:
     async def story(broker: Broker, nursery: trio.Nursery) -> None:
         broker.lead()
         await broker.served()
@@ -319,7 +319,7 @@ def test_somebody_who_hangs_up_leaves_nothing_behind() -> None:
     play(story)
 
 
-def test_who_speaks_as_soon_as_this_process_goes_on_is_not_taken_for_dead() -> None:
+def test_heartbeat_after_a_suspension_keeps_its_member() -> None:
     """It was stopped for longer than the session lasts, and its members could not be heard."""
 
     async def main() -> None:
@@ -348,7 +348,7 @@ def test_who_speaks_as_soon_as_this_process_goes_on_is_not_taken_for_dead() -> N
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_who_stood_still_shows_nothing_before_it_is_sure_that_it_still_coordinates(leads: bool) -> None:
+def test_suspended_coordinator_answers_only_after_its_session_is_confirmed(leads: bool) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             broker = Broker(Storage(), still_leads)
@@ -552,7 +552,7 @@ async def found(handler: Any, version: int, listener: str = "PLAINTEXT", **field
     return body
 
 
-async def test_the_first_who_asks_has_the_topic_made_and_the_leader_is_the_coordinator() -> None:
+async def test_first_find_coordinator_creates_the_topic() -> None:
     picture, topic = Picture(), Topic()
     handler = finder(picture, topic)
     topic.brokers = 2

@@ -175,7 +175,7 @@ async def test_a_group_goes_on_from_elsewhere(
         assert [each["committed"] for each in described["partitions"]] == after
 
 
-async def test_only_some_partitions_and_only_while_nobody_reads(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_reset_of_some_partitions_needs_an_empty_group(capsys: pytest.CaptureFixture[str]) -> None:
     async with broker() as running:
         assert (
             await running.command("reset-offsets", "new", "--topic", "t:1", "--to-latest", "--execute", "--json") == 0
@@ -195,7 +195,7 @@ async def test_only_some_partitions_and_only_while_nobody_reads(capsys: pytest.C
         assert who.member in capsys.readouterr().err
 
 
-async def test_groups_and_what_they_committed_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_groups_and_their_offsets_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     async with broker() as running:
         await running.commit("g", 70, 20)
         await running.member("busy")
@@ -212,7 +212,7 @@ async def test_groups_and_what_they_committed_are_deleted(capsys: pytest.Capture
         assert capsys.readouterr().err == "there is no group g\n"
 
 
-async def test_nobody_there_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_unreachable_broker_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     words = ["groups", "list", "--bootstrap", f"127.0.0.1:{port}", "--within", "0.3"]
     assert await trio.to_thread.run_sync(main, words) == 1

@@ -27,7 +27,7 @@ def behind() -> World:
 
 
 @pytest.mark.mechanism(3, 4, 5, 8, 9)
-def test_who_is_silent_for_too_long_leaves_within_one_and_a_half_times() -> None:
+def test_silent_follower_leaves_the_isr_within_one_and_a_half_lag_times() -> None:
     world = World(3)
     world.create()
     world.produce(1, "a")
@@ -43,7 +43,7 @@ def test_who_is_silent_for_too_long_leaves_within_one_and_a_half_times() -> None
     assert LAG <= left_after <= LAG * 3 // 2 + 1_000
 
 
-def test_who_has_everything_stays_however_silent() -> None:
+def test_caught_up_follower_stays_in_the_isr_while_silent() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -55,7 +55,7 @@ def test_who_has_everything_stays_however_silent() -> None:
 
 
 @pytest.mark.mechanism(3, 9)
-def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
+def test_follower_slightly_behind_a_busy_leader_stays_in_the_isr() -> None:
     """KIP-16: it never has all that there is, but always what there was when it asked before."""
     world = World(2)
     world.create(replicas=(1, 2))
@@ -72,7 +72,7 @@ def test_who_is_always_a_little_behind_a_busy_leader_stays() -> None:
 
 
 @pytest.mark.mechanism(9)
-def test_who_falls_back_steadily_leaves_though_it_fetches_all_the_time() -> None:
+def test_steadily_lagging_follower_leaves_the_isr() -> None:
     settings = ReplicaSettings()
     slow = RemoteReplica(BrokerId(2), caught_up_ms=0)
     end = 1_000
@@ -92,7 +92,7 @@ def test_the_old_rule_counted_messages_and_drops_a_healthy_one_in_a_burst() -> N
 
 
 @pytest.mark.mechanism(16)
-def test_fewer_in_sync_commit_more_though_nobody_fetches() -> None:
+def test_shrunk_isr_advances_the_high_watermark_without_a_fetch() -> None:
     """KAFKA-13091: nothing else happens that would move the watermark."""
     world = World(2)
     world.create(replicas=(1, 2))
@@ -283,7 +283,7 @@ def test_a_broker_that_holds_no_replica_is_not_counted() -> None:
     assert BrokerId(3) not in world.leading(1).followers
 
 
-def test_who_is_not_registered_any_more_is_not_waited_for() -> None:
+def test_unregistered_follower_does_not_hold_the_high_watermark() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.elect(1, [1])
@@ -299,7 +299,7 @@ def test_who_is_not_registered_any_more_is_not_waited_for() -> None:
     assert world.error(token) is ErrorCode.NONE
 
 
-def test_what_may_have_been_written_is_given_up_only_by_writing_what_is() -> None:
+def test_uncertain_isr_write_is_ended_only_by_another_write() -> None:
     """The first answer was lost, and then 2 was gone. Were it only dropped, the first could still let 2 in, without
     what is committed by then."""
     world = World(2)

@@ -140,7 +140,7 @@ def test_all_topics_as_librdkafka_asks_for_them_has_three_bytes_too_many() -> No
     assert read.body.allow_auto_topic_creation is False
 
 
-def test_what_a_version_does_not_have_is_there_with_its_default() -> None:
+def test_missing_fields_of_a_version_have_defaults() -> None:
     frame = request_frame(ApiKey.METADATA, 0, 7, None, {"topics": [{"name": "t"}]})
     read = decode_request(frame[LENGTH_BYTES:])
     assert read.client_id is None
@@ -152,7 +152,7 @@ def test_what_a_version_does_not_have_is_there_with_its_default() -> None:
     }
 
 
-def test_a_tag_that_nobody_knows_is_passed_over() -> None:
+def test_unknown_tag_is_skipped() -> None:
     plain = request_frame(ApiKey.HEARTBEAT, 4, 7, "c", {"group_id": "g", "generation_id": 1, "member_id": "m"})
     frame = plain[LENGTH_BYTES:-1] + bytes.fromhex("01 63 03 010203")
     assert decode_request(frame).body == decode_request(plain[LENGTH_BYTES:]).body
@@ -215,7 +215,7 @@ def test_a_reply_ends_where_it_ends() -> None:
         ({"topics": [{"topic_id": "short"}]}, "topic_id: 'short' is no id"),
     ],
 )
-def test_mistakes_of_our_own_say_what_they_are(body: dict[str, Any], why: str) -> None:
+def test_internal_errors_are_named(body: dict[str, Any], why: str) -> None:
     api = ApiKey.METADATA if "topics" in body else ApiKey.HEARTBEAT
     with pytest.raises(Unwritable, match=why):
         response_frame(api, 12 if "topics" in body else 4, 7, body)

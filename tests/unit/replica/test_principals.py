@@ -26,7 +26,7 @@ def test_the_first_rule_that_fits(rules: str, principal: str) -> None:
     assert read_rules(rules).of_subject(ANN) == principal
 
 
-def test_where_no_rule_fits_nobody_comes_in() -> None:
+def test_principal_without_a_matching_rule_is_refused() -> None:
     with pytest.raises(NoPrincipal, match="matches CN=Ann"):
         read_rules("RULE:^CN=Bob$/bob/").of_subject(ANN)
 

@@ -55,7 +55,7 @@ def test_kafkas_own_file_is_understood_without_a_warning() -> None:
     assert config.log.retention_ms == 7 * 24 * 3_600_000
 
 
-def test_what_counts_for_nothing_is_named() -> None:
+def test_keys_without_effect_are_named() -> None:
     why = "without effect: there are no such threads: one event loop does the work"
     made = plan("num.io.threads=16", "my.own.key=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
@@ -77,18 +77,18 @@ def test_what_counts_for_nothing_is_named() -> None:
         ("advertised.listener", "advertised.listeners"),
     ],
 )
-def test_of_an_unknown_key_the_nearest_that_is_known_is_told(wrong: str, right: str) -> None:
+def test_unknown_key_suggests_the_nearest_known_one(wrong: str, right: str) -> None:
     [warning] = plan(f"{wrong}=1").warnings
     assert warning.endswith(f"has no effect; did you mean {right}?")
 
 
-def test_what_is_said_twice_counts_as_it_is_said_last() -> None:
+def test_last_value_of_a_repeated_key_counts() -> None:
     made = plan("num.partitions=2", "num.partitions=3")
     assert made.config.partitions == 3
     assert made.warnings == ("server.properties:4: num.partitions=3: also in line 3, as '2'; the last one counts",)
 
 
-def test_what_is_said_beside_the_file_stands_before_it() -> None:
+def test_command_line_overrides_the_file() -> None:
     made = plan_of(
         "p", "zookeeper.connect=h\nnum.partitions=2", {"num.partitions": "4", "default.replication.factor": "1"}
     )
@@ -97,7 +97,7 @@ def test_what_is_said_beside_the_file_stands_before_it() -> None:
         plan_of("p", "zookeeper.connect=h\nnum.partitions=2", {"num.partitions": "0"})
 
 
-def test_one_replica_is_warned_of_when_nobody_asked_for_it() -> None:
+def test_default_of_one_replica_is_warned_of() -> None:
     made = plan_of("p", "zookeeper.connect=h")
     assert made.warnings == ("default.replication.factor is 1: records of a topic are lost with its broker",)
 
@@ -114,12 +114,12 @@ def test_one_replica_is_warned_of_when_nobody_asked_for_it() -> None:
         ),
     ],
 )
-def test_what_is_allowed_and_not_wise_is_warned_of(lines: list[str], why: str) -> None:
+def test_unwise_values_are_warned_of(lines: list[str], why: str) -> None:
     made = plan_of("p", "\n".join(["zookeeper.connect=h", "default.replication.factor=1", *lines]))
     assert any(why in warning for warning in made.warnings), made.warnings
 
 
-def test_listeners_and_what_clients_are_told() -> None:
+def test_listeners_and_advertised_addresses() -> None:
     made = plan(
         "listeners=IN://10.0.0.1:9092,OUT://:9093,CONTROLLER://10.0.0.1:9090",
         "advertised.listeners=IN://10.0.0.1:9092,OUT://kafka.example:443",
@@ -257,7 +257,7 @@ def _mistake(row: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("said", "why"), [_mistake(row) for row in MISTAKES.splitlines()])
-def test_a_mistake_is_named_once_with_its_line_and_what_would_be_right(said: str, why: str) -> None:
+def test_mistake_is_named_once_with_line_and_remedy(said: str, why: str) -> None:
     with pytest.raises(BadConfig) as caught:
         plan(said)
     [problem] = caught.value.problems
@@ -297,7 +297,7 @@ def test_keys_that_do_not_go_together(lines: list[str], why: str) -> None:
     assert any(why in problem for problem in caught.value.problems), caught.value.problems
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     wrong = [
         row for row in (_mistake(row)[0] for row in MISTAKES.splitlines()) if not row.startswith("zookeeper.connect")
     ]
@@ -310,12 +310,12 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert told >= {"zookeeper.connect", *keys} - beside
 
 
-def test_a_number_above_what_is_reserved_is_fine_where_none_is_given_out() -> None:
+def test_broker_id_above_the_reserved_range_is_accepted_without_generation() -> None:
     assert plan("broker.id=5000", "broker.id.generation.enable=false").config.id == 5_000
     assert plan("broker.id=5000", "reserved.broker.max.id=5000").config.id == 5_000
 
 
-def test_what_replication_and_cleaning_are_told() -> None:
+def test_settings_of_replication_and_cleaning() -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     made = plan(
         f"replica.selector.class={selector}",
@@ -340,7 +340,7 @@ def test_what_replication_and_cleaning_are_told() -> None:
     assert (usual.cleans, usual.replication.sync_writes) == (True, False)
 
 
-def test_tools_are_told_values_and_no_words_for_what_nobody_has_set() -> None:
+def test_tools_get_defaults_of_unset_keys() -> None:
     said = plan("ssl.keystore.password=hush", "broker.rack=east").config.said
     assert said["broker.rack"][:2] == ("east", True)
     assert said["ssl.keystore.password"][:2] == (None, True)
@@ -425,7 +425,7 @@ def test_the_greatest_request_fits_among_those_that_wait() -> None:
     assert plan("queued.max.request.bytes=0").config.port.waiting_bytes_total_max == 512 * 1024 * 1024
 
 
-def test_what_many_files_have_and_nothing_comes_of_is_no_typing_error() -> None:
+def test_common_keys_without_effect_are_not_typing_errors() -> None:
     pasted = (
         "log.message.format.version=3.0-IV1",
         "inter.broker.protocol.version=3.9-IV0",
@@ -459,7 +459,7 @@ def test_no_text_makes_a_reader_stumble(key: str) -> None:
             assert "could not convert" not in problem
 
 
-def test_what_topics_take_is_told_in_the_words_of_the_file() -> None:
+def test_topic_setting_explains_the_expected_value() -> None:
     with pytest.raises(ValueError, match="^a whole number, -1 or more$"):
         topic_setting("log.retention.bytes")("many")
     assert topic_setting("log.retention.bytes")(str(LONG_MAX)) == str(LONG_MAX)
@@ -484,7 +484,7 @@ def test_letters_are_read_as_they_were_meant(tmp_path: Path) -> None:
         read_plan(tmp_path / "nothing", {})
 
 
-def test_users_of_a_listener_and_brokers_that_are_not_asked_who_they_are() -> None:
+def test_users_of_a_listener_and_unauthenticated_brokers() -> None:
     made = plan(
         "listeners=IN://:1,OUT://:2",
         "listener.security.protocol.map=IN:PLAINTEXT,OUT:SASL_PLAINTEXT",
@@ -561,7 +561,7 @@ def test_without_a_store_there_is_no_broker() -> None:
         plan_of("server.properties", "broker.id=1")
 
 
-def test_secrets_are_not_told() -> None:
+def test_secrets_are_not_reported() -> None:
     said = plan("ssl.key.password=x", "num.partitions=2").config.said
     assert said["ssl.key.password"][:2] == (None, True)
     assert said["num.partitions"][:2] == ("2", True)
@@ -581,7 +581,7 @@ def test_no_key_stands_in_the_table_twice() -> None:
 AUTHORIZER = "authorizer.class.name=kafka.security.authorizer.AclAuthorizer"
 
 
-def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
+def test_acls_decide_when_an_authorizer_is_configured() -> None:
     assert plan().config.acls is None
     assert plan(AUTHORIZER).config.acls == AclSettings()
     more = plan(AUTHORIZER, "super.users=User:ann; User:bob;", "allow.everyone.if.no.acl.found=true")
@@ -604,7 +604,7 @@ def test_who_may_do_what_is_said_by_acls_where_they_are_asked_for() -> None:
         (["listener.name.plaintext.plain.sasl.server.callback.handler.class=x.Mine"], "would not be safe"),
     ],
 )
-def test_what_would_leave_it_more_open_than_it_was_asked_to_be_ends_the_start(lines: list[str], why: str) -> None:
+def test_less_security_than_configured_ends_the_start(lines: list[str], why: str) -> None:
     with pytest.raises(BadConfig, match=why):
         plan(*lines)
 

@@ -111,7 +111,7 @@ def test_idle_partitions_cost_nothing() -> None:
 # -- what is said, and what is answered ----------------------------------------------------------------------
 
 
-def test_a_request_names_what_changed_and_an_answer_holds_news() -> None:
+def test_session_requests_and_responses_contain_only_changes() -> None:
     world = world_of(T0, T1)
     fetch, answers = exchange(world)
     assert (named(fetch), list(answers)) == ([], [])
@@ -127,7 +127,7 @@ def test_a_request_names_what_changed_and_an_answer_holds_news() -> None:
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_a_request_that_waits_is_woken_by_what_is_appended_to_any_partition(reads: bool) -> None:
+def test_append_to_any_partition_completes_the_waiting_request(reads: bool) -> None:
     world = world_of(T0, T1, brokers=3, settings=ReplicaSettings(follower_reads=reads))
     request = world.ask(2)
     assert request is not None

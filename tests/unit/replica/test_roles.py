@@ -37,7 +37,7 @@ def test_an_older_leader_epoch_is_refused_and_the_same_one_does_no_harm() -> Non
     assert server.replicas.partitions[T0].leader == 2
 
 
-def test_told_the_same_again_a_follower_goes_on_where_it_was() -> None:
+def test_repeated_command_keeps_the_follower_position() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -58,7 +58,7 @@ def test_a_topic_that_was_made_anew_is_not_the_one_that_is_held() -> None:
     assert errors == {T0: ErrorCode.INCONSISTENT_TOPIC_ID}
 
 
-def test_what_is_left_of_a_topic_of_that_name_is_no_part_of_the_new_one() -> None:
+def test_leftover_log_of_a_deleted_topic_is_not_reused() -> None:
     world = World(1)
     world.create(replicas=(1,))
     world.produce(1, "old")
@@ -72,7 +72,7 @@ def test_what_is_left_of_a_topic_of_that_name_is_no_part_of_the_new_one() -> Non
     assert server.replicas.partitions[T0].high_watermark == 0
 
 
-def test_who_is_in_sync_by_a_log_leads_with_no_empty_one_in_its_place() -> None:
+def test_isr_member_does_not_lead_with_an_empty_log() -> None:
     """The file that says whose the log is has rotted, or folders were moved: nobody may cut what is committed."""
     world = World(2)
     world.create(replicas=(1, 2))
@@ -89,14 +89,14 @@ def test_who_is_in_sync_by_a_log_leads_with_no_empty_one_in_its_place() -> None:
     assert world.log(1).records() == []
 
 
-def test_who_is_to_hold_no_replica_makes_none() -> None:
+def test_unassigned_broker_creates_no_replica() -> None:
     world = World(2)
     world.create(replicas=(1,))
     assert obey(world, 2, T0) == {T0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert world.servers[2].disk.logs == {}
 
 
-def test_who_waits_at_a_leader_hears_that_it_leads_no_more() -> None:
+def test_waiting_requests_fail_when_leadership_ends() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     written = world.produce(1, "a", acks=-1)
@@ -110,7 +110,7 @@ def test_who_waits_at_a_leader_hears_that_it_leads_no_more() -> None:
     assert len(server.purgatory) == 0
 
 
-def test_a_leader_that_leads_on_in_the_next_epoch_keeps_what_its_followers_have() -> None:
+def test_leader_of_consecutive_epochs_keeps_follower_positions() -> None:
     world = World(3)
     world.create()
     world.produce(1, "a")
@@ -160,7 +160,7 @@ def test_stopping_needs_an_epoch_that_is_not_old() -> None:
     world.pull(2)
 
 
-def test_deletion_is_believed_whatever_the_epoch_and_leaves_nothing() -> None:
+def test_deletion_needs_no_epoch_and_leaves_nothing() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -172,7 +172,7 @@ def test_deletion_is_believed_whatever_the_epoch_and_leaves_nothing() -> None:
     assert world.stop(1, delete=True, epoch=-2) == {}
 
 
-def test_what_a_full_command_does_not_name_is_let_go_but_not_deleted() -> None:
+def test_replicas_missing_in_a_full_command_are_stopped_not_deleted() -> None:
     world = World(1)
     world.create(replicas=(1,))
     world.create(T1, replicas=(1,))
@@ -218,7 +218,7 @@ def test_a_disk_that_fails_when_a_follower_is_to_lead_leaves_no_half_of_it() -> 
     assert world.stop(2, delete=True) == {}
 
 
-def test_what_is_astray_is_let_go_also_where_all_is_named_in_pieces() -> None:
+def test_stray_replicas_are_stopped_by_a_full_command_in_pieces() -> None:
     world = World(1)
     wheres = [TopicPartition("t", number) for number in range(7)]
     for where in wheres:

@@ -41,7 +41,7 @@ def tls(stores: Path, *lines: str, key: str = "good", trust: bool = True, protoc
     return said
 
 
-def test_whoever_comes_by_tls_may_command_where_nobody_has_to_show_a_certificate(stores: Path) -> None:
+def test_any_tls_client_may_command_if_no_certificate_is_required(stores: Path) -> None:
     [warning] = warned(*tls(stores))
     assert (
         "server.properties: ssl.client.auth: every client that reaches listener CONTROLLER may send commands to this"

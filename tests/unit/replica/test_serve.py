@@ -30,7 +30,7 @@ def test_log_lines_begin_with_a_time_and_its_zone(
     assert re.fullmatch(r"[0-9-]{10}T[0-9:.]{12}[+-][0-9]{2}:[0-9]{2} WARNING started broker=1", lines[-1])
 
 
-async def test_who_has_nothing_to_leave_leaves_at_once() -> None:
+async def test_immediate_controlled_shutdown_ends_the_wait() -> None:
     """Told so while it starts, before it knows of any cluster: then nobody has begun to listen for a second time."""
 
     async def leave() -> None:
@@ -41,7 +41,7 @@ async def test_who_has_nothing_to_leave_leaves_at_once() -> None:
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_who_is_told_twice_does_not_wait() -> None:
+async def test_second_signal_ends_the_wait() -> None:
     left = []
 
     async def leave() -> None:

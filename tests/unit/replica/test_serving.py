@@ -41,7 +41,7 @@ def wait(world: World, broker: int, *parts: FetchPartition, ms: int = 5_000, lea
     return token
 
 
-def test_a_consumer_waits_for_what_is_committed_and_gets_it_at_once() -> None:
+def test_waiting_consumer_gets_records_when_committed() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     token = wait(world, 1, FetchPartition(T0, 0, BIG))
@@ -54,7 +54,7 @@ def test_a_consumer_waits_for_what_is_committed_and_gets_it_at_once() -> None:
     assert answer.high_watermark == 1
 
 
-def test_a_follower_waits_for_what_is_appended() -> None:
+def test_waiting_follower_gets_records_when_appended() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     request = world.ask(2)
@@ -67,7 +67,7 @@ def test_a_follower_waits_for_what_is_appended() -> None:
     assert world.log(2).records() == ["a"]
 
 
-def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
+def test_fetch_without_records_times_out_empty() -> None:
     world = alone()
     token = wait(world, 1, FetchPartition(T0, 0, BIG), FetchPartition(T1, 0, BIG), ms=500)
     world.pass_time(499)
@@ -77,7 +77,7 @@ def test_who_waits_in_vain_gets_an_empty_answer_in_time() -> None:
     assert len(world.servers[1].replicas.purgatory) == 0
 
 
-def test_who_wants_many_bytes_waits_for_them_from_all_partitions_together() -> None:
+def test_min_bytes_counts_all_partitions_together() -> None:
     world = alone()
     one = len(batch("aaaa"))
     token = wait(world, 1, FetchPartition(T0, 0, BIG), FetchPartition(T1, 0, BIG), least=2 * one)
@@ -98,7 +98,7 @@ def test_an_error_or_enough_bytes_are_answered_without_waiting() -> None:
     assert (results[0].high_watermark, results[0].start_offset) == (-1, -1)
 
 
-def test_the_first_batch_comes_whole_whatever_its_size_and_the_rest_has_to_fit() -> None:
+def test_first_batch_is_whole_and_the_rest_fits_the_limit() -> None:
     world = alone()
     for where in (T0, T1):
         world.produce(1, "x" * 1_000, where=where)
@@ -123,7 +123,7 @@ def test_only_so_many_may_wait() -> None:
     assert world.log(1).records() == []
 
 
-def test_who_has_hung_up_is_forgotten() -> None:
+def test_disconnected_fetch_is_forgotten() -> None:
     world = alone()
     token = wait(world, 1, FetchPartition(T0, 0, BIG))
     server = world.servers[1].replicas
@@ -134,7 +134,7 @@ def test_who_has_hung_up_is_forgotten() -> None:
     assert len(server.purgatory) == 0
 
 
-def test_alarms_of_what_is_answered_are_not_kept() -> None:
+def test_deadlines_of_answered_requests_are_dropped() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     for _ in range(500):
@@ -145,7 +145,7 @@ def test_alarms_of_what_is_answered_are_not_kept() -> None:
 
 
 @pytest.mark.mechanism(17)
-def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_what_that_knows_to_be_committed() -> None:
+def test_consumer_is_sent_to_its_rack_and_reads_up_to_that_high_watermark() -> None:
     world = World(2, racks=("east", "west"), settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -171,7 +171,7 @@ def test_a_follower_tells_what_it_has_not_yet_from_what_there_is_not() -> None:
     assert answer.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_one_who_reads_at_a_follower_is_woken_when_it_learns_of_a_commit() -> None:
+def test_fetch_at_a_follower_completes_when_its_high_watermark_advances() -> None:
     world = World(2, settings=ReplicaSettings(follower_reads=True))
     world.create(replicas=(1, 2))
     token = world.token()
@@ -207,7 +207,7 @@ def test_where_the_log_begins_and_ends_and_what_was_written_when() -> None:
     assert at(-3) == (1, 300)
 
 
-def test_what_is_deleted_is_gone_when_every_living_replica_has_dropped_it() -> None:
+def test_delete_records_completes_when_live_replicas_advance() -> None:
     world = World(3)
     world.create()
     world.produce(1, "a", "b", "c")
@@ -224,7 +224,7 @@ def test_what_is_deleted_is_gone_when_every_living_replica_has_dropped_it() -> N
     assert (world.log(2).start_offset, world.log(3).start_offset) == (3, 3)
 
 
-def test_nobody_waits_for_the_dead_to_delete() -> None:
+def test_delete_records_does_not_wait_for_failed_replicas() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -237,7 +237,7 @@ def test_nobody_waits_for_the_dead_to_delete() -> None:
     assert world.answers[token] == [Deleted(T0, low_watermark=1)]
 
 
-def test_what_is_not_committed_cannot_be_deleted() -> None:
+def test_uncommitted_records_cannot_be_deleted() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     world.produce(1, "a")
@@ -328,7 +328,7 @@ def test_a_follower_asks_for_all_its_partitions_at_once_and_whoever_had_somethin
 
 
 @pytest.mark.parametrize("another", [True, False])
-def test_a_leader_whose_batch_has_rotted_leaves_it_to_another_who_has_it(another: bool) -> None:
+def test_leader_with_a_damaged_batch_leaves_leadership_to_an_intact_replica(another: bool) -> None:
     """A replica that is made anew asks for the batch again and again, and does not take it. Without another one in sync
     what can still be read of it is served on, and the leader says what is wrong."""
     world = World(3)

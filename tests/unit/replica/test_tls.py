@@ -20,7 +20,7 @@ from replica.runtime.requests import ANONYMOUS
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("shown", [None, "stranger", "friend"])
-def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.TLSVersion, shown: str | None) -> None:
+def test_client_without_valid_certificate_gets_an_alert(version: ssl.TLSVersion, shown: str | None) -> None:
     ours, theirs = trustme.CA(), trustme.CA()
     at_broker = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     at_broker.verify_mode = ssl.CERT_REQUIRED
@@ -77,7 +77,7 @@ def test_who_shows_no_good_certificate_is_told_so_and_not_cut_off(version: ssl.T
 
 
 @pytest.mark.parametrize("named", ["127.0.0.1", "broker.example"])
-def test_who_dials_somebody_whom_he_does_not_believe_says_why_and_so_does_the_other(named: str) -> None:
+def test_failed_tls_handshake_is_explained_at_both_ends(named: str) -> None:
     """Brokers that do not come together over TLS say at both ends what is wrong with the certificate: here one of
     another authority, or of another host."""
     ours, theirs = trustme.CA(), trustme.CA()

@@ -63,7 +63,7 @@ def test_each_state_has_its_number() -> None:
     }
 
 
-def test_what_a_newer_broker_has_written_about_something_else_is_passed_over() -> None:
+def test_unknown_record_types_are_skipped() -> None:
     assert decode(bytes.fromhex("0001 0003 706179"), b"?") is None
 
 

@@ -273,7 +273,7 @@ def test_the_next_coordinator_reads_the_topic_and_ends_what_was_decided() -> Non
     play(second, storage, markers)
 
 
-def test_what_is_not_safe_is_not_served() -> None:
+def test_uncommitted_state_is_not_served() -> None:
     storage = Storage()
 
     async def first(broker: Broker) -> None:
@@ -295,7 +295,7 @@ def test_what_is_not_safe_is_not_served() -> None:
     play(first, storage)
 
 
-def test_a_producer_that_went_away_keeps_nobody_waiting_for_ever() -> None:
+def test_transaction_of_a_lost_producer_is_aborted() -> None:
     async def story(broker: Broker) -> None:
         await broker.lead()
         who = await broker.producer()
@@ -308,7 +308,7 @@ def test_a_producer_that_went_away_keeps_nobody_waiting_for_ever() -> None:
     play(story)
 
 
-def test_whose_coordinator_stood_still_is_heard_before_his_transaction_is_overdue() -> None:
+def test_requests_after_a_suspension_precede_timeouts() -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             broker = Broker(Storage(), Partitions())
@@ -334,7 +334,7 @@ def test_whose_coordinator_stood_still_is_heard_before_his_transaction_is_overdu
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_who_stood_still_decides_nothing_before_it_is_sure_that_it_still_coordinates(leads: bool) -> None:
+def test_suspended_coordinator_decides_only_after_its_session_is_confirmed(leads: bool) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             broker = Broker(Storage(), Partitions(), still_leads)

@@ -143,7 +143,7 @@ async def test_they_are_listed_and_described(capsys: pytest.CaptureFixture[str])
         assert "there is no transactional id nobody" in capsys.readouterr().err
 
 
-async def test_who_is_aborted_is_fenced_and_keeps_its_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_aborted_producer_is_fenced_and_keeps_its_timeout(capsys: pytest.CaptureFixture[str]) -> None:
     async with broker() as running:
         who = await running.broker.producer()
         await running.broker.add(3, who, t=[0])
@@ -185,7 +185,7 @@ async def test_what_hangs_is_what_is_open_somewhere_and_known_to_no_coordinator(
         assert await running.command("hanging", "--topic", "unknown") == 1
 
 
-async def test_what_ends_while_it_is_asked_for_does_not_hang() -> None:
+async def test_transaction_that_ends_during_the_search_is_not_hanging() -> None:
     async with broker() as running:
         running.left = [(0, 55, 9, 1_000)]
         running.ends_by_itself = list(running.left)

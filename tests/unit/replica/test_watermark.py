@@ -51,7 +51,7 @@ def test_the_watermark_is_the_smallest_end_among_those_in_sync() -> None:
 
 
 @pytest.mark.mechanism(16, 22)
-def test_a_follower_acknowledges_by_asking_for_what_comes_next() -> None:
+def test_next_fetch_of_a_follower_acknowledges() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     token = world.produce(1, "a", acks=-1)
@@ -97,7 +97,7 @@ def test_a_partition_of_one_replica_commits_as_it_writes() -> None:
     assert world.consume(1, 0) == ["a", "b"]
 
 
-def test_who_waits_too_long_is_told_so_and_the_record_stays() -> None:
+def test_timed_out_produce_keeps_its_records() -> None:
     world = World(2)
     world.create(replicas=(1, 2))
     token = world.produce(1, "a", acks=-1, timeout_ms=1_000)
@@ -110,7 +110,7 @@ def test_who_waits_too_long_is_told_so_and_the_record_stays() -> None:
 
 
 @pytest.mark.mechanism(31)
-def test_with_too_few_in_sync_nothing_is_written_for_those_who_want_all() -> None:
+def test_acks_all_writes_nothing_below_min_insync_replicas() -> None:
     world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
     world.elect(1, [1])
@@ -119,7 +119,7 @@ def test_with_too_few_in_sync_nothing_is_written_for_those_who_want_all() -> Non
     assert world.log(1).end_offset == before
 
 
-def test_with_too_few_in_sync_what_was_written_for_less_is_not_committed_either() -> None:
+def test_acks_one_is_not_committed_below_min_insync_replicas() -> None:
     """Else it could be lost with the one who has it, after consumers have read it."""
     world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
@@ -134,7 +134,7 @@ def test_with_too_few_in_sync_what_was_written_for_less_is_not_committed_either(
 
 
 @pytest.mark.mechanism(31)
-def test_when_too_few_are_left_while_one_waits_he_is_told_that_it_is_written() -> None:
+def test_isr_shrink_fails_waiting_produce_after_append() -> None:
     world = World(3, settings=ReplicaSettings(min_insync=2))
     world.create()
     token = world.produce(1, "a", acks=-1)
@@ -163,7 +163,7 @@ def test_a_topic_may_ask_for_more_in_sync_than_others() -> None:
 
 
 @pytest.mark.mechanism(15)
-def test_who_is_about_to_join_is_waited_for() -> None:
+def test_high_watermark_waits_for_a_joining_replica() -> None:
     """Else a busy leader would always have committed something that he does not have yet."""
     world = World(2)
     world.create(replicas=(1, 2))

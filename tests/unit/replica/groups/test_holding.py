@@ -44,7 +44,7 @@ def test_one_member_has_a_bound() -> None:
     assert hostile(room, Offer("range", bytes(MIB - 8_192))) is None
 
 
-def test_all_members_together_have_a_bound_and_who_is_one_stays_one() -> None:
+def test_metadata_of_all_members_is_bounded_and_known_members_stay() -> None:
     room = Room(group_members_bytes_max=4 * MIB)
     client = Client(room, "a")
     stable(room, client)
@@ -64,7 +64,7 @@ def test_all_members_together_have_a_bound_and_who_is_one_stays_one() -> None:
     assert reply is None or reply.error is E.NONE  # but not for what it holds already
 
 
-def test_what_was_held_is_free_again() -> None:
+def test_released_memory_is_free_again() -> None:
     room = Room(group_members_bytes_max=2 * MIB)
     large = Offer("range", bytes(MIB // 2))
     for number in range(3):
@@ -78,7 +78,7 @@ def test_what_was_held_is_free_again() -> None:
     assert held(room) == 0
 
 
-def test_ids_that_were_given_out_count_until_nobody_comes_with_them() -> None:
+def test_issued_member_ids_count_until_they_expire() -> None:
     room = Room(group_members_bytes_max=MIB)
     ask = Join(GroupIdentity(GROUP), "consumer", (Offer("range", b""),), 10_000, 10_000, client_id="c" * 30_000)
     answers = []
@@ -131,7 +131,7 @@ def test_groups_that_go_to_another_coordinator_count_there() -> None:
     assert held(room) == here
 
 
-def test_names_of_protocols_that_nobody_knows_any_more_are_forgotten() -> None:
+def test_protocol_names_without_members_are_forgotten() -> None:
     room = Room()
     for number in range(100):
         client = Client(room, "a", offers=(Offer(f"protocol {number}", b""),))
@@ -152,7 +152,7 @@ def test_the_bounds_are_settings() -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=30, derandomize=True, deadline=None)
-def test_what_is_counted_is_what_is_there(seed: int) -> None:
+def test_counted_bytes_match_the_members(seed: int) -> None:
     """Members join, change, stall and leave, coordinators are deposed, writes fail: each sum equals what is found."""
     world = World(seed)
     for _ in range(400):

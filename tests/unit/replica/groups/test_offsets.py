@@ -30,7 +30,7 @@ S = GroupState
 DAY = 24 * 3_600_000
 
 
-def test_who_is_no_member_commits_as_long_as_nobody_is_one() -> None:
+def test_client_without_membership_commits_while_the_group_is_empty() -> None:
     room = Room()
     assert room.committed({T0: 5, T1: 6}) is E.NONE
     assert room.fetch(T0, T1, TopicPartition("t", 2)) == {T0: 5, T1: 6, TopicPartition("t", 2): None}
@@ -84,7 +84,7 @@ def test_nothing_is_confirmed_or_shown_before_it_is_safe() -> None:
         (E.REQUEST_TIMED_OUT, E.REQUEST_TIMED_OUT),
     ],
 )
-def test_a_commit_that_is_not_written_fails_and_leaves_what_was(error: E, heard: E) -> None:
+def test_failed_commit_keeps_the_previous_offset(error: E, heard: E) -> None:
     room = Room()
     room.committed({T0: 1})
     room.holding = True
@@ -174,7 +174,7 @@ def test_groups_are_listed_by_state() -> None:
 # -- deleting ------------------------------------------------------------------------------------------------
 
 
-def test_a_group_is_deleted_when_nobody_is_in_it_and_its_tombstones_are_safe() -> None:
+def test_empty_group_is_deleted_when_its_tombstones_are_committed() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)
@@ -202,7 +202,7 @@ def test_a_deletion_that_is_not_written_fails_and_leaves_the_group() -> None:
     assert room.fetch(T0) == {T0: 5}
 
 
-def test_who_commits_or_joins_while_a_group_is_deleted_is_not_forgotten() -> None:
+def test_commits_and_joins_during_deletion_survive() -> None:
     room = Room()
     room.committed({T0: 5, T1: 6})
     room.holding = True
@@ -284,7 +284,7 @@ def test_positions_of_an_empty_group_live_seven_days_from_when_it_became_empty()
     assert list(room.coordinator.groups) == []
 
 
-def test_positions_of_who_is_no_member_live_seven_days_from_their_commit() -> None:
+def test_offsets_without_membership_expire_seven_days_after_commit() -> None:
     room = Room()
     room.committed({T0: 1})
     room.wait(4 * DAY)
@@ -295,7 +295,7 @@ def test_positions_of_who_is_no_member_live_seven_days_from_their_commit() -> No
     assert list(room.coordinator.groups) == []
 
 
-def test_a_group_at_work_keeps_what_it_reads_and_loses_what_it_does_not() -> None:
+def test_active_group_keeps_offsets_of_subscribed_topics_only() -> None:
     room = Room()
     first = Client(room, "a", session_ms=1_800_000)
     stable(room, first)

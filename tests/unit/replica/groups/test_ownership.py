@@ -71,7 +71,7 @@ def errors(code: E) -> list[tuple[Ask, Reply]]:
     ]
 
 
-def test_nobody_is_answered_before_there_is_an_offsets_topic() -> None:
+def test_requests_are_refused_before_the_offsets_topic_exists() -> None:
     room = Room(lead=False)
     room.coordinator.topic.partitions = None
     for ask, reply in [
@@ -94,7 +94,7 @@ def test_whoever_does_not_lead_the_partition_says_so() -> None:
         assert room.answers[room.ask(ask)] == reply
 
 
-def test_while_it_loads_nobody_is_sent_away_for_good() -> None:
+def test_errors_during_loading_are_retriable() -> None:
     room = Room(lead=False)
     for partition in range(PARTITIONS):
         room.coordinator.topic.elected(partition, 1)
@@ -116,7 +116,7 @@ def test_a_group_needs_a_name() -> None:
         assert reply.error is E.INVALID_GROUP_ID
 
 
-def test_whoever_waits_when_its_coordinator_goes_looks_for_another() -> None:
+def test_waiting_requests_get_not_coordinator_at_deposition() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     stable(room, first)
@@ -257,7 +257,7 @@ def test_a_topic_that_is_made_anew_counts_its_epochs_anew() -> None:
     assert len(room.coordinator.topic.loading) == PARTITIONS
 
 
-def test_a_session_that_is_over_while_the_topic_is_being_deleted_is_nobodys_business() -> None:
+def test_session_expiry_during_topic_deletion_is_ignored() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)

@@ -422,11 +422,11 @@ def played(seed: int, steps: int) -> World:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_promises_are_kept_and_peace_returns(seed: int) -> None:
+def test_random_histories_keep_invariants_and_settle(seed: int) -> None:
     played(seed, 1_500)
 
 
-def test_these_runs_see_what_they_should() -> None:
+def test_random_histories_reach_their_probes() -> None:
     """Rebalances, changes of coordinators, commits of which some are refused: else the test above shows nothing."""
     world = played(3, 3_000)
     assert len(world.brokers) > 5

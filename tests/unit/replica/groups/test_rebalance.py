@@ -63,7 +63,7 @@ def test_clients_of_old_are_members_at_once() -> None:
     assert joined.error is E.NONE
 
 
-def test_whoever_never_comes_back_with_its_id_holds_nobody_up() -> None:
+def test_pending_member_that_never_joins_delays_no_rebalance() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)
@@ -88,7 +88,7 @@ def _join(client: Client) -> Join:
     )
 
 
-def test_a_newcomer_makes_everybody_join_again() -> None:
+def test_new_member_triggers_a_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     stable(room, first)
@@ -102,7 +102,7 @@ def test_a_newcomer_makes_everybody_join_again() -> None:
 
 
 @pytest.mark.mechanism(41)
-def test_who_does_not_join_again_in_time_is_out() -> None:
+def test_member_that_misses_the_rebalance_timeout_is_removed() -> None:
     room = Room()
     first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")
     stable(room, first, second)
@@ -175,7 +175,7 @@ def test_the_last_one_leaves_an_empty_group_that_remembers_its_generation() -> N
     assert joined.generation == 3
 
 
-def test_whoever_leaves_while_it_waits_hears_that_it_is_gone() -> None:
+def test_member_that_leaves_while_waiting_gets_unknown_member_id() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     first.join()
@@ -203,7 +203,7 @@ def test_an_id_that_was_given_out_can_be_given_back() -> None:
 # -- sync ------------------------------------------------------------------------------------------------
 
 
-def test_nobody_gets_an_assignment_before_it_is_safe() -> None:
+def test_assignment_is_sent_only_after_its_record_is_committed() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     first.join()
@@ -221,7 +221,7 @@ def test_nobody_gets_an_assignment_before_it_is_safe() -> None:
     assert answer.assignment == b"B"
 
 
-def test_an_assignment_that_cannot_be_written_is_given_to_nobody() -> None:
+def test_assignment_whose_write_failed_is_not_sent() -> None:
     for error, heard in (
         (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE),
         (E.REQUEST_TIMED_OUT, E.REBALANCE_IN_PROGRESS),
@@ -246,7 +246,7 @@ def test_an_assignment_that_cannot_be_written_is_given_to_nobody() -> None:
         share(room, (first,))
 
 
-def test_an_assignment_of_a_generation_that_is_over_is_given_to_nobody() -> None:
+def test_assignment_of_a_past_generation_is_not_sent() -> None:
     room = Room()
     first, second, third = Client(room, "a"), Client(room, "b"), Client(room, "c")
     first.join()
@@ -268,7 +268,7 @@ def test_an_assignment_of_a_generation_that_is_over_is_given_to_nobody() -> None
     assert room.group().generation == 2
 
 
-def test_who_joined_and_does_not_sync_is_out() -> None:
+def test_member_that_does_not_sync_is_removed() -> None:
     room = Room()
     first, second = Client(room, "a", session_ms=100_000), Client(room, "b", session_ms=100_000)
     first.join()
@@ -304,7 +304,7 @@ def test_a_sync_of_another_generation_or_protocol_is_refused() -> None:
 # -- joining again ---------------------------------------------------------------------------------------
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
+def test_unchanged_rejoin_of_a_follower_triggers_no_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     leader = stable(room, first, second)
@@ -317,7 +317,7 @@ def test_a_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
     assert room.causes()[-1] == "leader-rejoined"
 
 
-def test_a_member_that_wants_other_topics_makes_everybody_join_again() -> None:
+def test_changed_subscription_triggers_a_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b")
     stable(room, first, second)
@@ -370,7 +370,7 @@ def test_the_protocol_that_most_want_of_those_that_all_know() -> None:
     assert room.group().protocol == "sticky"
 
 
-def test_who_has_nothing_in_common_is_refused_and_the_log_says_with_whom() -> None:
+def test_member_without_common_protocol_is_refused_and_conflicts_are_logged() -> None:
     room = Room()
     first = Client(room, "a")
     stable(room, first)
@@ -424,7 +424,7 @@ def test_a_group_has_a_size() -> None:
     assert first.join() is None or second.join() is None  # who is in it may always join again
 
 
-def test_somebody_unknown_is_told_so() -> None:
+def test_unknown_member_gets_unknown_member_id() -> None:
     room = Room()
     nobody = Client(room, "x", member="made-up")
     assert nobody.join() == Joined(E.UNKNOWN_MEMBER_ID, member="made-up")

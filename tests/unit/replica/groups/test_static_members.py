@@ -25,7 +25,7 @@ def test_a_static_member_needs_no_id_first() -> None:
     assert joined.members[0].instance == "one"
 
 
-def test_started_again_it_takes_over_what_it_had_without_a_rebalance() -> None:
+def test_restarted_static_member_keeps_its_assignment_without_a_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a", instance="one"), Client(room, "b", instance="two")
     stable(room, first, second)
@@ -93,7 +93,7 @@ def test_replaced_in_the_middle_of_a_rebalance_its_old_self_is_fenced() -> None:
     share(room, (again, second, third))
 
 
-def test_replaced_while_assignments_are_awaited_everybody_joins_again() -> None:
+def test_static_replacement_during_sync_triggers_a_rebalance() -> None:
     room = Room()
     first, second = Client(room, "a"), Client(room, "b", instance="two")
     first.join()
@@ -111,7 +111,7 @@ def test_replaced_while_assignments_are_awaited_everybody_joins_again() -> None:
     share(room, (first, again))
 
 
-def test_replaced_with_other_protocols_everybody_joins_again() -> None:
+def test_static_replacement_with_other_protocols_triggers_a_rebalance() -> None:
     room = Room()
     both = (Offer("range", subscription("t")), Offer("sticky", subscription("t")))
     first, second = Client(room, "a", instance="one", offers=both), Client(room, "b", instance="two", offers=both)
@@ -157,7 +157,7 @@ def test_when_only_absent_static_members_are_left_nothing_is_decided_without_the
     share(room, (again,))
 
 
-def test_leaving_by_name_is_for_those_who_do_not_know_their_ids() -> None:
+def test_leave_by_instance_name_needs_no_member_id() -> None:
     room = Room()
     first, second = Client(room, "a", instance="one"), Client(room, "b", instance="two")
     stable(room, first, second)
@@ -168,7 +168,7 @@ def test_leaving_by_name_is_for_those_who_do_not_know_their_ids() -> None:
     assert room.state() is S.EMPTY
 
 
-def test_a_name_that_is_taken_fences_whoever_else_uses_it() -> None:
+def test_taken_instance_name_fences_its_other_users() -> None:
     room = Room()
     first, second = Client(room, "a", instance="one"), Client(room, "b", instance="two")
     stable(room, first, second)
@@ -211,9 +211,7 @@ def test_two_replacements_in_a_row_leave_the_last() -> None:
 
 
 @pytest.mark.parametrize("rebalance_ms", [-(2**31), -1, 0, 1])
-def test_group_in_which_nobody_joins_is_looked_at_now_and_then(
-    rebalance_ms: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebalance_without_joins_is_checked_periodically(rebalance_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the members call their rebalance timeout: one look after the other would keep the broker from others."""
     room = Room()
     first = Client(room, "a", instance="one")

@@ -93,7 +93,7 @@ def test_it_stands_where_it_was_written_so_a_later_one_beside_it_holds() -> None
     assert room.fetch(T0, T1) == {T0: 3, T1: 5}
 
 
-def test_what_is_deleted_meanwhile_stays_deleted() -> None:
+def test_offsets_deleted_during_a_transaction_stay_deleted() -> None:
     room = Room()
     room.committed({T0: 1})
     commit(room, {T0: 5, T1: 5})
@@ -165,7 +165,7 @@ def test_an_end_ends_nothing_that_stands_behind_it() -> None:
 # -- who may ---------------------------------------------------------------------------------------------------
 
 
-def test_who_says_which_member_it_is_has_to_be_one() -> None:
+def test_named_member_of_a_transactional_commit_must_exist() -> None:
     room = Room()
     assert commit(room, {T0: 1}, member="m", generation=1) is E.UNKNOWN_MEMBER_ID
     client = Client(room, "a")
@@ -193,7 +193,7 @@ def test_a_group_needs_a_name_and_metadata_have_a_bound() -> None:
 # -- the next coordinator --------------------------------------------------------------------------------------
 
 
-def test_the_next_coordinator_knows_what_hangs() -> None:
+def test_next_coordinator_loads_pending_offsets() -> None:
     room = Room()
     commit(room, {T0: 5, T1: 5})
     commit(room, {T0: 6})
@@ -223,7 +223,7 @@ def test_an_end_that_is_written_while_it_loads_is_an_end(committed: bool) -> Non
     assert not hangs(room, T0)
 
 
-def test_what_was_lost_with_its_coordinator_is_not_brought_back() -> None:
+def test_offsets_lost_with_their_coordinator_stay_lost() -> None:
     room = Room()
     room.holding = True
     ticket = post(room, {T0: 5})
@@ -257,7 +257,7 @@ def test_a_group_of_which_an_aborted_transaction_left_nothing_is_forgotten() -> 
     assert not list(room.coordinator.groups)
 
 
-def test_a_group_that_is_deleted_comes_back_with_what_is_committed_afterwards() -> None:
+def test_deleted_group_returns_with_later_commits() -> None:
     room = Room()
     room.committed({T0: 1})
     commit(room, {T1: 5})

@@ -38,7 +38,7 @@ def test_partitions_are_in_a_transaction_when_that_is_safe() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_end_is_decided_then_told_to_all_then_complete(commit: bool) -> None:
+def test_end_is_decided_then_sent_as_markers_then_complete(commit: bool) -> None:
     room = Room()
     who = begun(room)
     prepared, complete = (S.PREPARE_COMMIT, S.COMPLETE_COMMIT) if commit else (S.PREPARE_ABORT, S.COMPLETE_ABORT)
@@ -73,7 +73,7 @@ def _of(who: ProducerIdentity) -> tuple[int, int]:
     return who.producer, who.epoch
 
 
-def test_nobody_is_told_of_what_could_not_be_written() -> None:
+def test_failed_write_sends_no_markers() -> None:
     room = Room()
     who = begun(room)
     room.holding = True
@@ -150,7 +150,7 @@ def test_a_partition_that_will_not_listen_holds_up_its_transaction_and_says_so()
 # -- time ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_open_for_too_long_is_aborted_and_its_producer_fenced() -> None:
+def test_timed_out_transaction_is_aborted_and_its_producer_fenced() -> None:
     room = Room()
     who = begun(room)
     room.wait(TIMEOUT_MS)
@@ -198,7 +198,7 @@ def test_an_abort_that_could_not_be_written_is_tried_again_under_the_same_epoch(
     assert {epoch for _, _, epoch, _ in room.told} == {who.epoch + 1}
 
 
-def test_an_id_that_nobody_uses_is_forgotten_unless_something_is_open() -> None:
+def test_unused_transactional_id_expires_unless_a_transaction_is_open() -> None:
     week = 7 * 24 * 3_600_000
     room = Room(max_timeout_ms=2 * week)
     room.producer("empty")

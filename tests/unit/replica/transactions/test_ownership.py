@@ -39,7 +39,7 @@ def asks(error: E) -> list[tuple[Ask, Reply]]:
     ]
 
 
-def test_nobody_is_answered_before_there_is_a_topic_to_remember_it_in() -> None:
+def test_requests_are_refused_before_the_transactions_topic_exists() -> None:
     room = Room(lead=False)
     room.coordinator.topic.partitions = None
     for ask, reply in [
@@ -55,7 +55,7 @@ def test_whoever_does_not_lead_the_partition_says_so() -> None:
         assert room.ask(ask) == reply
 
 
-def test_while_it_loads_everybody_is_asked_to_come_again() -> None:
+def test_requests_during_loading_get_a_retriable_error() -> None:
     room = Room(lead=False)
     for partition in range(PARTITIONS):
         room.coordinator.topic.elected(partition, 1)
@@ -66,7 +66,7 @@ def test_while_it_loads_everybody_is_asked_to_come_again() -> None:
         assert room.ask(ask) == reply
 
 
-def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
+def test_waiting_producers_get_not_coordinator_at_deposition() -> None:
     room = Room()
     who = room.producer()
     room.holding = True
@@ -81,7 +81,7 @@ def test_who_waits_when_the_coordinator_is_deposed_looks_for_another() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_next_coordinator_tells_all_partitions_what_was_decided(commit: bool) -> None:
+def test_next_coordinator_sends_all_markers_of_a_decision(commit: bool) -> None:
     room = Room()
     who = room.producer()
     room.add(who, T0, T1)
@@ -100,7 +100,7 @@ def test_the_next_coordinator_tells_all_partitions_what_was_decided(commit: bool
     assert {told[3] for told in room.told} == {commit}
 
 
-def test_what_was_not_decided_is_still_open_at_the_next_coordinator() -> None:
+def test_undecided_transaction_stays_open_at_the_next_coordinator() -> None:
     room = Room()
     who = room.producer()
     room.add(who, T0)
@@ -114,7 +114,7 @@ def test_what_was_not_decided_is_still_open_at_the_next_coordinator() -> None:
     assert [told[3] for told in room.told] == [False]
 
 
-def test_a_decision_that_nobody_was_told_of_and_that_stands_in_the_topic_holds() -> None:
+def test_unreported_decision_in_the_topic_holds() -> None:
     room = Room()
     who = room.producer()
     room.add(who, T0)

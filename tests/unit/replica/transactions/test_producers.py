@@ -26,7 +26,7 @@ def worn_out(epoch: int) -> Room:
     return room
 
 
-def test_a_new_name_is_given_an_id_and_each_who_bears_it_another_epoch() -> None:
+def test_new_transactional_id_gets_a_producer_id_and_each_producer_an_epoch() -> None:
     room = Room()
     assert room.init() == Initialized(E.NONE, MINE, 0)
     assert room.init() == Initialized(E.NONE, MINE, 1)
@@ -53,7 +53,7 @@ def test_a_name_is_not_empty() -> None:
     assert Room().init("") == Initialized(E.INVALID_REQUEST)
 
 
-def test_nobody_has_an_epoch_before_it_is_safe() -> None:
+def test_producer_epoch_is_sent_only_after_its_record_is_committed() -> None:
     room = Room()
     room.holding = True
     ticket = room.post(Init(ID, TIMEOUT_MS, fresh=5))
@@ -63,7 +63,7 @@ def test_nobody_has_an_epoch_before_it_is_safe() -> None:
     assert room.heard(ticket) == Initialized(E.NONE, 5, 0)
 
 
-def test_an_epoch_that_could_not_be_written_is_nobodys() -> None:
+def test_epoch_whose_write_failed_is_not_used() -> None:
     room = Room()
     room.holding = True
     ticket = room.post(Init(ID, TIMEOUT_MS, fresh=5))
@@ -73,7 +73,7 @@ def test_an_epoch_that_could_not_be_written_is_nobodys() -> None:
     assert room.init() == Initialized(E.NONE, 5, 0)
 
 
-def test_who_came_before_is_fenced_and_what_it_had_open_is_aborted_first() -> None:
+def test_earlier_producer_is_fenced_and_its_transaction_aborted_first() -> None:
     room = Room()
     zombie = room.producer()
     assert room.add(zombie, T0, T1) is E.NONE
@@ -104,7 +104,7 @@ def test_fencing_that_could_not_be_written_counts_one_epoch_and_not_two() -> Non
     assert room.told == [(T0, MINE, 1, False)]
 
 
-def test_another_id_than_the_one_that_was_given_is_nobodys() -> None:
+def test_unknown_producer_id_is_refused() -> None:
     room = Room()
     who = room.producer()
     assert room.add(evolve(who, producer=9), T0) is E.INVALID_PRODUCER_ID_MAPPING
@@ -134,7 +134,7 @@ def test_a_producer_that_was_replaced_cannot_go_on() -> None:
     assert room.init(expected=(MINE + 5, 2)) == Initialized(E.PRODUCER_FENCED)
 
 
-def test_what_nobody_remembers_any_more_is_begun_anew() -> None:
+def test_forgotten_transactional_id_begins_anew() -> None:
     room = Room()
     assert room.init(expected=(55, 3)) == Initialized(E.NONE, MINE, 0)
 
@@ -157,7 +157,7 @@ def test_a_zombie_of_the_last_epoch_is_still_fenced() -> None:
     assert room.commit(zombie) is E.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_who_goes_on_without_an_epoch_left_is_given_another_id_once() -> None:
+def test_exhausted_epochs_give_one_new_producer_id() -> None:
     room = worn_out(GREATEST_EPOCH - 1)
     expected = (7, GREATEST_EPOCH - 1)
     for _ in range(3):
@@ -165,7 +165,7 @@ def test_who_goes_on_without_an_epoch_left_is_given_another_id_once() -> None:
     assert room.init(expected=(7, 3)) == Initialized(E.PRODUCER_FENCED)
 
 
-def test_who_went_too_long_without_a_word_does_not_go_on_in_the_last_epoch() -> None:
+def test_timed_out_producer_does_not_continue_in_its_last_epoch() -> None:
     room = worn_out(GREATEST_EPOCH - 2)
     slow = room.producer()
     room.add(slow, T0)

@@ -34,7 +34,7 @@ def test_notes_of_changes() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", NODE.replace(b"Read", b"Look"), NODE.replace(b'"host"', b'"h"')])
-def test_what_cannot_be_read_is_not_taken_for_nothing(data: bytes) -> None:
+def test_unreadable_data_is_not_taken_as_empty(data: bytes) -> None:
     if data:
         with pytest.raises(DamagedNode, match="/x"):
             acl_nodes.read_entries("/x", data)

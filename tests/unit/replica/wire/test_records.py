@@ -105,7 +105,7 @@ def test_the_time_of_the_log() -> None:
 
 @pytest.mark.parametrize("codec", list(Codec))
 @given(records=batches(), producer=st.booleans())
-def test_what_is_packed_is_read(codec: Codec, records: list[Record], producer: bool) -> None:
+def test_compressed_records_are_read(codec: Codec, records: list[Record], producer: bool) -> None:
     known = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 5} if producer else {}
     data = build(records, codec=codec, leader_epoch=3, flags=TRANSACTIONAL if producer else 0, **known)
     header = check(data)
