@@ -217,7 +217,7 @@ KEYS: Final[Mapping[str, Mapping[str, Key]]] = {
     "ips": {"connection_creation_rate": Key("connection_creation_rate", "int", None, "connections a second", 0,
                                             idle="only their number is limited: max.connections.per.ip")},
 }  # fmt: skip
-"""By the kind of entity, as the store calls it."""
+"""The keys by kind of entity, named as in the store."""
 
 
 def check(kind: str, values: Mapping[str, str]) -> None:

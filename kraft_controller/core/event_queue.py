@@ -66,7 +66,7 @@ class EventResult:
 class QueuedEvent:
     event: Event
     result: EventResult | None
-    """Where the result goes; None for a notification."""
+    """The receiver of the result; None for a notification."""
     queued_s: float
 
 

@@ -25,9 +25,9 @@ class Throttles:
         self._rates: dict[str, Mapping[str, str]] = {}
         """The configurations with the rates, of this broker and of all brokers."""
         self._leading: dict[str, frozenset[int] | None] = {}
-        """By topic, the partitions whose followers are throttled here."""
+        """The partitions whose followers are throttled here, by topic."""
         self._following: dict[str, frozenset[int] | None] = {}
-        """By topic, the partitions that are fetched throttled."""
+        """The partitions whose fetches are throttled, by topic."""
 
     def heard(self, entity: str, values: Mapping[str, str]) -> bool:
         """Take the configuration of an entity; return whether it can affect this broker's throttles."""

@@ -16,7 +16,7 @@ class PartitionPhase(Enum):
     NEW = "NewPartition"
     """Assigned to brokers, without a leader so far."""
     ONLINE = "OnlinePartition"
-    """It has a leader."""
+    """The partition has a leader."""
     OFFLINE = "OfflinePartition"
     """Its leader failed, and no other is elected yet."""
 

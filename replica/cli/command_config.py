@@ -38,7 +38,7 @@ class CommandConfig:
 
     bootstrap: list[Address] | None = None
     tls: ssl.SSLContext | None = None
-    """None for plain text."""
+    """The TLS context, or None for plain text."""
     identity: Identity | None = None
 
 

@@ -111,7 +111,7 @@ class Producer:
     def __init__(self, client: Client, topic: str, acks: str, codec: Codec, partition: int | None = None) -> None:
         self.sent = 0
         self.ends: dict[int, int] = {}
-        """By partition, the offset after the last record."""
+        """The offset after the last record, by partition."""
         self._client = client
         self._topic = topic
         self._acks = -1 if acks == "all" else int(acks)

@@ -53,7 +53,7 @@ class AlterPartitionManager:
         self._end_turn = end_turn
         """Completes the delayed operations that a change makes possible."""
         self._check_at: int | None = None
-        """When to look for lagging followers. Set while `lagging` has any."""
+        """The time of the next check for lagging followers. Set while `lagging` has any."""
         self._reads_due: list[tuple[int, TopicPartition]] = []
         """A heap of times at which to read nodes again."""
 

@@ -84,7 +84,7 @@ class ClientConnection:
         self.memory = memory
         """Shared by all connections of the listener. It contains `held_bytes` and `unsent_bytes` until `close`."""
         self._authentication = authentication
-        """None if the listener does not use SASL."""
+        """The SASL exchange, or None if the listener does not use SASL."""
         self._on_cut = on_cut
         self.queued: deque[bytes] = deque()
         """Requests that have not been started."""

@@ -80,7 +80,7 @@ class FetchSessionCache:
         self.limits = limits or FetchSessionLimits()
         self._draw = draw
         self._open: dict[int, FetchSession] = {}
-        """In the order of the last use."""
+        """Sessions in the order of their last use."""
 
     def __len__(self) -> int:
         return len(self._open)

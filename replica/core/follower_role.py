@@ -31,7 +31,7 @@ class FollowerRole:
     epoch: LeaderEpoch
     step: FetchStep = FetchStep.FETCH
     resume_ms: int = 0
-    """Nothing is requested before."""
+    """The follower requests nothing before this time."""
     leader_high_watermark: int = -1
     in_sync: bool = False
     """Whether this replica was in the ISR when it began to follow. Then no quota throttles it."""

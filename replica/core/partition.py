@@ -36,7 +36,7 @@ from replica.core.replica_messages import (
 from replica.core.replica_settings import ReplicaSettings
 
 Role: TypeAlias = LeaderRole | FollowerRole | None
-"""None: this replica is stopped, or there is no leader to follow."""
+"""The replica's role, or None if it is stopped or has no leader to follow."""
 ALL: Final = -1
 """The `acks` of a producer that waits until its records are committed."""
 

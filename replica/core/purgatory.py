@@ -39,7 +39,7 @@ class DelayedProduce:
     deadline: int
     results: list[Produced]
     awaited: dict[int, tuple[TopicPartition, Condition]]
-    """By index in the results: the partition and the event that the acknowledgement waits for."""
+    """The partition and the event that the acknowledgement waits for, by index in the results."""
 
     def complete(self, index: int, _: int) -> None:
         """Keep the result as it was made when the records were appended."""
@@ -86,7 +86,7 @@ class _OffsetQueue:
     """The operations that wait for offsets of one partition."""
 
     waiting: dict[tuple[int, int], tuple[int, DelayedWrite]] = field(factory=dict)
-    """By token and index in the results: the awaited offset."""
+    """The awaited offset, by token and index in the results."""
     last: int = -1
     ordered: bool = True
     """Whether the awaited offsets ascend, so that a search ends at the first one that was not reached."""
@@ -122,13 +122,13 @@ class DelayedOperationPurgatory:
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._delayed: dict[int, DelayedWrite | DelayedFetch] = {}
-        """By token: all operations that have no answer yet."""
+        """All operations that have no answer yet, by token."""
         self._queues: dict[tuple[TopicPartition, Condition], _OffsetQueue] = {}
         """No queue is empty."""
         self._fetches: dict[TopicPartition, dict[int, DelayedFetch]] = {}
-        """By partition and token: delayed fetches outside of sessions."""
+        """Delayed fetches outside of sessions, by partition and token."""
         self._in_sessions: dict[int, DelayedFetch] = {}
-        """By session: at most one request of a session is under way."""
+        """Delayed fetches by session; at most one request of a session is under way."""
         self._timers: list[tuple[int, int]] = []
         """A heap of deadlines and tokens. Tokens of answered operations are skipped."""
         self.appended: dict[TopicPartition, None] = {}

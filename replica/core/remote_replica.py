@@ -37,7 +37,7 @@ class RemoteReplica:
 
     id: BrokerId
     caught_up_ms: int = NEVER
-    """When it last had every record that existed at that time."""
+    """The last time at which it had every record that existed then."""
     end_offset: int = UNKNOWN
     """Its log end as of its last fetch."""
     start_offset: int = UNKNOWN

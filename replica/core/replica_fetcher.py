@@ -82,7 +82,7 @@ class ReplicaFetcher:
         self._session = FetchSessionHandler()
         self._in_flight: LeaderRequest | None = None
         self._interrupted_ms = 0
-        """When a fetch was last given up for a partition that it left out."""
+        """The time at which a fetch was last given up for a partition that it left out."""
 
     def __len__(self) -> int:
         return len(self._partitions)

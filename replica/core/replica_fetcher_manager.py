@@ -34,7 +34,7 @@ class ReplicaFetcherManager:
         self._made_of = me, settings, self.quota, outbox, fail, fail_if_appended
         """The state that all fetchers share."""
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}
-        """By leader. Each has at least one partition."""
+        """Fetchers by leader. Each has at least one partition."""
 
     @property
     def leaders(self) -> tuple[BrokerId, ...]:

@@ -22,11 +22,11 @@ class ReplicationQuotaManager:
     """The rate that the throttled partitions of one broker share, for one direction of replication."""
 
     bytes_s: int | None = None
-    """None: unlimited; 0: these partitions are not replicated."""
+    """The rate, or None if unlimited; 0: these partitions are not replicated."""
     partitions: dict[TopicPartition, None] = field(factory=dict)
     """The throttled partitions. Their replicas in sync are not throttled."""
     _open_at: float = 0.0
-    """When time has made up for everything recorded so far."""
+    """The time at which everything recorded so far is within the rate."""
 
     def configure(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
         self.partitions = dict.fromkeys(partitions)

@@ -30,7 +30,7 @@ class BrokerAccess:
     ) -> None:
         self.users = UserCredentials(log, session)
         self.authorizer = None if acls is None else Authorizer(acls, log, session, wall_ms)
-        """None: every client may do everything."""
+        """The authorizer, or None if every client may do everything."""
         self.known = trio.Event()
         """Set when users and ACLs were read for the first time."""
         self._failed_logins = FailedLogins(failed_logins)

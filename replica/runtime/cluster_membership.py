@@ -41,7 +41,7 @@ class ClusterMembership:
 
     def __init__(self, config: BrokerConfig, open_session: OpenSession, cache: MetadataCache, log: Log) -> None:
         self.registration: Registration | None = None
-        """None until the ports of the listeners are known."""
+        """The registration, or None until the ports of the listeners are known."""
         self.controller: Controller | None = None
         """The candidate of the newest session."""
         self.connections: CommandConnections | None = None

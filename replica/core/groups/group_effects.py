@@ -45,7 +45,7 @@ class SavedGroup:
     protocol: str | None
     leader: str | None
     since_ms: int
-    """When the group entered its state; -1 in records of old brokers."""
+    """The time at which the group entered its state; -1 in records of old brokers."""
     members: tuple[SavedMember, ...] = ()
 
 

@@ -21,7 +21,7 @@ class GroupLoading:
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(factory=dict)
     _open: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = field(factory=dict)
-    """By producer: the offsets of its transaction, whose marker was not read yet."""
+    """The offsets of each producer's transaction whose marker was not read yet."""
     _dropped: dict[tuple[str, TopicPartition], int] = field(factory=dict)
     """The offset of the newest tombstone of each position that an open transaction may bring back."""
 

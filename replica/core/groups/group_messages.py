@@ -69,7 +69,7 @@ class Joined:
     protocol: str | None = None
     leader: str = NO_MEMBER
     members: tuple[MemberEntry, ...] = ()
-    """For the leader only, which assigns."""
+    """The members, for the leader only, which assigns."""
     skip_assignment: bool = False
 
 
@@ -161,7 +161,7 @@ class Committed:
 class OffsetFetch:
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
-    """None: all."""
+    """The requested partitions, or None for all."""
     stable: bool = False
     """Answer UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may replace (KIP-447)."""
 
@@ -170,7 +170,7 @@ class OffsetFetch:
 class OffsetsFetched:
     error: ErrorCode
     positions: Mapping[TopicPartition, OffsetAndMetadata | ErrorCode | None] = field(factory=dict)
-    """None: no offset was committed."""
+    """The committed offset of each partition, or None if there is none."""
 
 
 @frozen

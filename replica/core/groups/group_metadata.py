@@ -40,7 +40,7 @@ class GroupMetadata:
     partition: int
     """The partition of the offsets topic that the name falls into."""
     since_ms: int
-    """When the group entered its state."""
+    """The time at which the group entered its state."""
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol_type: str | None = None

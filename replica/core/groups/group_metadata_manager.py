@@ -28,11 +28,11 @@ class GroupMetadataManager:
         outbox: CoordinatorOutbox[Reply, GroupAppend, Note],
     ) -> None:
         self.memory = MemberMemory()
-        """What the members of all groups hold."""
+        """The memory of the members of all groups."""
         self._topic = topic
         self._outbox = outbox
         self._open_groups: dict[tuple[int, int], dict[str, None]] = {}
-        """By partition and producer: the groups with offsets in the producer's open transaction."""
+        """The groups with offsets in a producer's open transaction, by partition and producer."""
 
     def __iter__(self) -> Iterator[GroupMetadata]:
         return iter(self._topic)

@@ -41,7 +41,7 @@ class GroupOffsets:
     on_the_way: dict[TopicPartition, int] = field(factory=dict)
     """The number of writes that are under way, or wait for the end of a transaction."""
     _open: dict[int, OpenTransaction] = field(factory=dict)
-    """By producer: the transactions that have not ended."""
+    """The transactions that have not ended, by producer."""
     _dropped: dict[TopicPartition, int] = field(factory=dict)
     """The offset of the newest tombstone, while an older position may still be reported."""
 

@@ -49,7 +49,7 @@ class TransactionCompletion:
         self._marking: dict[MarkerId, TransactionMetadata] = {}
         """Transactions of which some partition has no marker yet."""
         self._again: dict[tuple[int, str], int] = {}
-        """By partition and id: when the completion of a transaction is written again."""
+        """The time at which the completion of a transaction is written again, by partition and id."""
         self._last_marker = 0
 
     def succeed(self, former: Self) -> None:

@@ -50,7 +50,7 @@ class Listener:
     told_port: int | None = None
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
-    """None: clients do not log in."""
+    """Settings of logins, or None if clients do not log in."""
     principals: Principals = field(factory=Principals)
 
 
@@ -126,7 +126,7 @@ class BrokerConfig:
     peers: Peers = field(factory=Peers)
     controllers: Peers = field(factory=Peers)
     acls: AclSettings | None = None
-    """None: every client may do everything."""
+    """The ACLs' settings, or None if every client may do everything."""
     rack: str | None = None
     session_timeout_ms: int = 18_000
     partitions: int = 1

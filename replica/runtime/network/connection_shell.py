@@ -78,7 +78,7 @@ class ConnectionShell:
         self._scope = trio.CancelScope()
         """Cancelled when the connection is cut."""
         self._authenticator = listener.security.authenticator(host)
-        """None if the listener does not use SASL."""
+        """The SASL exchange, or None if the listener does not use SASL."""
         self._connection = ClientConnection(limits, listener.memory, self._authenticator, self._scope.cancel)
         request_bytes_max = limits.request_bytes_max
         if self._authenticator is not None:
