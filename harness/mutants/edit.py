@@ -41,7 +41,7 @@ class Edit:
 class Mutant:
     name: str
     bug: str
-    """What was or would be wrong, in the words of whoever would have to find it."""
+    """The mistake that the edits plant, as one sentence: subject first."""
     edits: tuple[Edit, ...]
     voters: tuple[int, ...] = (3, 5)
     """The sizes of ensemble in which a campaign looks for it."""

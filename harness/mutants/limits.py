@@ -18,7 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (CANDIDATES, "now_ms - node[MTIME] > ttl", "now_ms - node[4] > ttl"),
         (
             "zab.store.request_preparer:RequestPreparer._delete_container",
-            "current.now_ms - node[5] <= ttl",
+            "current.now_ms - node[MTIME] <= ttl",
             "current.now_ms - node[4] <= ttl",
         ),
         machine="store",
@@ -28,7 +28,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "what was seen to have had its time goes, although it was written before that was carried out",
         (
             "zab.store.request_preparer:RequestPreparer._delete_container",
-            "(ttl is None or current.now_ms - node[5] <= ttl)",
+            "(ttl is None or current.now_ms - node[MTIME] <= ttl)",
             "ttl is None",
         ),
         machine="store",

@@ -83,7 +83,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "multi-check-ignored",
         "the check in a multi checks nothing",
-        (f"{PREPARER}._check", "if expected != node[6] and expected != ANY_VERSION:", "if False:"),
+        (f"{PREPARER}._check", "if expected != node[VERSION] and expected != ANY_VERSION:", "if False:"),
         machine="store",
     ),
     mutant(
@@ -115,13 +115,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "parents-deleted",
         "a node is deleted although it has children",
-        (f"{PREPARER}._delete", "if node[11]:", "if False:"),
+        (f"{PREPARER}._delete", "if node[CHILDREN]:", "if False:"),
         machine="store",
     ),
     mutant(
         "emptiness-by-the-past",
         "whether a node has children is asked of what is applied, without what is outstanding",
-        (f"{PREPARER}._delete", "if node[11]:", "if self._nodes.get(path, node)[11]:"),
+        (f"{PREPARER}._delete", "if node[CHILDREN]:", "if self._nodes.get(path, node)[11]:"),
         machine="store",
     ),
     mutant(
@@ -146,7 +146,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "M37b",
         "ZOOKEEPER-2985: ephemeral nodes that were outstanding when their session ended stay",
-        (f"{PREPARER}._close_session", "if node is not None and node[9] == session:", "if False:"),
+        (f"{PREPARER}._close_session", "if node is not None and node[OWNER] == session:", "if False:"),
         (f"{APPLIER}._close_session", "self._tree.ephemerals.get(closed.session, ())", "()"),
         machine="store",
     ),
@@ -296,8 +296,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         (
             f"{PREPARER}._delete",
             """
-            if parent[1] is not OPEN:
-                self._authorize(parent[1], acls.DELETE)
+            if parent[ACL] is not OPEN:
+                self._authorize(parent[ACL], acls.DELETE)
             node = self._look_up(path)
             if node is None:
                 raise RequestFailed(ErrorCode.NO_NODE)
@@ -317,7 +317,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a list that is outstanding is not in force yet for what is asked behind it",
         (
             f"{PREPARER}._set_acl",
-            "self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))",
+            "self._put(path, (node[DATA], acl, *node[CZXID:AVERSION], aversion, *node[OWNER:]))",
             "self._put(path, (*node[:8], aversion, *node[9:]))",
         ),
         machine="store",
@@ -341,7 +341,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     mutant(
         "check-without-leave",
         "a check in a multi tells of a node what its list does not let be read",
-        (f"{PREPARER}._check", "self._authorize(node[1], acls.READ)", "pass"),
+        (f"{PREPARER}._check", "self._authorize(node[ACL], acls.READ)", "pass"),
         machine="store",
     ),
     mutant(

@@ -201,7 +201,7 @@ async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
             different, known = differences(known, ensemble), ensemble
             version = show(ensemble.version)
             if plan.lacks and len(ensemble.servers) > 1:
-                why = "an ensemble needs these keys: copy them from the other servers, or the defaults apply"
+                why = "these keys are not set, so their defaults apply: copy them from the other servers"
                 server.log.say("keys_missing", "warning", file=plan.path, keys=", ".join(plan.lacks), why=why)
             if not is_member(server):
                 why = f"the membership has no server {server.me}: it has no vote until reconfig -add adds it"

@@ -79,7 +79,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
 
 
 class _JaasReader:
-    """A reader of tokens that knows the line of each."""
+    """A tokenizer that records the line number of each token."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source

@@ -49,8 +49,8 @@ class FailedLoginSettings:
 
 @define
 class _Failures:
-    """places     when each running pause ends
-    doublings  of the pause at `at_ms`
+    """places     the end times of the running pauses
+    doublings  the number of times that the pause had doubled at `at_ms`
     """
 
     places: deque[float]

@@ -133,7 +133,8 @@ class Veto:
         """Return the reason for operators, as the vetoing server logs it."""
         return (
             f"the history of leader {self.leader} agrees with this server's at most up to {show(self.common)}, but "
-            f"{show(self.committed)} was committed here; its {self.count} transactions up to {show(self.last)} would go"
+            f"{show(self.committed)} was committed here; this server would lose "
+            f"{self.count} transactions, up to {show(self.last)}"
         )
 
 

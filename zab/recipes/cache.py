@@ -94,7 +94,7 @@ class _Cache:
         self._nodes: dict[str, Cached] = {}
         """The nodes as they were last read."""
         self._changes: WeakSet[Changes] = WeakSet()
-        """The iterators to notify. An iterator that its task has dropped disappears."""
+        """The iterators to notify. Held weakly: an abandoned iterator is removed."""
         self._loaded = trio.Event()
         """Set when all nodes were read once."""
         self._open = False

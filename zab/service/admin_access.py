@@ -78,7 +78,7 @@ class AdminAccess:
         return None
 
     def refuse_give_up(self, authorization: str | None, host: str, now: Millis) -> Refusal | None:
-        """Return the refusal to give up the history, or None if it is permitted. Only the super user may do that."""
+        """Return the error reply for `give_up_history`, or None if the caller is the super user."""
         caller = self._log_in(authorization, host, now)
         if isinstance(caller, Refusal):
             return caller

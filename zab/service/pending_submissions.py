@@ -41,6 +41,7 @@ Done: TypeAlias = Callable[[object, Exception | None], None]
 """Called once, in the event loop: with the result of `apply`, or with the error of the request."""
 
 SLACK: Final = 1_000
+"""The number of cancelled requests that a queue may hold before it is rebuilt without them."""
 
 
 class Submission:
@@ -63,7 +64,7 @@ class PendingSubmissions:
         self.bytes = 0
         """The bytes of the open requests."""
         self.submits = 0
-        """The number of the last open request; numbers begin at 1."""
+        """The number of the last request that was admitted, open or not; numbers begin at 1."""
         self._count_max = count_max
         self._bytes_max = bytes_max
         self._open: dict[int, tuple[bytes, Done | None]] = {}
@@ -270,7 +271,11 @@ class PendingSubmissions:
                     ))  # fmt: skip
 
     def jumped(self) -> None:
-        """End the sent requests with `OutcomeUnknown`: a snapshot replaced the state, and it may contain them."""
+        """End the sent requests with `OutcomeUnknown`: a snapshot replaced the state, and it may contain them.
+
+        `_carried_out` may stay: the remaining requests have not been sent since the last catch-up point. So neither
+        they nor their successors are in the snapshot.
+        """
         for counter in list(self._open):
             if counter <= self._sent:
                 done = self._close(counter)

@@ -1,9 +1,11 @@
 """Turn a request into a transaction at the leader, checked against the applied and the outstanding state.
 
-This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks the request, puts the
-nodes that the transaction will change into the outstanding changes, and returns the transaction. The first check that
-fails decides the error. Clients depend on the order of the checks, which is that of Apache ZooKeeper 3.9.5. A request
-that fails becomes a transaction that changes nothing, so that its reply keeps its place in the order.
+This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks the request, builds the
+transaction, puts the nodes that the transaction will change into the outstanding changes, and returns the transaction.
+It changes no node and no session before the transaction is built: if it fails before that, the request is answered with
+an error, and changes nothing. A multi that fails rolls back its parts. The first check that fails decides the error.
+Clients depend on the order of the checks, which is that of Apache ZooKeeper 3.9.5. A request that fails becomes a
+transaction that changes nothing, so that its reply keeps its place in the order.
 """
 
 from __future__ import annotations
@@ -26,7 +28,24 @@ from zab.store.request_format import INTERNAL as FROM_SERVER
 from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
 from zab.store.store_settings import StoreSettings
 from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
-from zab.store.znode import CONTAINER, INT_MAX, INT_MIN, TTL_MAX, Znode, is_session, ttl_of, ttl_owner
+from zab.store.znode import (
+    ACL,
+    AVERSION,
+    CHILDREN,
+    CONTAINER,
+    CZXID,
+    DATA,
+    INT_MAX,
+    INT_MIN,
+    MTIME,
+    OWNER,
+    TTL_MAX,
+    VERSION,
+    Znode,
+    is_session,
+    ttl_of,
+    ttl_owner,
+)
 
 _HEAD_BYTES: Final = HEAD.size
 _unpack_head: Final = HEAD.unpack_from
@@ -222,8 +241,8 @@ class RequestPreparer:
         except AssertionError:
             raise
         except Exception:
-            # The decoder accepted invalid fields, and nothing has been put yet. Answer with an error: if the request
-            # stopped this leader, it would stop the next leader as well.
+            # The decoder accepted invalid fields. No node has changed, because no transaction was built. Answer with an
+            # error: if the request stopped this leader, it would stop the next leader, too.
             return transactions.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
@@ -452,21 +471,21 @@ class RequestPreparer:
     def _delete(self, op: int, fields: Fields) -> bytes:
         path, expected = fields
         parent_path, parent = self._deletable(path)
-        if parent[1] is not OPEN:
-            self._authorize(parent[1], acls.DELETE)
+        if parent[ACL] is not OPEN:
+            self._authorize(parent[ACL], acls.DELETE)
         node = self._look_up(path)
         if node is None:
             raise RequestFailed(ErrorCode.NO_NODE)
-        if expected != node[6] and expected != ANY_VERSION:
+        if expected != node[VERSION] and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
-        if node[11]:
+        if node[CHILDREN]:
             raise RequestFailed(ErrorCode.NOT_EMPTY)
         current = self._current
         txn = transactions.delete(current.session, current.cxid, current.now_ms, path)
         self._put_deleted(path, parent_path, parent)
-        owned_bytes = self._ephemeral_bytes.get(node[9])
+        owned_bytes = self._ephemeral_bytes.get(node[OWNER])
         if owned_bytes:
-            self._set_ephemeral_bytes(node[9], owned_bytes - len(path) - BESIDE_A_PATH_BYTES)
+            self._set_ephemeral_bytes(node[OWNER], owned_bytes - len(path) - BESIDE_A_PATH_BYTES)
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
@@ -476,10 +495,10 @@ class RequestPreparer:
         node = self._look_up(path)
         if node is None:
             raise RequestFailed(ErrorCode.NO_NODE)
-        if node[11]:
+        if node[CHILDREN]:
             raise RequestFailed(ErrorCode.NOT_EMPTY)
-        current, ttl = self._current, ttl_of(node[9])
-        if node[9] != CONTAINER and (ttl is None or current.now_ms - node[5] <= ttl):
+        current, ttl = self._current, ttl_of(node[OWNER])
+        if node[OWNER] != CONTAINER and (ttl is None or current.now_ms - node[MTIME] <= ttl):
             raise RequestFailed(ErrorCode.BAD_VERSION)
         txn = transactions.delete(current.session, current.cxid, current.now_ms, path, transactions.DELETE_CONTAINER)
         self._put_deleted(path, parent_path, parent)
@@ -500,25 +519,25 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         acl = self._checked_acl(acl)
         node = self._look_up_valid(path)
-        self._authorize(node[1], acls.ADMIN)
-        if expected != node[8] and expected != ANY_VERSION:
+        self._authorize(node[ACL], acls.ADMIN)
+        if expected != node[AVERSION] and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
-        aversion = next_version(node[8])
+        aversion = next_version(node[AVERSION])
         acl = acls.intern(acl)
         current = self._current
         txn = transactions.set_acl(current.session, current.cxid, current.now_ms, path, acl, aversion)
         # From here on, every request is checked against the new ACL.
-        self._put(path, (node[0], acl, *node[2:8], aversion, *node[9:]))
+        self._put(path, (node[DATA], acl, *node[CZXID:AVERSION], aversion, *node[OWNER:]))
         return txn
 
     def _check(self, op: int, fields: Fields) -> bytes:
         path, expected = fields
         node = self._look_up_valid(path)
-        self._authorize(node[1], acls.READ)
-        if expected != node[6] and expected != ANY_VERSION:
+        self._authorize(node[ACL], acls.READ)
+        if expected != node[VERSION] and expected != ANY_VERSION:
             raise RequestFailed(ErrorCode.BAD_VERSION)
         current = self._current
-        return transactions.check(current.session, current.cxid, current.now_ms, path, next_version(node[6]))
+        return transactions.check(current.session, current.cxid, current.now_ms, path, next_version(node[VERSION]))
 
     # -- multi -------------------------------------------------------------------------------------
 
@@ -568,15 +587,17 @@ class RequestPreparer:
         session, server = current.session, current.server
         if session in (0, CONTAINER) or session in self._owners:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
+        txn = transactions.create_session(session, current.cxid, current.now_ms, timeout_ms, server)
         self._owners[session] = server
-        return transactions.create_session(session, current.cxid, current.now_ms, timeout_ms, server)
+        return txn
 
     def _attach_session(self, op: int, fields: Fields) -> bytes:
         current = self._current
         if current.session not in self._owners:
             raise RequestFailed(ErrorCode.SESSION_EXPIRED)
+        txn = transactions.attach_session(current.session, current.cxid, current.now_ms, current.server)
         self._owners[current.session] = current.server
-        return transactions.attach_session(current.session, current.cxid, current.now_ms, current.server)
+        return txn
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
         """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
@@ -588,21 +609,22 @@ class RequestPreparer:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
         current = self._current
         session = current.session
-        self._owners.pop(session, None)
-        self._ephemeral_bytes.pop(session, None)
         paths = dict(self._applied.tree.ephemerals.get(session, {}))
         for path, (_, node) in self._records.items():
-            if node is not None and node[9] == session:
+            if node is not None and node[OWNER] == session:
                 paths[path] = None
             else:
                 paths.pop(path, None)
+        txn = transactions.close_session(session, current.cxid, current.now_ms, tuple(paths))
+        self._owners.pop(session, None)
+        self._ephemeral_bytes.pop(session, None)
         for path in paths:
             slash = path.rfind("/")
             parent_path = path[:slash] or ROOT
             parent = self._look_up(parent_path)
             assert parent is not None, f"{path} will be deleted before its children"
             self._put_deleted(path, parent_path, parent)
-        return transactions.close_session(session, current.cxid, current.now_ms, tuple(paths))
+        return txn
 
     def _set_secret(self, op: int, fields: Fields) -> bytes:
         (secret,) = fields
@@ -621,7 +643,7 @@ class RequestPreparer:
         self._reconfigure(fields)
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
-        self._authorize(node[1], acls.WRITE)
+        self._authorize(node[ACL], acls.WRITE)
         current = self._current
         return transactions.error(current.session, current.cxid, current.now_ms, ErrorCode.OK)
 

@@ -82,7 +82,7 @@ def _one(directives: Mapping[str, list[bytes]], name: str, default: bytes | None
     if not values and default is not None:
         return default
     if len(values) != 1:
-        raise SaslError(f"{len(values) or 'no'} {name} in a token")
+        raise SaslError(f"the token has {len(values) or 'no'} `{name}` directives; exactly one is required")
     return values[0]
 
 

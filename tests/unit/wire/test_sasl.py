@@ -98,11 +98,11 @@ def changed(old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize(("old", "new", "why"), [
     (b'nonce="OA6MG9tEQGm2hh"', b'nonce="OA6MG9tEQGm2hi"', "not the nonce"),
     (b"nc=00000001", b"nc=00000002", "used before"),
-    (b"nc=00000001,", b"", "no nc"),
+    (b"nc=00000001,", b"", "has no `nc` directives"),
     (b"qop=auth", b"qop=auth-int", "only qop=auth"),
     (b'realm="zk-sasl-md5"', b'realm="elsewhere"', "is not ours"),
     (b"zookeeper/zk-sasl-md5", b"zookeeper/other", "meant for"),
-    (b'username="bob"', b'username="bob",username="eve"', "2 username"),
+    (b'username="bob"', b'username="bob",username="eve"', "has 2 `username` directives"),
     (b'cnonce="OA6MHXh6VqTrRk"', b'cnonce=""', "no cnonce"),
     (b"response=", b"response=0", "no response of 32 digits"),
     (b"qop=auth", b"qop=auth,authzid=eve", "a wrong password"),
@@ -136,10 +136,10 @@ def test_steps_out_of_order() -> None:
 
 
 @pytest.mark.parametrize(("challenge", "why"), [
-    (b"", "no nonce"),
-    (b'nonce="a",nonce="b",algorithm=md5-sess', "2 nonce"),
+    (b"", "has no `nonce` directives"),
+    (b'nonce="a",nonce="b",algorithm=md5-sess', "has 2 `nonce` directives"),
     (b'nonce="",algorithm=md5-sess', "no nonce"),
-    (b'nonce="a"', "no algorithm"),
+    (b'nonce="a"', "has no `algorithm` directives"),
     (b'nonce="a",algorithm=md5', "another algorithm"),
     (b'nonce="a",algorithm=md5-sess,qop="auth-conf,auth-int"', "does not offer"),
     (b"n" * (CHALLENGE_BYTES_MAX + 1), "at most 2048"),

@@ -252,7 +252,7 @@ def _their_snapshot(
 
 
 def _newest_change(reader: SnapshotReader, store: Store) -> int:
-    """Return a lower bound of a snapshot's last zxid: the digest's zxid, and those in the stats of the nodes."""
+    """Return a lower bound for a snapshot's last zxid: the largest of the digest's zxid and the nodes' zxids."""
     newest = 0 if reader.digest is None else reader.digest.zxid
     return max(newest, *(max(node[CZXID], node[MZXID], node[PZXID]) for node in store.tree.nodes.values()))
 

@@ -34,7 +34,7 @@ def _super_digest(value: str) -> str:
 
 _THREADS: Final = "there are no such threads: one event loop does the work"
 _NOT_JAVA: Final = "it concerns the Java virtual machine"
-_NO_PEERS_OF_THEIRS: Final = "servers speak a protocol of their own among each other"
+_NO_PEERS_OF_THEIRS: Final = "no effect: zab's servers use a peer protocol of their own"
 _ALWAYS_BATCHED: Final = "requests that arrive during a sync form the next group; no request waits on purpose"
 _BOUNDED: Final = "each queue has its own bound"
 _OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
@@ -238,7 +238,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("ssl.sslProvider", "JDK", "OpenSSL implements TLS here", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "OCSP stapling is not supported", "false"),
             _ignored("fips-mode", "true", _NOT_JAVA),
-            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "the most concurrent handshakes; one more ends the oldest of the address that has most of them. 0 and less: the default"),
+            _read("netty.server.outstandingHandshake.limit", "250", _whole(-1), "limit of concurrent handshakes; above it, the oldest handshake of the address with the most is closed. 0 or less: the default"),
             _read("quorum.auth.enableSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.learnerRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),
             _read("quorum.auth.serverRequireSasl", "false", values.flag_or_yes_no, "true is refused: servers authenticate by TLS certificates, see `sslQuorum`"),

@@ -11,12 +11,7 @@ ZooKeeper's Leader and LearnerHandler):
    NEWLEADER. When a quorum has acknowledged NEWLEADER, the leader included, the initial history is committed.
 3. *Broadcast.* The leader gives a zxid to each transaction, and commits what a quorum has on disk.
 
-What must be durable before which message:
-
-    at the leader                      before
-    its promise of the epoch           LeaderInfo
-    the epoch, after its history      it counts itself for NEWLEADER
-    a transaction                      it counts itself for that transaction
+docs/architecture.md lists what must be durable before which message ("What is durable when").
 
 `Leader` is one attempt to lead: it owns the links, the current phase and the deadlines. Each phase is an object, and
 state that is valid in one phase only ends with it. `LearnerHandshake` takes each learner from its first message to

@@ -35,7 +35,15 @@ class CommitAccounting:
         """
 
     def reached(self) -> Zxid | None:
-        """Return the newest zxid that can be committed now, or None if there is none after the committed one."""
+        """Return the newest zxid that can be committed now, or None if there is none after the committed one.
+
+        Also end `joint` once a quorum of the former membership has acknowledged its last zxid.
+
+        - A pending change commits by itself: up to the zxid before it the active membership decides alone, and from
+          its own zxid on both memberships decide. Proposals after it follow in the next commit, once it is in force.
+        - Counter 0 names no transaction: it is the beginning of an epoch. A result with it lies before the first
+          proposal of this epoch, and acknowledgements alone never decide zxids of older epochs.
+        """
         log_state = self._log_state
         # A comprehension instead of a call per learner, because each acknowledgement asks.
         acked = {sid: each.acked for sid, each in self._learners.items() if each.step is _SYNCED and not each.forgotten}
@@ -43,7 +51,6 @@ class CommitAccounting:
         reached = log_state.ensemble.quorum_zxid(acked)
         pending = log_state.pending
         if pending is not None and reached >= pending.version:
-            # The change itself, and everything that was proposed after it, needs quorums of both memberships.
             both = min(reached, pending.quorum_zxid(acked))
             reached = pending.version if both >= pending.version else Zxid(pending.version - 1)
         if self.joint is not None:

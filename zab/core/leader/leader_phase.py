@@ -73,7 +73,7 @@ class LeaderPhase:
         """The learner has acknowledged NEWLEADER."""
 
     def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
-        """Everything up to `ticket` is durable; `grew` says that it includes transactions."""
+        """Handle the disk's report: writes up to `ticket` are durable. `grew` is True if they include transactions."""
 
     def check_quorum(self) -> None:
         """End the attempt to lead if too few learners follow."""

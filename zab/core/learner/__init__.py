@@ -4,12 +4,7 @@ A learner dials its leader and goes through the phases of Zab (Junqueira, Reed, 
 Follower and Observer): it promises the leader's epoch, takes over the leader's history, adopts the epoch, and then logs
 and acknowledges what the leader proposes.
 
-What must be durable before which message:
-
-    at the learner                            before
-    the promise of the epoch                  AckEpoch
-    the leader's history, then the epoch      AckNewLeader
-    a transaction, and everything before it   Ack
+docs/architecture.md lists what must be durable before which message ("What is durable when").
 
 `Learner` is one attempt to follow one leader: it owns the link, the current phase and the deadlines. Each phase is an
 object that makes its successor. State that is valid in one phase only ends with it.

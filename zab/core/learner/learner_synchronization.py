@@ -244,16 +244,25 @@ class LearnerSynchronization(LearnerPhase):
 
         The leader may lack a change of the membership that is in force here, if a majority of the disks lost what was
         on them. Then this server vetoes if its history contains the change, or takes the leader's membership.
+
+        The order of the steps must not change. The membership enters the disk queue before the snapshot, which replaces
+        the transactions that led to it. The current epoch follows both: with a new epoch and an old history, this
+        server could win an election and make others truncate committed transactions. `save_epochs` comes last, so its
+        ticket covers all of these writes.
         """
         self._require_history(message)
-        if message.epoch != self._epoch or self._snapshot is not None:
-            raise RemoteProtocolError(f"NewLeader({message.epoch}) where {self._epoch} was promised, or in a snapshot")
+        if message.epoch != self._epoch:
+            raise RemoteProtocolError(f"NewLeader({message.epoch}), but epoch {self._epoch} was promised")
+        if self._snapshot is not None:
+            raise RemoteProtocolError("NEWLEADER before the end of a snapshot")
         log_state, version = self._log_state, self._log_state.ensemble.version
         lacks_membership = self._is_lacking(version, message.ensemble)
         if self._received is not None:
             behind = self._behind_snapshot
             ends = behind[-1].last if behind else self._received[0]
             if lacks_membership and counter_of(version):
+                # The change at `version` is committed and missing in the leader's history, even if that history ends
+                # with a greater zxid. So the two histories agree at most up to the zxid before the change.
                 ends = min(ends, Zxid(version - 1))
             if ends < log_state.known:
                 common = log_state.history.floor(ends)

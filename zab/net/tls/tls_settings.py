@@ -49,7 +49,7 @@ class TlsPortSettings:
     unify               whether the plain port takes clients that speak TLS, too
     detection_ms        how long a client may take to show whether it speaks TLS
     handshake_ms        how long the handshake may take
-    handshakes_max      concurrent handshakes; one more ends the oldest of the address that has most of them
+    handshakes_max      concurrent handshakes; above it, the oldest of the address with the most is closed
     reload              whether changed files are read again, for new connections
     reload_ms           interval between checks for changed files
     """

@@ -107,7 +107,7 @@ _ALL: Final = (
     AdminCommand(
         ("system_properties", "sysp"),
         environment_commands.system_properties,
-        "of the system and of Python; no settings",
+        "properties of the operating system and Python; no zab settings",
         always=True,
     ),
     AdminCommand(("voting_view",), ensemble_commands.voting_view, "the voters with their addresses"),

@@ -17,7 +17,7 @@ class ReadinessListener(Protocol):
 
 
 class Readiness:
-    """Passes on what `ClientService` has decided about readiness; it notifies connections itself."""
+    """Notifies in-process sessions of readiness; `ClientService` notifies connections."""
 
     def __init__(self, clients: ClientService) -> None:
         self.sessions: dict[ReadinessListener, None] = {}

@@ -1,7 +1,7 @@
-"""Pass clients' requests to the member, and gathered replies to the clients, once a turn.
+"""Submit clients' requests to the member at once, and send their gathered replies once a turn.
 
-While there is no leader, requests wait in the member. Requests for which the member has no room wait in
-an `OverflowQueue`.
+The member sends all requests of a turn to the leader together. While there is no leader, requests wait in the member.
+Requests for which the member has no room wait in an `OverflowQueue`.
 """
 
 from __future__ import annotations
