@@ -101,7 +101,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "observers-count",
-        "acknowledgements are counted without asking who may vote",
+        "acknowledgements of servers without a vote are counted",
         (QUORUM, "for sid in self.voters], reverse=True)", "for sid in self.by_id], reverse=True)"),
         (f"{ADOPTED}.saved", " and not self._observer", ""),
     ),

@@ -52,7 +52,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "flush-told-and-not-done",
-        "what has to be durable before it counts is said to be, and nobody has flushed it",
+        "data that must be durable is reported flushed without a flush",
         (
             "replica.runtime.replication.replica_durability:ReplicaDurability._flush",
             "upto = await trio.to_thread.run_sync(partition.log.flush)",
@@ -70,7 +70,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "read-past-what-is-open",
-        "who reads only what was committed reads past transactions that are open",
+        "a read_committed consumer reads past open transactions",
         (
             "replica.core.partition:Partition.read",
             "bound = stable if asked.committed else watermark",
@@ -103,7 +103,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "positions-shown-before-the-end",
-        "a position that is committed in a transaction holds when it is written, before anybody has ended that",
+        "an offset that is committed in a transaction is valid from its write, before the transaction ends",
         (
             "replica.core.groups.group_offsets:GroupOffsets.kept_in",
             "known.safe[where] = evolve(position, written=written)",
@@ -112,7 +112,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_brokers(
         "unstable-told-as-stable",
-        "whoever asks for what no open transaction may change is told what was before it",
+        "a request for stable offsets receives the offsets from before the open transaction",
         ("replica.core.groups.group_offsets:GroupOffsets.hangs", "return any(", "return False and any("),
     ),
 )

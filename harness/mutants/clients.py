@@ -113,7 +113,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- replies and sessions --------------------------------------------------------------------------
     mutant(
         "pings-held",
-        "a client whose requests wait gets no answer to its pings, and takes its server for dead",
+        "pings behind pending requests are not answered, so the client assumes that its server is dead",
         (f"{PIPELINE}._answer_pings", "if request[1] == _PING:", "if False:"),
         machine="store",
     ),
@@ -139,7 +139,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "followers-stop-reaping",
-        "who has not led when containers were looked for never looks for them again",
+        "a server that did not lead when a check for containers was due never checks again",
         (
             f"{SERVICE}.container_reaper:ContainerReaper.due",
             "found.clear()",

@@ -51,7 +51,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "KAFKA-13407",
-        "KAFKA-13407: who finds its own node of an earlier term takes it for that of somebody who acts",
+        "KAFKA-13407: a controller takes its own node of an earlier term for another controller's",
         (
             f"{ELECTION}:elect",
             "yield [Multi((Delete(znodes.CONTROLLER, held.version),))]",
@@ -104,22 +104,22 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "anybody-leads",
-        "whoever is alive is elected, in sync or not",
+        "any live replica is elected, in sync or not",
         (f"{CORE}.leader_election:offline", "if replica in state.isr:", "if True:"),
     ),
     _of_controllers(
         "last-in-sync-forgotten",
-        "the last in-sync replica is taken out of the ISR with its broker, and nobody knows who had everything",
+        "the last in-sync replica is removed from the ISR with its broker, so the complete replica is forgotten",
         (f"{CORE}.leader_election:without", "isr = state.isr if len(state.isr) == 1 else tuple(", "isr = tuple("),
     ),
     _of_controllers(
         "states-at-any-version",
-        "a state is written whatever somebody else has written there meanwhile",
+        "a partition state is written over a concurrent change",
         (f"{STORE}.write_states", "state.version)", "type(state.version)(-1))"),
     ),
     _of_controllers(
         "old-leader-writes-again",
-        "a leader whose ISR was refused writes it again on whatever is there now",
+        "a leader whose ISR was refused writes it again over the present state",
         (
             f"{BROKER}._write_isr",
             """
@@ -145,7 +145,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "metadata-not-told",
-        "brokers that do not hold a partition are not told who leads it",
+        "brokers without a replica of a partition do not receive its leader",
         (f"{BATCH}.add_leader_and_isr", "self.add_update_metadata(context.brokers, [tp])", "pass"),
     ),
     _of_controllers(
@@ -164,13 +164,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "gone-topics-remembered",
-        "who was not told in time that a topic is deleted knows of it for ever",
+        "a broker that misses the notification of a topic's deletion keeps the topic for ever",
         (f"{BATCH}.add_full_metadata", "self._full_metadata.update(brokers)", "pass"),
     ),
     # -- answers that were lost ------------------------------------------------------------------------
     _of_controllers(
         "anothers-election-taken",
-        "who lost the answer to its candidacy takes somebody else's election for its own",
+        "a candidate that lost the reply to its request takes another's election for its own",
         (
             f"{ELECTION}:elect",
             "if isinstance(there, Node) and there.owner == session and now ==",
@@ -219,12 +219,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "partitions-lost",
-        "who writes one partition into its topic's node forgets the others",
+        "a write of one partition into its topic's node drops the others",
         (f"{CORE}.topic_registry:with_assignments", "{**topic.partitions, **changed}", "changed"),
     ),
     _of_controllers(
         "move-ends-early",
-        "a reassignment is complete when one of those who come has caught up",
+        "a reassignment is complete when one of its adding replicas has caught up",
         (
             f"{REASSIGNMENT}.complete_if_caught_up",
             "if set(context.assignment(tp).target) <= context.online(tp).intersection(result.isr):",
@@ -254,7 +254,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_controllers(
         "order-not-remembered",
-        "a move does not say in which order replicas were before, and who takes it back prefers another leader",
+        "a reassignment does not record the former order of the replicas, so its cancellation prefers another leader",
         (
             f"{CORE}.state:Assignment.to",
             "return evolve(moved, before=origin) if moved.moving and moved.origin != origin else moved",

@@ -111,7 +111,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "old-promise-counted",
-        "a promise that was made before, perhaps to somebody else, counts again; and whoever leads is followed",
+        "a promise of an earlier epoch counts again, even one to another leader, and any leader is followed",
         (
             f"{LEARNER_DISCOVERY}._on_leader_info",
             "self._counts = message.epoch > promised and not log_state.forgotten",
@@ -203,7 +203,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "dead-leader-followed",
-        "a server follows whom a quorum follows, although that one does not say that it leads, and may be gone",
+        "a server follows a candidate with a quorum, although the candidate does not claim to lead and may be down",
         (
             f"{ELECTION}:LeaderElection._leader_confirms",
             "return leader in votes and votes[leader].state is _LEADING",
@@ -213,7 +213,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "leader-stays-without-quorum",
-        "a leader never notices that nobody follows it any more",
+        "a leader does not notice that it has lost its quorum of followers",
         (
             "zab.core.leader.leader_broadcast:LeaderBroadcast.check_quorum",
             'self._role.end("a quorum no longer follows")',

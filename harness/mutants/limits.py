@@ -47,7 +47,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "for-ever-in-a-snapshot",
-        "who takes up a snapshot does not know which of its nodes are for a time, and where it leads they stay",
+        "a server that restores a snapshot does not recognize its TTL nodes, so they stay if it leads",
         (f"{TREE}._insert", "if node[9]:", "if node[9] and (is_session(node[9]) or node[9] == CONTAINER):"),
         (f"{TREE}._disown", "del self.ttls[path]", "self.ttls.pop(path, None)"),
         machine="store",
@@ -94,7 +94,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "limits-not-in-snapshots",
-        "who takes up a snapshot does not know what is limited, and counts no further",
+        "a server that restores a snapshot loses the quotas and stops counting",
         (f"{QUOTAS}.__init__", "if QUOTA in tree.nodes:", "if False:"),
         machine="store",
     ),

@@ -54,12 +54,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "membership-hidden-by-a-snapshot",
-        "who catches up by a snapshot, which hides that the members changed, goes by the old ones until UPTODATE",
+        "a learner that receives a snapshot, which hides a membership change, uses the old membership until UPTODATE",
         (f"{LEARNER}._on_new_leader", "log_state.activate(message.ensemble)", "pass"),
     ),
     mutant(
         "decided-and-not-in-force",
-        "who hears while it is brought up to date that a membership is decided goes on by the one before",
+        "a learner that receives a committed membership during its synchronization keeps the one before",
         (f"{LOG_STATE}.note_decided", "self._activate_up_to(zxid)", "pass"),
     ),
     mutant(
@@ -74,7 +74,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "let-in-by-the-first-it-hears",
-        "who forgot its promises counts again with the first membership that it is told of",
+        "a server that lost its promises counts again with the first membership that it receives",
         (
             f"{LEARNER_BROADCAST}._check_readmission",
             "if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:",
@@ -83,7 +83,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "let-in-by-what-it-was-sent",
-        "who forgot its promises counts again with a change of the members that was under way before it was healed",
+        "a server that lost its promises counts again with a membership change that was proposed before it was healed",
         (
             f"{LEARNER}._on_new_leader",
             "self._brought = max(message.ensemble.version, log_state.history.last)",
@@ -92,7 +92,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "counted-by-what-it-was-sent",
-        "a leader counts who forgot its promises as soon as any change is decided, also one that it had sent it before",
+        "a leader counts a server that lost its promises once any change is committed, even one sent to it before",
         (
             f"{LEADER}._commit",
             "if learner.step is _SYNCED and learner.synced_until < zxid and not learner.observer:",

@@ -152,7 +152,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "end-takes-anothers",
-        "with a session goes what was its own when it was applied, and was made anew by somebody else since",
+        "the close of a session deletes its former node, even if another session has created it again",
         (f"{PREPARER}._close_session", "paths.pop(path, None)", "pass"),
         machine="store",
     ),
@@ -199,13 +199,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "new-leader-knows-no-sessions",
-        "sessions of which nobody hears do not end any more when the leader has changed",
+        "silent sessions do not expire any more after a change of leader",
         (f"{TRACKER}.lead", "self.touch(self._server.sessions.table, now)", "pass"),
         machine="store",
     ),
     mutant(
         "sessions-never-end",
-        "a session of which nobody hears does not end",
+        "a silent session does not expire",
         ("zab.store.expiry_queue:ExpiryQueue.due", "return ended", "return []"),
         machine="store",
     ),
@@ -233,13 +233,13 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "signs-of-life-kept",
-        "a server does not tell the leader of whom it has heard",
+        "a server does not report its clients' signs of life to the leader",
         (f"{TRACKER}.check", "elif server.ready:", "elif False:"),
         machine="store",
     ),
     mutant(
         "ended-session-welcome",
-        "a client whose session is over is made believe that it goes on",
+        "a client with an expired session receives the reply of a valid one",
         (
             f"{CONNECTION}.handshake:SessionHandshake._attached",
             "self._client.expired(self._asked)",
@@ -292,7 +292,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- who may do what, and what goes by itself --------------------------------------------------------
     mutant(
         "deleted-by-its-own-list",
-        "who may delete a node is asked of the node's own list, not of its parent's",
+        "the ACL of the node, not of its parent, decides whether a client may delete it",
         (
             f"{PREPARER}._delete",
             """
@@ -324,7 +324,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "read-without-leave",
-        "whose list forbids to read it is read by everybody who asks for its children",
+        "a client may list the children of a node whose ACL forbids reading",
         (
             "zab.store.read_handler:ReadHandler.get_children",
             "if node[1] is not OPEN and not self._allows(node[1], READ, client):",
@@ -352,7 +352,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "fence-in-front-of-the-promised",
-        "who is back on another link is told how far the log reaches while what it asked before has no place in it yet",
+        "a member that reconnects receives a catch-up point although its earlier requests have no zxid yet",
         (f"{INTAKE}.turn", "if self._catch_ups and not queue.promised:", "if self._catch_ups:"),
         machine="store",
     ),

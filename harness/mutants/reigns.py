@@ -21,7 +21,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "told-in-a-later-reign",
-        "who waits at a leader that is deposed is answered when it leads again, by what stands at his offset then",
+        "a produce that waits at a deposed leader is answered by the record at its offset when it leads again",
         (
             f"{PARTITION}.make_follower",
             'self._fail_delayed(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.where} is led by broker {self.leader} now")',
@@ -30,7 +30,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "news-narrow-the-isr",
-        "who is about to come in is not waited for any more when the controller tells of another version of the ISR",
+        "a leader stops waiting for a replica that is joining when the controller sends another ISR version",
         (
             f"{ISR}.heard",
             "self.maximal = frozenset(members).union(self.asked)",
@@ -67,7 +67,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "cancelled-for-anybody",
-        "when a move is cancelled whoever stays leads, though only those who go have everything",
+        "after a cancelled reassignment any remaining replica leads, even if only the removed ones have all records",
         (
             f"{REASSIGNMENT}._drop_adding_replicas",
             "if state is not None and not set(state.isr) - set(brokers):",

@@ -32,7 +32,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- where histories part ----------------------------------------------------------------------------
     of_partitions(
         "KIP-101",
-        "KIP-101, KAFKA-1211: who begins to follow cuts its log at the high watermark that it knows",
+        "KIP-101, KAFKA-1211: a new follower truncates its log to its own high watermark",
         (
             f"{FETCHER}.add",
             "self._dirty[partition.where] = None",
@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KIP-101-divergence",
-        "KIP-101: histories are not compared, and whoever has as much as the leader fetches what is next",
+        "KIP-101: histories are not compared, and a follower as long as the leader fetches the next records",
         (f"{DIVERGENCE}:diverging_end", "if epoch == NO_EPOCH:", "if True:"),
         (f"{FETCHER}.add", "if not self._settings.fetch_diverges and", "if False and"),
     ),
@@ -114,7 +114,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "diverging-counts",
-        "a follower whose history is another one counts as one that has what it asks to go on from",
+        "a follower with a diverging log counts as one that has the records before its fetch offset",
         (
             f"{PARTITION}.read",
             "diverging = diverging_end(log, part.last_epoch, part.offset)",
@@ -147,7 +147,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "lost-answer-counts",
-        "a fetch session goes on after a request of which nobody knows what was answered",
+        "a fetch session continues after a request whose response was lost",
         (f"{FETCHER}.failed", "self._begin_session()", "self._in_flight = None"),
         (
             f"{CORE}.follower_fetch_sessions:FollowerFetchSessions.next_of",
@@ -157,7 +157,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "KIP-320",
-        "KIP-320, KAFKA-7395, 6880: whoever asks under another leader epoch is answered all the same",
+        "KIP-320, KAFKA-7395, 6880: a request with another leader epoch is answered",
         (f"{PARTITION}.check_epoch", "if asked == -1 or asked == self.leader_epoch:", "if True:"),
     ),
     of_partitions(
@@ -168,18 +168,18 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- who is in sync, and what is committed -------------------------------------------------------------
     of_partitions(
         "isr-not-looked-at",
-        "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not look what is there",
+        "KAFKA-2729, of replicas with data: a leader whose ISR was refused does not read the present state",
         (f"{PARTITION}.isr_doubtful", "self.outbox.reads.append(ReadIsr(self.where, leading.epoch))", "pass"),
         (f"{PARTITION}.update", "leading.isr.heard(state.isr, state.version)", "pass"),
     ),
     of_partitions(
         "KAFKA-7128",
-        "KAFKA-7128: who has what a new leader knows to be committed is in sync, though earlier leaders committed more",
+        "KAFKA-7128: a replica joins the ISR at a new leader's high watermark, though earlier leaders committed more",
         (f"{LEADER}.may_join", "and follower.end_offset >= self.start_offset", ""),
     ),
     of_partitions(
         "KAFKA-13091",
-        "KAFKA-13091: when somebody has left the ISR nobody looks whether more is committed now",
+        "KAFKA-13091: the high watermark is not computed again when a replica has left the ISR",
         (f"{PARTITION}._isr_changed", "self.advance(now)", "pass"),
         (
             f"{PARTITION}.shrink_isr",
@@ -189,7 +189,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "left-before-it-is-written",
-        "whoever is to leave the ISR is not waited for any more, before the store says that he has left",
+        "a leader stops waiting for a replica that is leaving the ISR before the store has confirmed the change",
         (f"{ISR}.ask", "self.maximal = frozenset(self.members).union(members)", "self.maximal = frozenset(members)"),
     ),
     of_partitions(
@@ -208,7 +208,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "nobody-waited-for",
-        "what the leader has is committed, whoever else has it",
+        "the leader's log end is the high watermark, whichever replicas have the records",
         (
             f"{LEADER}.committed",
             "if has < least and (follower.id in maximal or self._joins(follower, end, now, live, settings)):",
@@ -319,7 +319,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "former-members-commit",
-        "who is in the group no more, or of a generation before, commits on",
+        "a former member of the group, or one of an earlier generation, may commit offsets",
         (
             f"{GROUPS}.offset_commits:refusal",
             "if (error := group.member_error(who)) is not None:",
@@ -330,7 +330,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     # -- producers -------------------------------------------------------------------------------------------
     of_partitions(
         "followers-know-no-producers",
-        "who has written what is known to the leader alone, and lost with it",
+        "the state of producers exists at the leader only, and is lost with it",
         (
             f"{LOG}._append",
             "if header.producer_id >= 0:",
@@ -374,7 +374,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "found-is-durable",
-        "what a process finds that the one before it wrote counts as on the disk, though nobody has flushed it",
+        "a broker counts writes of its previous process as durable without a flush",
         (f"{PARTITION}.__attrs_post_init__", "self.durable = log.start_offset", "self.durable = log.end_offset"),
     ),
     of_partitions(
@@ -389,7 +389,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "half-a-failed-disk",
-        "whose disk fails while it becomes the leader keeps half of what it was",
+        "a broker whose disk fails during its election as leader keeps half of its former role",
         (
             f"{MANAGER}._become_leaders_or_followers",
             "self._fail(partition, error.text)  # its role is half changed",
@@ -422,7 +422,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     of_partitions(
         "deleted-at-the-leader",
-        "who asks that records go is told that they have gone when the leader alone has let go of them",
+        "DeleteRecords is answered when only the leader has deleted the records",
         (f"{LEADER}.least_start", "return UNKNOWN if UNKNOWN in starts else min([own, *starts])", "return own"),
     ),
 )

@@ -46,7 +46,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "submissions-forgotten",
-        "the answers to some submissions go to nobody, and whoever waits for them waits for ever",
+        "the results of some submissions are dropped, and their callers wait for ever",
         (
             "zab.service.pending_submissions:PendingSubmissions.applied",
             "if closed is None:",
@@ -178,7 +178,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     _of_drivers(
         "ends-what-it-slept-through",
-        "a leader whose process stood still ends the sessions of which it could not hear meanwhile",
+        "a leader whose process was suspended expires the sessions whose signs of life it missed meanwhile",
         (f"{TRACKER}.check", "if slept:", "if False:"),
     ),
     _of_drivers(

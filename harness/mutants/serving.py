@@ -29,21 +29,21 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "taken-back-with-the-other-kind",
-        "who takes back its watch for once on the children of a node loses that on its data, and the other way round",
+        "the removal of a one-shot watch on children also removes the one on data, and vice versa",
         (f"{WATCHES}._entries", "return ((child, STANDARD),)", "return ((child, STANDARD), (data, STANDARD))"),
         (f"{WATCHES}._entries", "return ((data, STANDARD),)", "return ((data, STANDARD), (child, STANDARD))"),
         machine="store",
     ),
     mutant(
         "taken-back-with-those-that-stay",
-        "who takes back what it watches for once loses what it watches for ever at the same node",
+        "the removal of a one-shot watch also removes the persistent watch at the same node",
         (f"{WATCHES}._entries", "return ((child, STANDARD),)", "return ((child, _EVERY),)"),
         (f"{WATCHES}._entries", "return ((data, STANDARD),)", "return ((data, _EVERY),)"),
         machine="store",
     ),
     mutant(
         "taken-back-below",
-        "who takes back what it watches at a node loses what it watches below it",
+        "the removal of a watch at a node also removes the client's watches below it",
         (
             f"{WATCHES}.remove",
             "removed = [table.remove(path, watcher, mode) for table, mode in self._entries(kind)]",
@@ -88,7 +88,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "children-watch-misses-deletes",
-        "who watches the children of a node does not hear that one was deleted",
+        "a watch on children does not fire when a child is deleted",
         (
             f"{WATCHES}.deleted",
             "self._notify(self._child.take(parent), EventType.CHILDREN_CHANGED, parent, parent_acl, zxid)",
@@ -98,7 +98,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "children-watch-misses-the-end",
-        "who watches the children of a node does not hear that the node itself was deleted",
+        "a watch on children does not fire when the node itself is deleted",
         (
             f"{WATCHES}.deleted",
             "more = {watcher: None for watcher in self._child.take(path) if watcher not in watchers}",
@@ -114,38 +114,38 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "data-watch-misses-creates",
-        "who watches a node that is not there does not hear that it was created",
+        "a watch on a missing node does not fire when the node is created",
         (f"{WATCHES}.created", "self._notify(self._data_watchers(path), EventType.CREATED, path, acl, zxid)", "pass"),
         machine="store",
     ),
     mutant(
         "missed-is-not-told",
-        "who comes back to another server is not told what changed while it was away",
+        "a client that returns at another server receives no events for changes that it missed",
         (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif False:"),
         (f"{READS}.set_watches", "elif node[PZXID] > seen:", "elif False:"),
         machine="store",
     ),
     mutant(
         "missed-by-one",
-        "who comes back is not told of a change among children that is the very next after what it has seen",
+        "a returning client receives no event for a change of children at the zxid after its newest one",
         (f"{READS}.set_watches", "elif node[PZXID] > seen:", "elif node[PZXID] > seen + 1:"),
         machine="store",
     ),
     mutant(
         "old-is-told-again",
-        "etcd 15271: who comes back is told of changes that it has seen",
+        "etcd 15271: a returning client receives events of changes that it has seen",
         (f"{READS}.set_watches", "elif node[MZXID] > seen:", "elif True:"),
         machine="store",
     ),
     mutant(
         "watches-lost-on-the-way",
-        "who comes back to another server has no watches for children any more",
+        "a client that returns at another server loses its watches on children",
         (f"{READS}.set_watches", "watches.watch_children(path, client)", "pass"),
         machine="store",
     ),
     mutant(
         "events-lost-in-a-snapshot",
-        "etcd 18089, 17529: who sat through a snapshot is not told what it missed",
+        "etcd 18089, 17529: a client whose server restores a snapshot receives no events for the changes in it",
         ("zab.store.store:Store.deliver_missed", "missed_events.deliver(missed, self.watches, self.zxid)", "pass"),
         machine="store",
     ),
@@ -161,7 +161,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "events-before-their-snapshot",
-        "who sat through a snapshot hears of what is below a recursive watch only if it was there before",
+        "a recursive watch over a restored snapshot fires only for nodes that existed before",
         (f"{MISSED}:compare", "for tree in (old, new):", "for tree in (old,):"),
         machine="store",
     ),
@@ -241,7 +241,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "told-without-leave",
-        "who watches a node is told of it, also if its list does not let him read it",
+        "a watch fires even if the node's ACL does not permit its client to read the node",
         ("zab.store.server_watches:ServerWatches._notify", "if acl is not OPEN and not access.skip:", "if False:"),
         machine="store",
     ),

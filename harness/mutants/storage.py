@@ -41,7 +41,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "found-is-synced",
-        "what a server finds that the process before it wrote counts as on the disk, though nobody has synced it",
+        "a server counts writes of its previous process as durable without a sync",
         (f"{RECOVERY}:_settle_tail", "elif walk.last != walk.record.reaches:", "elif False:"),
     ),
     mutant(
@@ -78,7 +78,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "void-logs-stay",
-        "the log files in whose place a snapshot of the leader was put stay for ever",
+        "the log files that a snapshot of the leader has replaced are never deleted",
         (
             "zab.storage.install:finish",
             'if name.startswith((segment.PREFIX, SNAPSHOT)) and not name.endswith(".tmp"):',
@@ -134,7 +134,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     mutant(
         "torn-tail-is-damage",
-        "a torn tail is taken for damage: who lost power in the middle of a write never votes again",
+        "a torn tail counts as damage: a server that lost power during a write never votes again",
         (
             "zab.storage.torn_tail:contradiction",
             "if _has_unwritten_sector(data, at, end) or _stops_short(data, at, end):",
