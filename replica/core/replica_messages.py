@@ -146,7 +146,7 @@ class WriteIsr:
     state: PartitionState
     joins: tuple[BrokerId, ...] = ()
     """New members, which have to be registered when it is written."""
-    lives: tuple[BrokerEpoch, ...] = ()
+    broker_epochs: tuple[BrokerEpoch, ...] = ()
     """The broker epoch of each of them; -1: any."""
 
 

@@ -197,7 +197,8 @@ class Broker:
         config = self.config
         listeners = (*config.listeners, config.controller)
         endpoints = (
-            Endpoint(each.name, told_host(each), each.told_port or self.ports[each.name]) for each in listeners
+            Endpoint(each.name, advertised_host(each), each.advertised_port or self.ports[each.name])
+            for each in listeners
         )
         protocols = {each.name: each.protocol for each in listeners}
         return Described(config.id, BrokerEpoch(-1), tuple(endpoints), protocols, config.rack)
@@ -218,8 +219,8 @@ class Broker:
                 return
 
 
-def told_host(listener: Listener) -> str:
+def advertised_host(listener: Listener) -> str:
     """Return the host that clients dial. An address that means every interface cannot be dialled."""
-    if listener.told_host is not None:
-        return listener.told_host
+    if listener.advertised_host is not None:
+        return listener.advertised_host
     return socket.getfqdn() if listener.host in EVERYWHERE else str(listener.host)

@@ -39,14 +39,15 @@ def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:
     first. If a broker dies and returns between the read and the write, it joins only until the controller has noticed
     its death: the controller then writes the state again, without that broker.
     """
-    lives = [(broker, life) for broker, life in zip(write.joins, write.lives, strict=False) if life != -1]
-    if lives:
+    joins = zip(write.joins, write.broker_epochs, strict=False)
+    registered = [(broker, epoch) for broker, epoch in joins if epoch != -1]
+    if registered:
         [synced] = yield [Sync(znodes.BROKERS)]
         if not isinstance(synced, Done):
             return IsrWriteError.LOST
-        found = yield [Exists(znodes.broker_path(broker)) for broker, _ in lives]
-        for there, (_, life) in zip(found, lives, strict=True):
-            if not isinstance(there, Node) or there.made != life:
+        found = yield [Exists(znodes.broker_path(broker)) for broker, _ in registered]
+        for there, (_, epoch) in zip(found, registered, strict=True):
+            if not isinstance(there, Node) or there.made != epoch:
                 return IsrWriteError.UNWANTED
     checks = tuple(Check(znodes.broker_path(broker), ANY_VERSION) for broker in write.joins)
     change = Set(znodes.state_path(write.where), znodes.partition_state(write.state), write.state.version)

@@ -48,7 +48,7 @@ def listeners_of(source: PropertiesSource) -> tuple[tuple[Listener, ...], Listen
         if each.name == CONTROLLER:
             return clients, evolve(each, protocol=PLAINTEXT)
     first = clients[0]
-    return clients, Listener(CONTROLLER, first.host, 0, PLAINTEXT, first.told_host)
+    return clients, Listener(CONTROLLER, first.host, 0, PLAINTEXT, first.advertised_host)
 
 
 def _listener(source: PropertiesSource, address: Address, protocol: str, told: Address | None) -> Listener:
@@ -60,8 +60,10 @@ def _listener(source: PropertiesSource, address: Address, protocol: str, told: A
     tls = source.attempt(tls_of, name) if protocol.endswith("SSL") else None
     sasl = source.attempt(sasl_of, name) if protocol.startswith("SASL") else None
     principals = source.attempt(principals_of, name) or Principals()
-    told_host, told_port = (None, None) if told is None else (told.host, told.port)
-    return Listener(name, address.host or None, address.port, protocol, told_host, told_port, tls, sasl, principals)
+    advertised_host, advertised_port = (None, None) if told is None else (told.host, told.port)
+    return Listener(
+        name, address.host or None, address.port, protocol, advertised_host, advertised_port, tls, sasl, principals
+    )
 
 
 def _check_ports(source: PropertiesSource, bound: list[Address]) -> None:
@@ -173,7 +175,7 @@ def between_of(
         )
         return peers, closed, peers
     closed = _listener(source, Address(CONTROLLER, controller.host or "", controller.port), own, None)
-    closed = evolve(closed, told_host=controller.told_host, told_port=controller.told_port)
+    closed = evolve(closed, advertised_host=controller.advertised_host, advertised_port=controller.advertised_port)
     return peers, closed, source.attempt(_peers, closed) or Peers()
 
 

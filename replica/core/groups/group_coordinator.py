@@ -30,7 +30,6 @@ from replica.core.groups.group_loading import GroupLoading
 from replica.core.groups.group_membership import GroupMembership
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     CommitInTransaction,
     Committed,
@@ -41,6 +40,7 @@ from replica.core.groups.group_messages import (
     GroupDeleted,
     GroupOverview,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
@@ -146,9 +146,9 @@ class GroupCoordinator:
                 if (error := self._refusal(who.group)) is not None:
                     # A member keeps its assignment while its coordinator loads.
                     loading = error is E.COORDINATOR_LOAD_IN_PROGRESS
-                    self._outbox.answer(ticket, Beaten(E.NONE if loading else error))
+                    self._outbox.answer(ticket, HeartbeatAnswered(E.NONE if loading else error))
                 elif (group := self.topic.find(who.group)) is None:
-                    self._outbox.answer(ticket, Beaten(E.UNKNOWN_MEMBER_ID))
+                    self._outbox.answer(ticket, HeartbeatAnswered(E.UNKNOWN_MEMBER_ID))
                 else:
                     self._membership.on_heartbeat(group, ticket, ask, now)
             case Leave(name, leavers):

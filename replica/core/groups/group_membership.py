@@ -10,13 +10,13 @@ from replica.core.coordinator_topic import CoordinatorOutbox
 from replica.core.groups.group_effects import GroupAppend, GroupRecord, MemberDropped, MemberRefused, Note
 from replica.core.groups.group_members import MemberMetadata
 from replica.core.groups.group_messages import (
-    Beaten,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     MembersLeft,
     Offer,
     Reply,
@@ -275,7 +275,7 @@ class GroupMembership:
             self.alive(group, group.members[ask.who.member], now)
             if group.state is S.PREPARING_REBALANCE:
                 error = E.REBALANCE_IN_PROGRESS
-        self._outbox.answer(ticket, Beaten(error if error is not None else E.NONE))
+        self._outbox.answer(ticket, HeartbeatAnswered(error if error is not None else E.NONE))
 
     def alive(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
         """Restart the session. A member in its first join keeps its longer time limit."""
@@ -288,7 +288,7 @@ class GroupMembership:
         each = tuple((leaver, self._leave(group, leaver, now)) for leaver in ask.leavers)
         self._outbox.answer(ticket, MembersLeft(E.NONE, each))
 
-    def _leave(self, group: GroupMetadata, leaver: Leaver, now: int) -> E:
+    def _leave(self, group: GroupMetadata, leaver: LeavingMember, now: int) -> E:
         ident = leaver.member
         if not ident and leaver.instance is not None:
             named = group.members.statics.get(leaver.instance)

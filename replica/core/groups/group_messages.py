@@ -95,12 +95,12 @@ class Heartbeat:
 
 
 @frozen
-class Beaten:
+class HeartbeatAnswered:
     error: ErrorCode
 
 
 @frozen
-class Leaver:
+class LeavingMember:
     member: str
     instance: str | None = None
     reason: str = ""
@@ -109,14 +109,14 @@ class Leaver:
 @frozen
 class Leave:
     group: str
-    leavers: tuple[Leaver, ...]
+    leavers: tuple[LeavingMember, ...]
 
 
 @frozen
 class MembersLeft:
     error: ErrorCode
     """An error of the whole request. `each` is empty then."""
-    each: tuple[tuple[Leaver, ErrorCode], ...] = ()
+    each: tuple[tuple[LeavingMember, ErrorCode], ...] = ()
 
 
 @frozen
@@ -254,7 +254,7 @@ Ask: TypeAlias = (
 Reply: TypeAlias = (
     Joined
     | Synced
-    | Beaten
+    | HeartbeatAnswered
     | MembersLeft
     | Committed
     | OffsetsFetched

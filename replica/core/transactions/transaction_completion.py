@@ -17,9 +17,9 @@ from replica.core.transactions.transaction_effects import (
     MarkerId,
     Note,
     Saved,
-    Stuck,
     TimedOut,
     TransactionAppend,
+    TransactionStuck,
 )
 from replica.core.transactions.transaction_messages import End, Reply, Ticket, TransactionDone
 from replica.core.transactions.transaction_metadata import TransactionMetadata
@@ -164,7 +164,7 @@ class TransactionCompletion:
         """Note that a partition refuses the marker: it knows a newer coordinator or a newer producer epoch."""
         transaction = self._marking.get(number)
         if transaction is not None:
-            self._outbox.note(Stuck(transaction.id, where, error))
+            self._outbox.note(TransactionStuck(transaction.id, where, error))
 
     def complete(self, transaction: TransactionMetadata, now: int) -> None:
         after = transaction.completed(now)

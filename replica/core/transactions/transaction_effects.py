@@ -112,7 +112,7 @@ class TransactionNotWritten:
 
 
 @frozen
-class Stuck:
+class TransactionStuck:
     """A partition refuses a marker of this coordinator for good. The next coordinator tries again."""
 
     id: str
@@ -121,14 +121,20 @@ class Stuck:
 
 
 @frozen
-class Forgotten:
+class TransactionExpired:
     """An id that was not used for so long expired."""
 
     id: str
 
 
 Note: TypeAlias = (
-    Moved | TimedOut | TransactionsLoaded | TransactionsUnloaded | TransactionNotWritten | Stuck | Forgotten
+    Moved
+    | TimedOut
+    | TransactionsLoaded
+    | TransactionsUnloaded
+    | TransactionNotWritten
+    | TransactionStuck
+    | TransactionExpired
 )
 
 

@@ -9,11 +9,11 @@ from typing import Final, TypeAlias
 from replica.core.coordinator_topic import CoordinatorOutbox, CoordinatorTopic
 from replica.core.errors import ErrorCode
 from replica.core.transactions.transaction_effects import (
-    Forgotten,
     Moved,
     Note,
     Saved,
     TransactionAppend,
+    TransactionExpired,
     TransactionNotWritten,
     TxnRecord,
 )
@@ -78,7 +78,7 @@ class TransactionStateManager:
         def done(error: E, _: int) -> None:
             if error is E.NONE:
                 self._topic.remove(transaction.partition, transaction.id)
-                self._outbox.note(Forgotten(transaction.id))
+                self._outbox.note(TransactionExpired(transaction.id))
 
         self._write(transaction, TxnState.DEAD, None, now, done)
 

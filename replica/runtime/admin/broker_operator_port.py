@@ -43,7 +43,7 @@ class BrokerOperatorPort:
     def _names(self) -> Iterator[str | None]:
         for listener in (*self._broker.config.listeners, self._broker.config.controller):
             if listener is not None:
-                yield from (listener.host, listener.told_host)
+                yield from (listener.host, listener.advertised_host)
 
     def _page(self) -> AdminReply:
         return html(broker_page.whole(overview(self._broker), self._sampler.samples))

@@ -38,16 +38,16 @@ EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
 @frozen
 class Listener:
     """host, port    the address to bind; host None: all interfaces; port 0: any free port
-    told_host     the host that clients dial; None: `host`, or this machine's name if `host` means every interface
-    told_port     the port that clients dial; None: the bound port
+    advertised_host     the host that clients dial; None: `host`, or this machine's name if `host` means every interface
+    advertised_port     the port that clients dial; None: the bound port
     """
 
     name: str
     host: str | None
     port: int
     protocol: str = PLAINTEXT
-    told_host: str | None = None
-    told_port: int | None = None
+    advertised_host: str | None = None
+    advertised_port: int | None = None
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
     """Settings of logins, or None if clients do not log in."""

@@ -17,16 +17,16 @@ from replica.core.coordinator_topic import Load
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.transactions.transaction_coordinator import TransactionCoordinator
 from replica.core.transactions.transaction_effects import (
-    Forgotten,
     Marker,
     MarkerId,
     Moved,
     Note,
-    Stuck,
     TimedOut,
     TransactionAppend,
+    TransactionExpired,
     TransactionNotWritten,
     TransactionsLoaded,
+    TransactionStuck,
     TransactionsUnloaded,
 )
 from replica.core.transactions.transaction_messages import Ask, Init, Initialized, NeedsId, Reply
@@ -147,9 +147,9 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
                 self._log.warn_rate_limited(
                     "transaction_write_failed", ident, id=ident, state=state.value, error=error.name
                 )
-            case Stuck(ident, where, error):
+            case TransactionStuck(ident, where, error):
                 say("transaction_stuck", logging.ERROR, id=ident, partition=where, error=error.name)
-            case Forgotten(ident):
+            case TransactionExpired(ident):
                 say("transaction_expired", id=ident)
             case TransactionsLoaded(partition, epoch, count, unfinished):
                 level = logging.INFO if count else logging.DEBUG

@@ -11,7 +11,6 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     CommitInTransaction,
     Committed,
@@ -22,10 +21,11 @@ from replica.core.groups.group_messages import (
     GroupDeleted,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     ListedGroups,
     ListGroups,
     MembersLeft,
@@ -162,14 +162,18 @@ class _GroupRequests:
         )
 
     async def heartbeat(self, request: Request[HeartbeatRequest]) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code=(await self._ask(Heartbeat(_identity(request.body)), Beaten)).error)
+        return HeartbeatResponse(
+            error_code=(await self._ask(Heartbeat(_identity(request.body)), HeartbeatAnswered)).error
+        )
 
     async def leave(self, request: Request[LeaveGroupRequest]) -> LeaveGroupResponse:
         body = request.body
         if request.version < 3:
-            left = await self._ask(Leave(body.group_id, (Leaver(body.member_id),)), MembersLeft)
+            left = await self._ask(Leave(body.group_id, (LeavingMember(body.member_id),)), MembersLeft)
             return LeaveGroupResponse(error_code=left.each[0][1] if left.each else left.error)
-        leavers = tuple(Leaver(each.member_id, each.group_instance_id, each.reason or "") for each in body.members)
+        leavers = tuple(
+            LeavingMember(each.member_id, each.group_instance_id, each.reason or "") for each in body.members
+        )
         left = await self._ask(Leave(body.group_id, leavers), MembersLeft)
         return LeaveGroupResponse(
             error_code=left.error,

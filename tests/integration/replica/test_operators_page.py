@@ -124,7 +124,7 @@ async def test_a_broker_answers_to_names_of_its_listeners_and_lists_a_part_of_ma
         assert found["omitted"] == {"topics": 1, "groups": 0}
         assert "and 2 more" in (await get(port, "/")).text
         (listener, *_) = broker.config.listeners
-        broker.config = evolve(broker.config, listeners=(evolve(listener, told_host="kafka1.example"),))
+        broker.config = evolve(broker.config, listeners=(evolve(listener, advertised_host="kafka1.example"),))
         for host, status in (("kafka1.example", 200), ("evil.example", 421)):
             for path in ("/", "/status.json", "/metrics", "/health"):
                 assert (await get(port, path, Host=host)).status == status

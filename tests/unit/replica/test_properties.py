@@ -127,8 +127,13 @@ def test_listeners_and_advertised_addresses() -> None:
         "inter.broker.listener.name=IN",
     ).config
     inside, outside = made.listeners
-    assert (inside.name, inside.host, inside.port, inside.told_host) == ("IN", "10.0.0.1", 9092, "10.0.0.1")
-    assert (outside.host, outside.port, outside.told_host, outside.told_port) == (None, 9093, "kafka.example", 443)
+    assert (inside.name, inside.host, inside.port, inside.advertised_host) == ("IN", "10.0.0.1", 9092, "10.0.0.1")
+    assert (outside.host, outside.port, outside.advertised_host, outside.advertised_port) == (
+        None,
+        9093,
+        "kafka.example",
+        443,
+    )
     assert (made.controller.host, made.controller.port) == ("10.0.0.1", 9090)
     assert made.inter_broker == "IN"
 

@@ -17,15 +17,15 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     Committed,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     Offer,
     OffsetAndMetadata,
     OffsetFetch,
@@ -244,7 +244,7 @@ class Member(Committer):
             self._say(Heartbeat(self._who), self._beaten)
 
     def _beaten(self, reply: Reply | None) -> None:
-        if not isinstance(reply, Beaten):
+        if not isinstance(reply, HeartbeatAnswered):
             self._again(self._next)
         elif reply.error is E.NONE:
             super()._next()
@@ -263,7 +263,7 @@ class Member(Committer):
         if self.random.random() < 0.5:
             self._left_it(None)
         else:
-            self._say(Leave(self.group, (Leaver(self._id),)), self._left_it)
+            self._say(Leave(self.group, (LeavingMember(self._id),)), self._left_it)
 
     def _left_it(self, _: Reply | None) -> None:
         self._id, self._busy = "", False

@@ -14,15 +14,15 @@ from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import GroupAppend, Note, Rebalancing, Record
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     Committed,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     MembersLeft,
     Offer,
     OffsetAndMetadata,
@@ -270,11 +270,11 @@ class Client:
 
     def heartbeat(self) -> ErrorCode:
         reply = self.room.answers[self.room.ask(Heartbeat(self.identity))]
-        assert isinstance(reply, Beaten)
+        assert isinstance(reply, HeartbeatAnswered)
         return reply.error
 
     def leave(self, reason: str = "") -> ErrorCode:
-        leaver = Leaver(self.member, self.instance, reason)
+        leaver = LeavingMember(self.member, self.instance, reason)
         reply = self.room.answers[self.room.ask(Leave(GROUP, (leaver,)))]
         assert isinstance(reply, MembersLeft)
         return reply.each[0][1] if reply.each else reply.error

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_effects import MemberRefused
-from replica.core.groups.group_messages import GroupIdentity, Join, Joined, Leave, Leaver, Offer
+from replica.core.groups.group_messages import GroupIdentity, Join, Joined, Leave, LeavingMember, Offer
 from replica.core.groups.group_settings import GroupSettings
 from replica.core.groups.group_states import GroupState
 from tests.unit.replica.groups.room import GROUP, Client, Room, stable, subscription
@@ -74,7 +74,7 @@ def test_released_memory_is_free_again() -> None:
     assert held(room) == 0
     assert hostile(room, large) is None
     [member] = room.group().members
-    room.ask(Leave(GROUP, (Leaver(member),)))
+    room.ask(Leave(GROUP, (LeavingMember(member),)))
     assert held(room) == 0
 
 

@@ -9,7 +9,6 @@ from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_effects import GroupsLoaded, GroupsUnloaded
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     Committed,
     DeleteGroup,
@@ -19,10 +18,11 @@ from replica.core.groups.group_messages import (
     GroupDeleted,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     ListedGroups,
     ListGroups,
     MembersLeft,
@@ -62,7 +62,7 @@ def test_groups_fall_into_partitions_as_java_hashes_them(name: str, value: int, 
 def errors(code: E) -> list[tuple[Ask, Reply]]:
     return [
         (JOIN, Joined(code, member="m")),
-        (Leave(GROUP, (Leaver("m"),)), MembersLeft(code)),
+        (Leave(GROUP, (LeavingMember("m"),)), MembersLeft(code)),
         (Commit(WHO, {T0: OffsetAndMetadata(1)}), Committed({T0: code})),
         (OffsetFetch(GROUP, (T0,)), OffsetsFetched(code)),
         (DescribeGroup(GROUP), DescribedGroup(code)),
@@ -77,7 +77,7 @@ def test_requests_are_refused_before_the_offsets_topic_exists() -> None:
     for ask, reply in [
         *errors(E.COORDINATOR_NOT_AVAILABLE),
         (Sync(WHO), Synced(E.COORDINATOR_NOT_AVAILABLE)),
-        (Heartbeat(WHO), Beaten(E.COORDINATOR_NOT_AVAILABLE)),
+        (Heartbeat(WHO), HeartbeatAnswered(E.COORDINATOR_NOT_AVAILABLE)),
         (ListGroups(), ListedGroups(E.COORDINATOR_NOT_AVAILABLE)),
     ]:
         assert room.answers[room.ask(ask)] == reply
@@ -88,7 +88,7 @@ def test_whoever_does_not_lead_the_partition_says_so() -> None:
     for ask, reply in [
         *errors(E.NOT_COORDINATOR),
         (Sync(WHO), Synced(E.NOT_COORDINATOR)),
-        (Heartbeat(WHO), Beaten(E.NOT_COORDINATOR)),
+        (Heartbeat(WHO), HeartbeatAnswered(E.NOT_COORDINATOR)),
         (ListGroups(), ListedGroups(E.NONE)),
     ]:
         assert room.answers[room.ask(ask)] == reply
@@ -101,7 +101,7 @@ def test_errors_during_loading_are_retriable() -> None:
     for ask, reply in [
         *errors(E.COORDINATOR_LOAD_IN_PROGRESS),
         (Sync(WHO), Synced(E.REBALANCE_IN_PROGRESS)),
-        (Heartbeat(WHO), Beaten(E.NONE)),
+        (Heartbeat(WHO), HeartbeatAnswered(E.NONE)),
         (ListGroups(), ListedGroups(E.COORDINATOR_LOAD_IN_PROGRESS)),
     ]:
         assert room.answers[room.ask(ask)] == reply

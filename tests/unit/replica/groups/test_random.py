@@ -23,15 +23,15 @@ from replica.core.groups.group_coordinator import GroupCoordinator
 from replica.core.groups.group_effects import GroupAppend, OffsetRecord, Record
 from replica.core.groups.group_messages import (
     Ask,
-    Beaten,
     Commit,
     Committed,
     GroupIdentity,
     Heartbeat,
+    HeartbeatAnswered,
     Join,
     Joined,
     Leave,
-    Leaver,
+    LeavingMember,
     Offer,
     OffsetAndMetadata,
     OffsetFetch,
@@ -260,7 +260,7 @@ class Member:
     def _end(self) -> None:
         self.alive = False
         if self.world.random.random() < 0.5 and self.broker is not None and self.instance is None:
-            self.world.ask(Leave(GROUP, (Leaver(self.id),)), self.broker)
+            self.world.ask(Leave(GROUP, (LeavingMember(self.id),)), self.broker)
         self.pending = None
 
     def _lose(self) -> None:
@@ -290,7 +290,7 @@ class Member:
                 self._on_joined(reply)
             case Sync(), Synced():
                 self._on_synced(ask, reply)
-            case Heartbeat(), Beaten(error):
+            case Heartbeat(), HeartbeatAnswered(error):
                 self._on_error(error)
             case Commit(), Committed(errors):
                 self._on_committed(ask, dict(errors))

@@ -6,7 +6,7 @@ import pytest
 
 from replica.core.errors import ErrorCode as E
 from replica.core.groups.group_effects import GroupRecord
-from replica.core.groups.group_messages import GroupIdentity, Joined, Leave, Leaver, MembersLeft, Offer
+from replica.core.groups.group_messages import GroupIdentity, Joined, Leave, LeavingMember, MembersLeft, Offer
 from replica.core.groups.group_states import GroupState
 from replica.core.groups.group_timers import GroupTimer, GroupTimers
 from tests.unit.replica.groups.room import T0, Client, Room, share, stable, subscription
@@ -161,7 +161,12 @@ def test_leave_by_instance_name_needs_no_member_id() -> None:
     room = Room()
     first, second = Client(room, "a", instance="one"), Client(room, "b", instance="two")
     stable(room, first, second)
-    leavers = (Leaver("", "one"), Leaver("", "nobody"), Leaver("wrong", "two"), Leaver(second.member, "two"))
+    leavers = (
+        LeavingMember("", "one"),
+        LeavingMember("", "nobody"),
+        LeavingMember("wrong", "two"),
+        LeavingMember(second.member, "two"),
+    )
     reply = room.answers[room.ask(Leave("readers", leavers))]
     assert isinstance(reply, MembersLeft)
     assert [error for _, error in reply.each] == [E.NONE, E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.NONE]

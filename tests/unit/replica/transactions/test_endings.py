@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from replica.core.errors import ErrorCode as E
-from replica.core.transactions.transaction_effects import Forgotten, Stuck, TimedOut, TransactionNotWritten
+from replica.core.transactions.transaction_effects import (
+    TimedOut,
+    TransactionExpired,
+    TransactionNotWritten,
+    TransactionStuck,
+)
 from replica.core.transactions.transaction_messages import End, Initialized, ProducerIdentity, TransactionDone
 from replica.core.transactions.transaction_states import TxnState
 from tests.unit.replica.transactions.room import ID, T0, T1, TIMEOUT_MS, U0, Room
@@ -143,7 +148,7 @@ def test_a_partition_that_will_not_listen_holds_up_its_transaction_and_says_so()
     room.tell(marker, T0)
     room.coordinator.completion.refused(marker.number, T1, E.TRANSACTION_COORDINATOR_FENCED)
     room.turn()
-    assert room.notes[-1] == Stuck(ID, T1, E.TRANSACTION_COORDINATOR_FENCED)
+    assert room.notes[-1] == TransactionStuck(ID, T1, E.TRANSACTION_COORDINATOR_FENCED)
     assert room.described().partitions == (T1,)
 
 
@@ -209,7 +214,7 @@ def test_unused_transactional_id_expires_unless_a_transaction_is_open() -> None:
     room.wait(week - 3_600_000)
     room.add(used, T0)
     room.wait(2 * 3_600_000)
-    assert {note.id for note in room.notes if isinstance(note, Forgotten)} == {"done", "empty"}
+    assert {note.id for note in room.notes if isinstance(note, TransactionExpired)} == {"done", "empty"}
     assert room.add(done, T1) is E.INVALID_PRODUCER_ID_MAPPING
     assert room.described("empty").error is E.TRANSACTIONAL_ID_NOT_FOUND
     assert room.state("used") is S.ONGOING
