@@ -134,7 +134,7 @@ def test_fenced_coordinator_cannot_complete_transaction(log: UnifiedLog) -> None
     end(log, 7, COMMIT, coordinator=5)
     writers.write(log, 7, "b")
     at = log.end_offset
-    with pytest.raises(KafkaError, match="one of epoch 5") as caught:
+    with pytest.raises(KafkaError, match="epoch 5 has already written a marker") as caught:
         end(log, 7, ABORT, coordinator=4)
     assert code_of(caught) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     with pytest.raises(KafkaError) as caught:
