@@ -68,11 +68,11 @@ DIFFERENCES: Final = (
         (Connect(1), Ask(1, Op.CREATE, ("/a", b"", OPEN, 0)), Ask(1, Op.DELETE_CONTAINER, b"\0\0\0\2/a")),
     ),
     Difference(
-        "A session cannot be opened inside a session",
+        "A client cannot send createSession on an open session",
         "reply to NOTIFICATION",
         "reply to CREATE_SESSION zxid=-1 error=-6",
         (
-            "That, too, is an operation among servers. The original answers with the frame that opens a "
+            "Only servers may. The original answers with the frame that opens a "
             "connection, which no client can read at that point."
         ),
         (Connect(1), Ask(1, Op.CREATE_SESSION, b"\0\0\0\0")),

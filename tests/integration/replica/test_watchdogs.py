@@ -38,11 +38,11 @@ async def test_loop_that_does_not_turn_makes_the_broker_unhealthy(tmp_path: Path
         await until(lambda: health(broker)["healthy"])
         for name, attribute in LOOPS.items():
             driver: Any = getattr(broker.parts, attribute)
-            driver._turning = True  # as an exception left it once
+            driver._turns.running = True  # as an exception left it once
             await until(lambda: not health(broker)["healthy"])
             assert any(name in each for each in _worries(broker)), name
             assert overview(broker)["health"] == DOWN
-            driver._turning = False
+            driver._turns.running = False
             driver._wakeup.ring()
             await until(lambda: health(broker)["healthy"])
         assert overview(broker)["health"] != DOWN
