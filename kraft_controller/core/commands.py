@@ -99,7 +99,7 @@ class Numbered:
     number: int
     command: Command
     to: BrokerId = NOBODY
-    """The addressed broker. Every broker accepts a command to `NOBODY`."""
+    """The id of the broker that the controller addresses. A broker accepts a command with its own id or `NOBODY`."""
 
 
 @frozen

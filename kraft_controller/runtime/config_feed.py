@@ -102,10 +102,7 @@ class ConfigFeed:
                 continue
             if parent is not None:
                 break
-        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names]
-        return parent.czxid, sorted(
-            (number, path) for path in paths if (number := znodes.sequence_of(path)) is not None
-        )
+        return parent.czxid, znodes.in_sequence(znodes.CONFIG_CHANGES, names)
 
     async def _read_all(self, session: zab.Session) -> None:
         listed = await run_bounded([partial(entities, session, kind) for kind in self._kinds])

@@ -348,15 +348,15 @@ async def _note_changes(
         if change.event is zab.Event.MAYBE_MISSED:
             for event in ANY_CHANGE:
                 queue.note(event)
-        elif change.path == znodes.CONFIG_CHANGES:
-            nursery.start_soon(_note_configs_changed, queue, topic_changes.config_changes.listed)
-        elif (event_ := event_of_path(change.path)) is not None:
+        elif isinstance(event_ := event_of_path(change.path), events.ConfigsChanged):
+            nursery.start_soon(_note_gathered, queue, event_, topic_changes.config_changes.listed)
+        elif event_ is not None:
             queue.note(event_)
 
 
-async def _note_configs_changed(queue: EventQueue, listed: int) -> None:
+async def _note_gathered(queue: EventQueue, event: Event, listed: int) -> None:
     await let_gather(listed)
-    queue.note(events.ConfigsChanged())
+    queue.note(event)
 
 
 ANY_CHANGE: Final[tuple[Event, ...]] = (

@@ -207,8 +207,7 @@ class ZnodeStore:
         names = yield from _list(znodes.CONFIG_CHANGES)
         if names is None:
             return Missing()
-        paths = [f"{znodes.CONFIG_CHANGES}/{name}" for name in names]
-        notes = sorted((number, path) for path in paths if (number := znodes.sequence_of(path)) is not None)
+        notes = znodes.in_sequence(znodes.CONFIG_CHANGES, names)
         newest = notes[-1][0] if notes else -1
         if seen is None:
             return ConfigChanges((), newest, made, len(notes))

@@ -87,6 +87,12 @@ def sequence_of(path: str) -> int | None:
     return int(digits) if digits.isdecimal() and len(path) > 10 else None
 
 
+def in_sequence(parent: str, names: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the numbers and paths of the sequential nodes among these children, in order."""
+    paths = [f"{parent}/{name}" for name in names]
+    return sorted((number, path) for path in paths if (number := sequence_of(path)) is not None)
+
+
 # -- JSON ----------------------------------------------------------------------------------------------
 
 

@@ -54,10 +54,10 @@ def broker(tls: ssl.SSLContext | None, *, asks: bool = False) -> Iterator[str]:
         handlers: dict[ApiKey, object] = {}
         sasl = SaslSettings(users={"ann": "hers"})
 
-        async def nobody(name: str, mechanism: object) -> None:
+        async def unknown_user(name: str, mechanism: object) -> None:
             raise AssertionError
 
-        security = {"security": sasl_security(sasl, nobody, b"s")} if asks else {}  # type: ignore[arg-type]
+        security = {"security": sasl_security(sasl, unknown_user, b"s")} if asks else {}  # type: ignore[arg-type]
         port = ClientListener("IN", "127.0.0.1", 0, handlers, Log(1), tls=tls, principals=Principals(), **security)  # type: ignore[arg-type]
         number = await port.bind()
         handlers.update(answering(number))

@@ -16,7 +16,7 @@ import trio
 import zab
 from kraft_controller.runtime.bounded_requests import run_bounded
 from kraft_controller.runtime.config_feed import let_gather
-from kraft_controller.wire.znodes import DamagedNode, sequence_of
+from kraft_controller.wire.znodes import DamagedNode, in_sequence
 from replica.core.acl_authorization import Acls, AclSettings, Requester, allowed, allowed_somewhere, operations
 from replica.core.acls import (
     ANY_HOST,
@@ -128,8 +128,7 @@ class Authorizer:
     @staticmethod
     async def _notes(session: zab.Session, kind: PatternType, watch: zab.Watch) -> list[tuple[int, str]]:
         root = acl_nodes.CHANGES[kind]
-        paths = [f"{root}/{name}" for name in await session.children(root, watch)]
-        return sorted((number, path) for path in paths if (number := sequence_of(path)) is not None)
+        return in_sequence(root, await session.children(root, watch))
 
     async def _read_all(self, session: zab.Session) -> None:
         async with self._reading:

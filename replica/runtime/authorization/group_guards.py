@@ -119,14 +119,14 @@ def refused_parts(
     return OffsetCommitResponseTopic(name=topic.name, partitions=parts)
 
 
-async def commit(
-    guarded: GuardedRequest[OffsetCommitRequest] | GuardedRequest[TxnOffsetCommitRequest], handler: Handler
+async def _handle_readable_topics(
+    guarded: GuardedRequest[OffsetCommitRequest]
+    | GuardedRequest[TxnOffsetCommitRequest]
+    | GuardedRequest[OffsetDeleteRequest],
+    handler: Handler,
 ) -> Any:
-    topics = guarded.body.topics
-    if not guarded.group(Operation.READ, guarded.body.group_id):
-        refused = [refused_parts(each, GROUP_REFUSED) for each in topics]
-        return APIS[guarded.request.api].response(topics=refused)
-    permitted = guarded.topics(Operation.READ, [each.name for each in topics])
+    """Pass on the topics that the client may read, and refuse the others."""
+    permitted = guarded.topics(Operation.READ, [each.name for each in guarded.body.topics])
     return await handle_split(
         guarded,
         handler,
@@ -135,6 +135,15 @@ async def commit(
         lambda each: each.name in permitted,
         lambda each: refused_parts(each, TOPIC_REFUSED),
     )
+
+
+async def commit(
+    guarded: GuardedRequest[OffsetCommitRequest] | GuardedRequest[TxnOffsetCommitRequest], handler: Handler
+) -> Any:
+    if not guarded.group(Operation.READ, guarded.body.group_id):
+        refused = [refused_parts(each, GROUP_REFUSED) for each in guarded.body.topics]
+        return APIS[guarded.request.api].response(topics=refused)
+    return await _handle_readable_topics(guarded, handler)
 
 
 # -- offsets -----------------------------------------------------------------------------------------------
@@ -247,15 +256,7 @@ async def _delete(guarded: GuardedRequest[DeleteGroupsRequest], handler: Handler
 async def _delete_offsets(guarded: GuardedRequest[OffsetDeleteRequest], handler: Handler) -> Any:
     if not guarded.group(Operation.DELETE, guarded.body.group_id):
         return OffsetDeleteResponse(error_code=GROUP_REFUSED)
-    permitted = guarded.topics(Operation.READ, [each.name for each in guarded.body.topics])
-    return await handle_split(
-        guarded,
-        handler,
-        "topics",
-        "topics",
-        lambda each: each.name in permitted,
-        lambda each: refused_parts(each, TOPIC_REFUSED),
-    )
+    return await _handle_readable_topics(guarded, handler)
 
 
 GUARDS: Final[Mapping[ApiKey, Guard]] = {

@@ -196,6 +196,11 @@ class ConnectionShell:
             # Let other connections and the sending task run, even if no handler has waited.
             await trio.lowlevel.checkpoint()
 
+    async def _wait_for_writes(self, kind: RequestKind) -> None:
+        """Wait until the earlier writes allow a request of this kind."""
+        while not self._connection.may_execute(kind):
+            await self._progress()
+
     async def _progress(self) -> None:
         self._progressed.answer()
         await self._progressed.wait()
@@ -208,8 +213,7 @@ class ConnectionShell:
         """
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:
-            while not connection.may_execute(RequestKind.AUTHENTICATION):
-                await self._progress()
+            await self._wait_for_writes(RequestKind.AUTHENTICATION)
             self._respond(frame, await authenticator.answer_raw_token(frame))
             self._after_authentication()
             return
@@ -221,8 +225,7 @@ class ConnectionShell:
                 self._client_id = error.client_id
                 self._listener.unsupported_requests += 1
                 raise
-            while not connection.may_execute(RequestKind.API_VERSIONS):
-                await self._progress()
+            await self._wait_for_writes(RequestKind.API_VERSIONS)
             versions = self._listener.versions(ErrorCode.UNSUPPORTED_VERSION)
             self._respond(frame, encode_response(API_VERSIONS, 0, error.head.correlation, versions))
             return
@@ -232,8 +235,8 @@ class ConnectionShell:
             self._respond(frame, None)
             return
         await self._let_others_run(frame)
-        while connection.pending_writes and not connection.may_execute(kind):
-            await self._progress()
+        if connection.pending_writes:
+            await self._wait_for_writes(kind)
         if kind is RequestKind.REPLICATED_WRITE:
             scope = trio.CancelScope()
             write = connection.begin_write(len(frame), scope.cancel)

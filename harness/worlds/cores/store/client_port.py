@@ -49,7 +49,7 @@ CONTAINERS_MS: Final = 100
 LARGE_MAX: Final = 3
 """Large requests for which a server has room."""
 SUPER: Final = "super"
-"""The user who may change the membership. Its password is its name, as of every user."""
+"""The name of the user that may change the membership. The simulated clients log in with the name as the password."""
 TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 """The longest timeout of a session, in ticks."""
 
