@@ -76,7 +76,7 @@ class Driver:
         """Record that all writes up to this one are durable. The next turn reports it to the node."""
         self._saved = ticket
 
-    def turn(self) -> Iterator[TurnWait]:
+    def turn(self, started: float) -> Iterator[TurnWait]:
         """Carry out one turn. Yield a reason whenever it has to wait, and continue when that is over.
 
         All waiting input comes first, so that one Ready covers it. The clock comes next, after the messages that may
@@ -84,10 +84,9 @@ class Driver:
         complete.
         """
         node, requests, alarm = self._node, self._requests, self._alarm
-        started = self._clock()
         now = int(started * 1000)
         self._applier.begin_turn(started)
-        requests.queue.begin()
+        requests.queue.begin(started)
         self._take_input(now)
         steady = self._roles.role.serving
         if (now >= alarm.at or not steady) and now >= node.deadline:

@@ -14,7 +14,7 @@ from zab.core.errors import LocalProtocolError
 from zab.core.messages import Veto
 from zab.core.ready import Recovered
 from zab.core.zxid import Millis, Zxid
-from zab.host.clocks import now_ms
+from zab.host.clocks import loop_clock, now_ms
 from zab.host.logs import Log
 from zab.host.watchdog import Watchdogs
 from zab.net.socket_reader import EpollReader
@@ -83,7 +83,7 @@ class MemberRuntime:
         self._log = log = Log(me, lambda: node.epoch)
         writer = environment.writer(storage, limits.pause_us_max)
         self._inbox = inbox = Inbox(wakeup, limits.inbox_bytes_max, lambda: writer.backlog_bytes)
-        clock = trio.lowlevel.current_clock().current_time
+        clock = loop_clock()
         watchdog = watchdogs.add("driver", wakeup.ring, lambda: gate.closed, clock)
 
         # Links to the other servers.

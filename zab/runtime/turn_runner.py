@@ -12,7 +12,7 @@ import trio
 
 from zab.core.ready import Restore
 from zab.core.zxid import Ticket
-from zab.host.watchdog import Watchdog
+from zab.host.watchdog import STALL_S, Watchdog
 from zab.net.wakeup import Wakeup
 from zab.runtime.driver import Driver
 from zab.runtime.snapshot_restorer import SnapshotRestorer
@@ -67,13 +67,14 @@ class TurnRunner:
                     await self._restorer.restore_in_thread(reason)
                 else:
                     await trio.lowlevel.checkpoint()
-                self._continue(steps)
+                self._continue(steps, self._clock())
 
     def turn(self) -> bool:
         """Run one turn in the calling task. Return False if it has to wait: then ring the wakeup for `run`."""
         assert self._waiting is None, "a turn that waits comes first"
         self.turns += 1
-        return self._continue(self._driver.turn())
+        started = self._clock()
+        return self._continue(self._driver.turn(started), started)
 
     def saved(self, ticket: Ticket) -> None:
         """Take the writer's report, in the event loop, and run a turn at once, in the caller's task."""
@@ -91,9 +92,9 @@ class TurnRunner:
         finally:
             wakeup.release()
 
-    def _continue(self, steps: Iterator[TurnWait]) -> bool:
+    def _continue(self, steps: Iterator[TurnWait], started: float) -> bool:
         watchdog, queue, applier = self._watchdog, self._queue, self._applier
-        started, stalls, applied, proposed = self._clock(), watchdog.stalls, applier.applied, queue.proposed
+        stalls, applied, proposed = watchdog.stalls, applier.applied, queue.proposed
         self.turning = True
         self._waiting = None
         try:
@@ -107,9 +108,10 @@ class TurnRunner:
             self.turning = False
         self._on_turn()
         watchdog.turns += 1
-        if watchdog.stalls == stalls:  # otherwise a slow request was reported already
+        seconds = self._clock() - started
+        if seconds > STALL_S and watchdog.stalls == stalls:  # otherwise a slow request was reported already
             watchdog.took(
-                self._clock() - started,
+                seconds,
                 lambda: f"applying {applier.applied - applied} transactions, proposing {queue.proposed - proposed}",
             )
         return self._waiting is None

@@ -44,23 +44,20 @@ class OverflowRequest:
 class OverflowQueue:
     def __init__(self, member: SubmissionPort) -> None:
         self._member = member
-        self._waiting: deque[OverflowRequest] = deque()
+        self.waiting: deque[OverflowRequest] = deque()
         """Requests for which there was no room, in the order of arrival."""
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
         """Submit requests that arrived together; `done` is called for each of them, in their order."""
         taken = 0
-        if not self._waiting:
+        if not self.waiting:
             try:
                 taken = self._member.post_many(requests, done)
             except ZabError as error:
                 for _ in requests:
                     done(None, error)
                 return
-        self._waiting += [OverflowRequest(request, done) for request in requests[taken:]]
+        self.waiting += [OverflowRequest(request, done) for request in requests[taken:]]
 
     def ask(self, request: bytes, done: Done) -> OverflowRequest:
         """Submit a request that the caller may give up."""
@@ -75,7 +72,7 @@ class OverflowQueue:
             self._member.forget(asked.submission)
 
     def _ask(self, asked: OverflowRequest) -> None:
-        if not self._waiting:
+        if not self.waiting:
             try:
                 asked.submission = self._member.post(asked.request, asked.done)
                 return
@@ -84,19 +81,19 @@ class OverflowQueue:
             except ZabError as error:
                 asked.done(None, error)
                 return
-        self._waiting.append(asked)
+        self.waiting.append(asked)
 
     def retry(self) -> None:
         """Submit waiting requests until one finds no room. Skip those that were given up."""
-        waiting, self._waiting = self._waiting, deque()
-        while waiting and not self._waiting:
+        waiting, self.waiting = self.waiting, deque()
+        while waiting and not self.waiting:
             request = waiting.popleft()
             if not request.given_up:
                 self._ask(request)
-        self._waiting += waiting
+        self.waiting += waiting
 
     def refuse(self, why: Exception) -> None:
         """Answer all waiting requests with an error."""
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for request in waiting:
             request.done(None, why)

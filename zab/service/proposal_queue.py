@@ -192,9 +192,9 @@ class ProposalQueue:
         while outstanding and outstanding[0][0] <= zxid:
             outstanding.popleft()
 
-    def begin(self) -> None:
-        """Begin a turn, with a new allowance of `PREPARE_S`."""
-        self.cut, self._cut_at = False, self._watchdog.clock() + PREPARE_S
+    def begin(self, now: float) -> None:
+        """Begin a turn at this time of the watchdog's clock, with a new allowance of `PREPARE_S`."""
+        self.cut, self._cut_at = False, now + PREPARE_S
 
     def turn(self, node: Proposer, now: Millis, now_ms: int) -> None:
         """Prepare and propose while there are requests, and room for them.

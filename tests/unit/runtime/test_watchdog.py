@@ -199,7 +199,7 @@ def test_desk_ends_a_turn_that_prepares_for_too_long() -> None:
     queue.put(ForwardedBatch(EPOCH, None, A, 0, (b"write",) * 3 + (b"refuse",) * 3))
     found = []
     while queue.busy:
-        queue.begin()
+        queue.begin(clock())
         queue.turn(node, 0, 0)
         queue.turn(node, 0, 0)
         found.append((node.last & 0xFFFF_FFFF, len(queue.refusals), queue.cut))

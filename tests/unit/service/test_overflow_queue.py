@@ -47,10 +47,10 @@ def test_no_request_overtakes_a_waiting_one() -> None:
     queue.post_many((b"5",), done)
     assert member.taken == [b"1", b"2"]
     queue.retry()
-    assert (member.taken, len(queue)) == ([b"1", b"2", b"3"], 2)
+    assert (member.taken, len(queue.waiting)) == ([b"1", b"2", b"3"], 2)
     member.room = 9
     queue.retry()
-    assert (member.taken, len(queue)) == ([b"1", b"2", b"3", b"4", b"5"], 0)
+    assert (member.taken, len(queue.waiting)) == ([b"1", b"2", b"3", b"4", b"5"], 0)
 
 
 def test_request_given_up_while_it_waits_is_not_submitted() -> None:
@@ -81,7 +81,7 @@ def test_member_that_stopped_answers_each_request_with_its_error() -> None:
     queue.retry()
     queue.post_many((b"3", b"4"), done)
     queue.ask(b"5", done)
-    assert (done, len(queue)) == ([(None, member.stopped)] * 5, 0)
+    assert (done, len(queue.waiting)) == ([(None, member.stopped)] * 5, 0)
 
 
 def test_waiting_requests_are_refused_at_the_end() -> None:
@@ -90,4 +90,4 @@ def test_waiting_requests_are_refused_at_the_end() -> None:
     queue.post_many((b"1",), done)
     queue.ask(b"2", done)
     queue.refuse(why)
-    assert (done, len(queue), member.taken) == ([(None, why)] * 2, 0, [])
+    assert (done, len(queue.waiting), member.taken) == ([(None, why)] * 2, 0, [])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from zab.core.errors import ZabError
+from zab.host.clocks import loop_clock
 from zab.net.wakeup import Wakeup
 from zab.runtime.store_server.four_letter_words import answer
 from zab.service.connection.client_connection import ClientConnection
@@ -75,7 +76,7 @@ class ConnectionShell:
         self.connection = connection = ClientConnection(
             server.clients,
             self,
-            trio.current_time,
+            loop_clock(),
             host,
             peer,
             proved=proved,

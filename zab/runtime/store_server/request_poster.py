@@ -112,5 +112,5 @@ class RequestPoster:
                     connection.flush()
                 except Exception as mistake:  # this connection ends; the turn of the member continues
                     connection.failed(mistake)
-        if self._overflow:
+        if self._overflow.waiting:
             self._overflow.retry()

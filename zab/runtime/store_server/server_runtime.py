@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import trio
 
 from zab.core.errors import Stopped
-from zab.host.clocks import now_ms
+from zab.host.clocks import loop_clock, now_ms
 from zab.host.logs import Log
 from zab.runtime.admin.metrics_sampler import MetricsSampler
 from zab.runtime.member import Member
@@ -67,7 +67,7 @@ class ServerRuntime:
             settings,
             self.log,
             self.poster,
-            member.watchdogs.add("client requests"),
+            member.watchdogs.add("client requests", clock=loop_clock()),
             clock_ms=now_ms,
             wall_ms=member.environment.wall_ms,
             cut_off_since=lambda: self.member.status().cut_off_since,

@@ -173,7 +173,7 @@ class SimulatedClientPort:
             dirty, self._dirty = self._dirty, []
             for shell in dirty:
                 shell.flush()
-        if self._overflow:
+        if self._overflow.waiting:
             self.world.counted("waited for room")
             self._overflow.retry()
         if self._member.posted:
