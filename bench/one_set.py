@@ -1,4 +1,6 @@
-"""Count the work of the three servers for one set at a time, unaffected by a busy machine. `python -m bench.one_set`
+"""Count the work of the three servers for a set, unaffected by a busy machine. `python -m bench.one_set`
+
+The client sends one set at a time, or with `--window` that many together.
 
 Calls, passes of the loop and turns in one run, system calls in another under strace, instructions in a third under
 valgrind, where these are at hand. Figures are for one set.
@@ -21,6 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
+from attrs import frozen
+
 from bench.report import table
 from bench.workers import Worker, ask_all, closing, cpu_s
 from bench.zookeeper.ensembles import Ours
@@ -39,25 +43,42 @@ NAMES: Final = ("leader", "asked", "other")
 Counts: TypeAlias = dict[str, float]
 
 
-class Client:
-    """A client with one session and one request at a time."""
+@frozen
+class Load:
+    """at        the server that the client asks: "leader" or "follower"
+    embedded  True: servers that wait by public Trio
+    window    the number of sets that the client sends together
+    """
 
-    def __init__(self, port: int) -> None:
+    at: str
+    embedded: bool
+    window: int
+
+
+class Client:
+    """A client with one session."""
+
+    def __init__(self, port: int, window: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=SLOW_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._xid = 0
-        self._exchange(encode_connect_request(ConnectRequest(0, 600_000)))
+        self._window = window
+        self._socket.sendall(encode_connect_request(ConnectRequest(0, 600_000)))
+        self._reply()
 
-    def ask(self, op: Op, *fields: object) -> None:
-        self._xid += 1
-        reply = self._exchange(encode_request(op, self._xid, fields))
-        error = int.from_bytes(reply[12:16], "big", signed=True)
-        assert error in (0, -110), f"{op.name}: error {error}"
+    def ask(self, op: Op, *fields: object, times: int = 1) -> None:
+        """Send a request so many times together, and await the replies."""
+        frames = []
+        for _ in range(times):
+            self._xid += 1
+            frames.append(encode_request(op, self._xid, fields))
+        self._socket.sendall(b"".join(frames))
+        for _ in range(times):
+            error = int.from_bytes(self._reply()[12:16], "big", signed=True)
+            assert error in (0, -110), f"{op.name}: error {error}"
 
-    def _exchange(self, frame: bytes) -> bytes:
-        self._socket.sendall(frame)
-        (length,) = (int.from_bytes(self._received(4), "big"),)
-        return self._received(length)
+    def _reply(self) -> bytes:
+        return self._received(int.from_bytes(self._received(4), "big"))
 
     def _received(self, length: int) -> bytes:
         data = b""
@@ -68,8 +89,8 @@ class Client:
         return data
 
     def sets(self, count: int) -> None:
-        for _ in range(count):
-            self.ask(Op.SET_DATA, "/counted", bytes(SIZE), -1)
+        for start in range(0, count, self._window):
+            self.ask(Op.SET_DATA, "/counted", bytes(SIZE), -1, times=min(self._window, count - start))
 
     def close(self) -> None:
         self._socket.close()
@@ -93,23 +114,23 @@ class Counted(Ours):
 
 @contextmanager
 def ensemble(
-    directory: Path, at: str, embedded: bool, before: Callable[[int], list[str]]
+    directory: Path, load: Load, before: Callable[[int], list[str]]
 ) -> Iterator[tuple[Counted, Client, list[int]]]:
     """The servers are in the order of `NAMES`; the client asks the leader, or a follower."""
-    side = Counted(directory, before, embedded)
+    side = Counted(directory, before, load.embedded)
     with closing(side.workers):
         side.start_all()
         leader = side.leader()
         first, second = (sid for sid in side.sids if sid != leader)
-        with closed_at_end(Client(side.ports[leader if at == "leader" else first])) as client:
+        with closed_at_end(Client(side.ports[leader if load.at == "leader" else first], load.window)) as client:
             client.ask(Op.CREATE, "/counted", b"", OPEN, 0)
             client.sets(WARM_UP)
             yield side, client, [leader, first, second]
 
 
-def turns(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
+def turns(directory: Path, load: Load, count: int) -> dict[str, Counts]:
     found: dict[str, Counts] = {}
-    with ensemble(directory, at, embedded, lambda sid: []) as (side, client, sids):
+    with ensemble(directory, load, lambda sid: []) as (side, client, sids):
         for calls in (False, True):
             workers = [side.workers[sid] for sid in sids]
             ask_all(workers, "count", calls=calls)
@@ -127,10 +148,10 @@ def turns(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Cou
     return found
 
 
-def system_calls(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
+def system_calls(directory: Path, load: Load, count: int) -> dict[str, Counts]:
     """Count system calls of the main thread; a writing thread would show as `futex`."""
     found: dict[str, Counts] = {}
-    with ensemble(directory, at, embedded, lambda sid: []) as (side, client, sids):
+    with ensemble(directory, load, lambda sid: []) as (side, client, sids):
         tracers = []
         for name, sid in zip(NAMES, sids, strict=True):
             command = ["strace", "-c", "-f", "-o", str(directory / f"strace-{name}"), "-p", str(side.workers[sid].pid)]
@@ -150,14 +171,14 @@ def system_calls(directory: Path, at: str, embedded: bool, count: int) -> dict[s
     return found
 
 
-def instructions(directory: Path, at: str, embedded: bool, count: int) -> dict[str, Counts]:
+def instructions(directory: Path, load: Load, count: int) -> dict[str, Counts]:
     directory.mkdir(parents=True, exist_ok=True)
 
     def before(sid: int) -> list[str]:
         out = directory / f"callgrind-{sid}"
         return ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
 
-    with ensemble(directory, at, embedded, before) as (side, client, sids):
+    with ensemble(directory, load, before) as (side, client, sids):
         for sid in sids:
             _instrument(side.workers[sid].pid, "on")
         client.sets(count)
@@ -178,16 +199,16 @@ def _instrument(pid: int, state: str) -> None:
 MEASURES: Final = {"turns": turns, "strace": system_calls, "valgrind": instructions}
 
 
-def run(places: list[str], measures: list[str], embedded: bool, count: int, data: Path) -> None:
-    for at in places:
+def run(loads: list[Load], measures: list[str], count: int, data: Path) -> None:
+    for load in loads:
         found: dict[str, Counts] = {name: {} for name in NAMES}
         for measure in measures:
             if measure != "turns" and shutil.which(measure) is None:
                 continue
             with TemporaryDirectory(prefix="one-set-", dir=data) as directory:
-                for name, counts in MEASURES[measure](Path(directory), at, embedded, count).items():
+                for name, counts in MEASURES[measure](Path(directory), load, count).items():
                     found[name] |= counts
-        print(f"\n== one set, asked of {'the leader' if at == 'leader' else 'a follower'}")
+        print(f"\n== a set, {load.window} at a time, asked of {'the leader' if load.at == 'leader' else 'a follower'}")
         whats = list(dict.fromkeys(what for counts in found.values() for what in counts))
         rows = []
         for what in whats:
@@ -205,11 +226,13 @@ def main() -> None:
     parser.add_argument(
         "--embedded", action="store_true", help="servers that wait by public Trio, as embedded stores do"
     )
+    parser.add_argument("--window", type=int, default=1, help="sets that are sent together")
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--data", type=Path, default=Path("data/bench"))
     arguments = parser.parse_args()
     arguments.data.mkdir(parents=True, exist_ok=True)
-    run(arguments.at, arguments.measures, arguments.embedded, arguments.sets, arguments.data)
+    loads = [Load(at, arguments.embedded, arguments.window) for at in arguments.at]
+    run(loads, arguments.measures, arguments.sets, arguments.data)
 
 
 if __name__ == "__main__":
